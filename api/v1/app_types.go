@@ -1,0 +1,56 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AppSpec is what an App should run.
+type AppSpec struct {
+	WorkloadSpec `json:",inline"`
+}
+
+// AppStatus is what an App's pods are doing.
+type AppStatus struct {
+	WorkloadStatus `json:",inline"`
+}
+
+// App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the
+// App deletes both.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=happ,categories=all;app-operator
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready pods out of the wanted ones"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the App is doing, in one word"
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image of the spec"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the App was created"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`,description="Where the Service answers inside the cluster"
+// +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
+// +operator-sdk:csv:customresourcedefinitions:displayName="App",order=1,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
+type App struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what should run.
+	// +required
+	Spec AppSpec `json:"spec"`
+
+	// status is what runs, written by the operator.
+	// +optional
+	Status AppStatus `json:"status,omitzero"`
+}
+
+// AppList is a list of Apps.
+//
+// +kubebuilder:object:root=true
+type AppList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []App `json:"items"`
+}
+
+// CommonStatus returns the part of the status that all kinds share.
+func (a *App) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }

@@ -1,0 +1,262 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CloudManagerSpec is what a CloudManager should run.
+type CloudManagerSpec struct {
+	// front is the tier that users see. It is made once identity is up.
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:front"}
+	Front Tier `json:"front"`
+
+	// identity is the tier between front and database. It is made once the database is up.
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:identity"}
+	Identity Tier `json:"identity"`
+
+	// db is the database, which is made first.
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:db"}
+	DB DatabaseTier `json:"db"`
+}
+
+// Tier is a tier that keeps no data.
+type Tier struct {
+	// deployment is what the tier's Deployment runs.
+	// +required
+	Deployment Component `json:"deployment"`
+}
+
+// Component is one workload of a CloudManager.
+type Component struct {
+	// name is that of the component's objects and of its main container. Defaults to the CloudManager's name with "-front",
+	// "-identity" or "-db" behind it. Under a new name the component is made anew, and the old one goes once the new one is
+	// up. That of a database has at most 52 characters.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	WorkloadSpec `json:",inline"`
+}
+
+// DatabaseTier is the tier that keeps the data.
+// +kubebuilder:validation:XValidation:rule="!has(self.rootPass) || !has(self.rootPassSecretRef)",message="takes one of rootPass and rootPassSecretRef; take one of them away"
+type DatabaseTier struct {
+	// statefulSet is what the database's StatefulSet runs.
+	// +required
+	StatefulSet Database `json:"statefulSet"`
+
+	// rootPass is the root password of the database, in clear text: whoever may read this resource may read it. Better is
+	// rootPassSecretRef. Without either, a strong password is made once and kept in the Secret "<name>auth". The database
+	// takes it over when it first starts on an empty volume; from then on it cannot be changed here.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	RootPass string `json:"rootPass,omitempty"`
+
+	// rootPassSecretRef names the Secret that has the root password.
+	// +optional
+	RootPassSecretRef *SecretKeyRef `json:"rootPassSecretRef,omitempty"`
+}
+
+// Database is the workload that keeps the data.
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy == 'RollingUpdate'",message="a database's pods are replaced one by one; take strategy away",fieldPath=".strategy"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate)",message="a database's pods are replaced one by one; take rollingUpdate away",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds)",message="a StatefulSet has no such deadline; take progressDeadlineSeconds away",fieldPath=".progressDeadlineSeconds"
+type Database struct {
+	Component `json:",inline"`
+
+	// storage is where the data is kept: one volume for each pod.
+	// +required
+	Storage Storage `json:"storage"`
+}
+
+// Storage is the volume of a database's pod.
+type Storage struct {
+	// class is the StorageClass of the volumes. It can be set only until the database is made; "" stands for volumes that
+	// somebody has made by hand. Defaults to the cluster's.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Class *string `json:"class,omitempty"`
+
+	// accessModes says who may mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
+	// ReadWriteMany. It can be set only until the database is made. Defaults to ReadWriteOnce.
+	// +kubebuilder:default=ReadWriteOnce
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
+	// +optional
+	AccessModes corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
+
+	// size is how large each volume is, like 20Gi. It can grow, where the class allows for that, and never shrink. Required.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0, like 20Gi"
+	// +required
+	Size resource.Quantity `json:"size"`
+
+	// mountPath is where the main container sees its volume. Defaults to /var/lib/mysql.
+	// +kubebuilder:default="/var/lib/mysql"
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/[^:]*$`
+	// +optional
+	MountPath string `json:"mountPath,omitempty"`
+
+	// retain says whether volumes and password outlive this resource, and a new name of the database. A CloudManager that is
+	// made again under the name takes them into use. Defaults to true.
+	// +kubebuilder:default=true
+	// +optional
+	Retain *bool `json:"retain,omitempty"`
+}
+
+// SecretKeyRef names a value in a Secret of the same namespace.
+type SecretKeyRef struct {
+	// name of the Secret. Required.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// key of the value in the Secret. Defaults to password.
+	// +kubebuilder:default=password
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
+// Phase is how far a CloudManager has come, in one word.
+type Phase string
+
+// The phases.
+const (
+	// PhasePending: nothing of it runs yet.
+	PhasePending Phase = "Pending"
+	// PhaseDatabase: the database is on its way.
+	PhaseDatabase Phase = "Database"
+	// PhaseIdentity: the database is up, identity is on its way.
+	PhaseIdentity Phase = "Identity"
+	// PhaseFront: database and identity are up, front is on its way.
+	PhaseFront Phase = "Front"
+	// PhaseReady: all tiers are up.
+	PhaseReady Phase = "Ready"
+	// PhaseDegraded: all tiers were up, and one no longer is.
+	PhaseDegraded Phase = "Degraded"
+)
+
+// CloudManagerStatus is what a CloudManager's tiers are doing.
+type CloudManagerStatus struct {
+	CommonStatus `json:",inline"`
+
+	// phase is Pending, Database, Identity or Front, by the tier that is on its way; Ready once all are up; and Degraded if
+	// one that was up no longer is. A tier is up while more than half of its wanted pods are ready.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Phase Phase `json:"phase,omitempty"`
+
+	// ready is the number of tiers that are up, like "3/3".
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Ready string `json:"ready,omitempty"`
+
+	// front is how that tier is doing.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Front TierStatus `json:"front,omitzero"`
+
+	// identity is how that tier is doing.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Identity TierStatus `json:"identity,omitzero"`
+
+	// db is how the database is doing.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	DB TierStatus `json:"db,omitzero"`
+}
+
+// TierStatus is what the pods of one tier are doing.
+type TierStatus struct {
+	// name is that of the tier's workload.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// ready is the number of ready pods out of the wanted ones, like "1/1".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+
+	// endpoint is where the tier's Service answers inside the cluster, as "name.namespace.svc:port"; empty without one.
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// rendering is the number of the pod template's rendering in use: the way in which this operator turns a spec into a
+	// pod template.
+	// +optional
+	Rendering int32 `json:"rendering,omitempty"`
+
+	// latestRendering is set while this operator knows a newer rendering than the one in use. It is taken with the tier's
+	// next change, or when the annotation app.huolala.cn/refresh is set to a new value; never by itself.
+	// +optional
+	LatestRendering int32 `json:"latestRendering,omitempty"`
+
+	// size is the named size in use, with what it stands for.
+	// +optional
+	Size string `json:"size,omitempty"`
+
+	// latestSize is set while the size in use stands for something else by now. That is taken as latestRendering is.
+	// +optional
+	LatestSize string `json:"latestSize,omitempty"`
+}
+
+// CloudManager runs an application of three tiers: a database with its volumes and its password, and two Deployments, which
+// are made one after the other as the tier before is up. Deleting the CloudManager deletes all but volumes and password.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=cmgr,categories=app-operator
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Tiers that are up"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`,description="What the CloudManager is doing, in one word"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the CloudManager was created"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="How the tier is doing that needs attention first"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters long: it is the value of a label of every object"
+// +operator-sdk:csv:customresourcedefinitions:displayName="CloudManager",order=4,resources={{StatefulSet,v1},{Deployment,v1},{Service,v1},{Secret,v1},{PersistentVolumeClaim,v1},{Pod,v1},{Event,v1}}
+type CloudManager struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what should run.
+	// +required
+	Spec CloudManagerSpec `json:"spec"`
+
+	// status is what runs, written by the operator.
+	// +optional
+	Status CloudManagerStatus `json:"status,omitzero"`
+}
+
+// CloudManagerList is a list of CloudManagers.
+//
+// +kubebuilder:object:root=true
+type CloudManagerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CloudManager `json:"items"`
+}
+
+// CommonStatus returns the part of the status that all kinds share.
+func (c *CloudManager) CommonStatus() *CommonStatus { return &c.Status.CommonStatus }
+
+// DefaultNames states the names of the components that the spec leaves out.
+func (c *CloudManager) DefaultNames() {
+	for name, suffix := range map[*string]string{
+		&c.Spec.Front.Deployment.Name:    "-front",
+		&c.Spec.Identity.Deployment.Name: "-identity",
+		&c.Spec.DB.StatefulSet.Name:      "-db",
+	} {
+		if *name == "" {
+			*name = c.Name + suffix
+		}
+	}
+}

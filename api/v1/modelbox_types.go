@@ -1,0 +1,67 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ModelBoxMinReadySeconds is the default of a ModelBox's minReadySeconds.
+const ModelBoxMinReadySeconds int32 = 3
+
+// ModelBoxSpec is what a ModelBox should run.
+type ModelBoxSpec struct {
+	// name is the main container's name. Defaults to the ModelBox's name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Name string `json:"name,omitempty"`
+
+	WorkloadSpec `json:",inline"`
+}
+
+// ModelBoxStatus is what a ModelBox's pods are doing.
+type ModelBoxStatus struct {
+	WorkloadStatus `json:",inline"`
+}
+
+// ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.
+// Deleting the ModelBox deletes both.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=mbox,categories=all;app-operator
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready pods out of the wanted ones"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the ModelBox is doing, in one word"
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image of the spec"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the ModelBox was created"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`,description="Where the Service answers inside the cluster"
+// +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
+// +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
+type ModelBox struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what should run.
+	// +required
+	Spec ModelBoxSpec `json:"spec"`
+
+	// status is what runs, written by the operator.
+	// +optional
+	Status ModelBoxStatus `json:"status,omitzero"`
+}
+
+// ModelBoxList is a list of ModelBoxes.
+//
+// +kubebuilder:object:root=true
+type ModelBoxList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ModelBox `json:"items"`
+}
+
+// CommonStatus returns the part of the status that all kinds share.
+func (a *ModelBox) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }

@@ -1,0 +1,78 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// UnitedDeploymentSpec says which Deployment is to have how many pods.
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, where there is a template: it is also the name of the container and of the Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while there is a template, as the Deployment that was made of it would be left behind; make another UnitedDeployment"
+type UnitedDeploymentSpec struct {
+	// deploymentName is the name of the Deployment, in the same namespace. Required. It may not exist yet.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be a name that a Deployment can have: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:io.kubernetes:Deployment"}
+	DeploymentName string `json:"deploymentName"`
+
+	// replicas is the number of pods that the Deployment is held at. 0 is allowed. Required: a default would scale a
+	// Deployment to a number that nobody has asked for.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"}
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// template is what the Deployment is made of if there is none of that name; its fields are those of an App, but for
+	// replicas, which must not be set in it. The Deployment then belongs to this resource. A Deployment that is there
+	// already is scaled and nothing else, and the template is not used.
+	// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",fieldPath=".replicas",message="must not be set: the number of pods is spec.replicas, beside the template"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Template *WorkloadSpec `json:"template,omitempty"`
+}
+
+// UnitedDeploymentStatus is what the Deployment's pods are doing.
+type UnitedDeploymentStatus struct {
+	WorkloadStatus `json:",inline"`
+}
+
+// UnitedDeployment holds the number of pods of a Deployment, by its scale subresource alone: nothing else of the Deployment
+// is written. Deleting the UnitedDeployment leaves the Deployment running at its size, unless it was made of the template.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=ud,categories=app-operator
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentName`,description="The Deployment whose number of pods is held"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready pods out of those that the Deployment wants"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the UnitedDeployment is doing, in one word"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the UnitedDeployment was created"
+// +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the value of a label"
+// +operator-sdk:csv:customresourcedefinitions:displayName="UnitedDeployment",order=3,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
+type UnitedDeployment struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is which Deployment to hold, and at which number of pods.
+	// +required
+	Spec UnitedDeploymentSpec `json:"spec"`
+
+	// status is what runs, written by the operator.
+	// +optional
+	Status UnitedDeploymentStatus `json:"status,omitzero"`
+}
+
+// UnitedDeploymentList is a list of UnitedDeployments.
+//
+// +kubebuilder:object:root=true
+type UnitedDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []UnitedDeployment `json:"items"`
+}
+
+// CommonStatus returns the part of the status that all kinds share.
+func (u *UnitedDeployment) CommonStatus() *CommonStatus { return &u.Status.CommonStatus }

@@ -1,0 +1,87 @@
+package validation
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// maxDatabaseName is how long a StatefulSet's name may be: its controller puts a hash behind it, into a label
+// (kubernetes/kubernetes#64023).
+const maxDatabaseName = 52
+
+// maxComponentName is how long the name of a Service may be.
+const maxComponentName = 63
+
+// CloudManagerErrors is what is wrong with a CloudManager's components, each with the fields that it is about.
+type CloudManagerErrors struct {
+	Database, Identity, Front field.ErrorList
+}
+
+// CloudManager returns what is wrong with a CloudManager's spec, nothing if it is right. The names of all components are
+// stated.
+func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
+	spec := field.NewPath("spec")
+	db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
+	at := spec.Child("db", "statefulSet")
+	errs := CloudManagerErrors{
+		Database: slices.Concat(workload(&db.WorkloadSpec, frame{container: db.Name, volumes: []string{"datadir"}}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
+		Identity: workload(&identity.WorkloadSpec, frame{container: identity.Name}, spec.Child("identity", "deployment")),
+		Front:    workload(&front.WorkloadSpec, frame{container: front.Name}, spec.Child("front", "deployment")),
+	}
+
+	taken := map[string]string{}
+	// name checks one that has to be a component's alone; objects are the names of its objects.
+	name := func(name string, most int, at *field.Path, objects ...string) field.ErrorList {
+		if len(name) > most {
+			return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("must be at most %d characters long", most))}
+		}
+		for _, object := range objects {
+			if other := taken[object]; other != "" {
+				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("would give the object %q to two components; the other is %s", object, other))}
+			}
+		}
+		for _, object := range objects {
+			taken[object] = at.String()
+		}
+		return nil
+	}
+	errs.Database = append(errs.Database, name(db.Name, maxDatabaseName, at.Child("name"), db.Name, db.Name+"-headless")...)
+	errs.Identity = append(errs.Identity, name(identity.Name, maxComponentName, spec.Child("identity", "deployment", "name"), identity.Name)...)
+	errs.Front = append(errs.Front, name(front.Name, maxComponentName, spec.Child("front", "deployment", "name"), front.Name)...)
+	return errs
+}
+
+// database checks what the operator adds to a database's pods: its volume, and the password.
+func database(db *appv1.Database, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range db.Volumes {
+		if db.Volumes[i].Name == "datadir" {
+			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", "is the name of the volume for storage; choose another"))
+		}
+	}
+	for i := range db.VolumeMounts {
+		if mount := db.VolumeMounts[i].MountPath; path.Clean(mount) == path.Clean(db.Storage.MountPath) {
+			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, "is where storage is mounted; choose another, or change storage.mountPath"))
+		}
+	}
+	for i := range db.Envs {
+		if name := db.Envs[i].Name; name == "MARIADB_ROOT_PASSWORD" || name == "MYSQL_ROOT_PASSWORD" {
+			errs = append(errs, field.Forbidden(at.Child("envs").Index(i), name+" is set from the database's Secret; use spec.db.rootPassSecretRef"))
+		}
+	}
+	return errs
+}
+
+// rootPass checks that the password is not to be read from the Secret that it is written to.
+func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorList {
+	if ref := db.RootPassSecretRef; ref != nil && ref.Name == name+"auth" {
+		return field.ErrorList{field.Invalid(at.Child("rootPassSecretRef", "name"), ref.Name,
+			"is the name of the Secret that is made for the database; leave rootPassSecretRef out to use what that has")}
+	}
+	return nil
+}

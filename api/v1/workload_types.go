@@ -1,0 +1,443 @@
+package v1
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// WorkloadSpec is what every workload of this API shares: the pods to run and the ports to offer.
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size == 'custom' || !has(self.resources) || (!has(self.resources.requests) && !has(self.resources.limits))",message="a named size stands for requests and limits of its own; take size or resources away, or set size to custom",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom takes resources; state requests or limits there, or name a size",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="goes with the strategy RollingUpdate alone; take it or the strategy Recreate away",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None needs dnsConfig.nameservers; name one there, or choose another policy",fieldPath=".dnsPolicy"
+type WorkloadSpec struct {
+	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting
+	// anything. Defaults to 1. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this
+	// field is ignored.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"}
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// image is the container image to run, as "[registry/]repository[:tag][@digest]". Required. A change of it rolls
+	// the pods over.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="must not contain white space; write an image as [registry/]repository[:tag][@digest]"
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Image string `json:"image"`
+
+	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to IfNotPresent,
+	// for any tag.
+	// +kubebuilder:default=IfNotPresent
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// command replaces the image's entry point. It is not run in a shell. Defaults to the image's own.
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Command []string `json:"command,omitempty"`
+
+	// args are the arguments of the entry point, and replace the image's own. $(NAME) is replaced by the value of the
+	// environment variable NAME.
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Args []string `json:"args,omitempty"`
+
+	// envs are the environment variables of the container, in this order; a name may occur once. They take precedence
+	// over envFrom.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Envs []corev1.EnvVar `json:"envs,omitempty"`
+
+	// envFrom fills the environment from whole ConfigMaps and Secrets of the same namespace. Of equal names the last
+	// one counts.
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
+
+	// resources are the container's requests and limits for cpu, memory and other resources. A request must not be
+	// above its limit; a limit without a request is also the request. Defaults to none.
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="claims are not supported here",fieldPath=".claims"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="the cpu request must not be above the cpu limit; lower requests.cpu or raise limits.cpu"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="the memory request must not be above the memory limit; lower requests.memory or raise limits.memory"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('ephemeral-storage' in self.requests) || !('ephemeral-storage' in self.limits) || quantity(string(self.requests['ephemeral-storage'])).compareTo(quantity(string(self.limits['ephemeral-storage']))) <= 0",message="the ephemeral-storage request must not be above the limit; lower requests.ephemeral-storage or raise limits.ephemeral-storage"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// ports are the ports that the Service offers and the container listens on. Each pair of port and protocol may
+	// occur once, and so may each name. Without ports there is no Service.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique; give each port a name of its own or none"
+	// +listType=map
+	// +listMapKey=port
+	// +listMapKey=protocol
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:arrayFieldGroup:ports"}
+	Ports []Port `json:"ports,omitempty"`
+
+	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
+	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
+	// of whoever runs the operator says otherwise; status.size shows what is in use. A definition that has changed is
+	// taken over with the next change of the spec. custom stands for what resources says, and needs it. A named size and
+	// resources exclude each other.
+	// +kubebuilder:validation:Enum=small;medium;large;custom
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:small","urn:alm:descriptor:com.tectonic.ui:select:medium","urn:alm:descriptor:com.tectonic.ui:select:large","urn:alm:descriptor:com.tectonic.ui:select:custom"}
+	Size Size `json:"size,omitempty"`
+
+	// service says how the Service offers the ports.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:service"}
+	Service ServiceSpec `json:"service,omitzero"`
+
+	// strategy is how pods are replaced when the pod template changes: RollingUpdate, a few at a time, or Recreate, all
+	// old ones before the first new one. Defaults to RollingUpdate.
+	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:RollingUpdate","urn:alm:descriptor:com.tectonic.ui:select:Recreate"}
+	Strategy appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
+
+	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may take away, at a time:
+	// a number from 1, or a percentage of replicas from "1%" to "100%"; of a percentage the former is rounded up and the
+	// latter down. Defaults to "25%".
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=6
+	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 1",message="must be a number from 1, or a percentage from 1% to 100%: with 0 no pod could ever be replaced"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
+
+	// minReadySeconds is how long, in seconds, a new pod must be ready before it counts as available. Defaults to 0; for
+	// a ModelBox, to 3.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
+
+	// revisionHistoryLimit is how many old ReplicaSets are kept to roll back to. Defaults to 10.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// progressDeadlineSeconds is how long, in seconds, a rollout may make no progress before it is reported as Stalled.
+	// It must be above minReadySeconds. Defaults to 600.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// probes say how the kubelet finds out whether the container has started, is ready and is alive. Each one that is
+	// left out defaults to a connection to the first TCP port, and to none where there is no such port. The default for
+	// the start waits for a day, so that nothing is killed for being slow.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:probes"}
+	Probes Probes `json:"probes,omitzero"`
+
+	// lifecycle are actions of the kubelet right after the container's start and right before its end. Defaults to none.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
+
+	// securityContext are the privileges of the main container, such as its user, capabilities and root file system.
+	// Defaults to the cluster's.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+
+	// volumeMounts are where the main container sees volumes; each names one of volumes.
+	// +listType=map
+	// +listMapKey=mountPath
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// volumes are the pod's volumes, for volumeMounts here and in containers and initContainers.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+
+	// initContainers run one after the other before the main container starts, in this order. One with restartPolicy
+	// Always is a sidecar: it keeps running beside the main container. Names must be unique among all containers.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	InitContainers []corev1.Container `json:"initContainers,omitempty"`
+
+	// containers run beside the main container, in this order. They share its network, and nothing else unless they say
+	// so: neither its environment nor its resources. Names must be unique among all containers.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Containers []corev1.Container `json:"containers,omitempty"`
+
+	// serviceAccountName is the ServiceAccount that the pods run as. It must exist. Defaults to that of the namespace,
+	// "default".
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// automountServiceAccountToken says whether the pods see a token for the Kubernetes API. Defaults to what the
+	// ServiceAccount says.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
+
+	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to those of the ServiceAccount.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// podSecurityContext are the privileges of all containers of a pod, such as user, group and seccomp profile, and the
+	// owner of its volumes. Defaults to the cluster's.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
+
+	// nodeSelector limits the pods to nodes with all of these labels.
+	// +mapType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations let the pods run on nodes with these taints.
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity draws the pods to nodes and to other pods, or keeps them apart.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// topologySpreadConstraints spread the pods over nodes, zones and other domains. One without a labelSelector counts
+	// the pods of this workload. Defaults to an even spread over nodes and over zones wherever possible, which never
+	// keeps a pod from being scheduled.
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod that ends have for it. Defaults to
+	// 30.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+
+	// priorityClassName is the PriorityClass of the pods. It must exist. Defaults to the cluster's.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// runtimeClassName is the RuntimeClass that runs the pods. It must exist. Defaults to the node's own runtime.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
+
+	// dnsPolicy says where the pods' name resolution comes from: ClusterFirst, ClusterFirstWithHostNet, Default or None;
+	// the last needs dnsConfig. Defaults to ClusterFirst.
+	// +kubebuilder:validation:Enum=ClusterFirst;ClusterFirstWithHostNet;Default;None
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	DNSPolicy corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
+
+	// dnsConfig adds name servers, search domains and options to those of dnsPolicy.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	DNSConfig *corev1.PodDNSConfig `json:"dnsConfig,omitempty"`
+
+	// hostAliases are further lines of the pods' hosts file.
+	// +listType=map
+	// +listMapKey=ip
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
+
+	// podLabels are further labels of the pods. A change rolls the pods over. The operator's own are refused:
+	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	PodLabels map[string]string `json:"podLabels,omitempty"`
+
+	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
+	// operator's.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
+
+	// labels are further labels of every object that is made, though not of the pods. The operator's own are refused:
+	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations are annotations of every object that is made, though not of the pods. Those of app.huolala.cn are the
+	// operator's.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// podTemplate is a strategic merge patch (https://kubernetes.io/docs/reference/generated/kubernetes-api/) for the
+	// pod template, for what no other field here says. It is applied last and takes precedence, but for the labels that
+	// select the pods, the main container's name and the operator's annotations. The main container is the one named
+	// like this resource, unless the spec has a name for it. An item {$patch: replace} empties a list, such as the default
+	// topologySpreadConstraints; null does too, but kubectl apply leaves it out of an update.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
+}
+
+// Size is the name of requests and limits.
+type Size string
+
+// The sizes.
+const (
+	SizeSmall  Size = "small"
+	SizeMedium Size = "medium"
+	SizeLarge  Size = "large"
+	// SizeCustom stands for what the spec's resources say.
+	SizeCustom Size = "custom"
+)
+
+// Named tells whether the size stands for requests and limits of its own.
+func (s Size) Named() bool { return s != "" && s != SizeCustom }
+
+// ServiceSpec says how a Service offers the ports of a workload.
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterIP) || !has(self.type) || self.type == 'ClusterIP'",message="clusterIP None goes with the type ClusterIP alone; take one of them away",fieldPath=".clusterIP"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || (has(self.type) && self.type == 'LoadBalancer')",message="goes with the type LoadBalancer alone; set that type, or take it away",fieldPath=".loadBalancerClass"
+type ServiceSpec struct {
+	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
+	// balancer of whoever provides the cluster). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
+	// at any time.
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	// +optional
+	Type corev1.ServiceType `json:"type,omitempty"`
+
+	// clusterIP is None for a headless Service, whose name leads to the addresses of the pods. It can be set only until
+	// the Service is made. Left out, the cluster gives the Service an address of its own.
+	// +kubebuilder:validation:Enum=None
+	// +optional
+	ClusterIP string `json:"clusterIP,omitempty"`
+
+	// annotations are annotations of the Service alone; load balancers take their settings from them.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// loadBalancerClass names the implementation of a Service of type LoadBalancer. It cannot be changed while the type
+	// is LoadBalancer. Defaults to the cluster's.
+	// +kubebuilder:validation:MaxLength=316
+	// +optional
+	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
+
+	// externalTrafficPolicy says where traffic from outside the cluster goes: to pods on any node (Cluster), or only to
+	// those on the node that it arrives at, with the client's address kept (Local). For the types NodePort and
+	// LoadBalancer; ignored for others. Defaults to Cluster.
+	// +kubebuilder:validation:Enum=Cluster;Local
+	// +optional
+	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+
+	// sessionAffinity is ClientIP to lead each client to one pod, for three hours after its last connection, or None.
+	// Defaults to None.
+	// +kubebuilder:validation:Enum=ClientIP;None
+	// +optional
+	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
+}
+
+// Probes are the ways in which the kubelet looks after the main container.
+// +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="no probe may be given beside disabled: true; take one of them away",fieldPath=".disabled"
+type Probes struct {
+	// liveness says when the container is restarted. Defaults to a connection to the first TCP port every 10 seconds,
+	// of which six in a row must fail.
+	// +optional
+	Liveness *corev1.Probe `json:"liveness,omitempty"`
+
+	// readiness says when the Service leads to the pod. Defaults to a connection to the first TCP port every 5 seconds,
+	// of which three in a row must fail.
+	// +optional
+	Readiness *corev1.Probe `json:"readiness,omitempty"`
+
+	// startup says when the container has started; until then the others wait. Defaults to a connection to the first TCP
+	// port every second, for a day.
+	// +optional
+	Startup *corev1.Probe `json:"startup,omitempty"`
+
+	// disabled makes no probe at all if it is true. Defaults to false.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Port is one port of a workload. Its JSON is that of a Service's port (core/v1 ServicePort).
+type Port struct {
+	// name of the port within the Service: lower-case letters, digits and "-". Optional; where several ports are given,
+	// one without a name is called after its protocol and number, like "tcp-8080".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// protocol is TCP, UDP or SCTP. Defaults to TCP.
+	// +kubebuilder:default=TCP
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	// +optional
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
+
+	// port is the number that clients of the Service connect to, 1 to 65535. Required.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+
+	// targetPort is the port that the container listens on: a number from 1 to 65535, or a name of at most 15
+	// characters, which then names the container port with the number of port. Defaults to port.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 1 && self <= 65535)",message="must be a number from 1 to 65535, or the name of a container port"
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$`
+	// +optional
+	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
+
+	// nodePort is the port on every node that leads to the Service, where the Service's type has one. Defaults to a
+	// free one that the cluster picks from its range.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	NodePort int32 `json:"nodePort,omitempty"`
+
+	// appProtocol is a hint for load balancers and meshes on what is spoken over the port: an IANA service name such as
+	// "http", or a name with a prefix such as "kubernetes.io/h2c".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	AppProtocol *string `json:"appProtocol,omitempty"`
+}
