@@ -1,0 +1,36 @@
+package resource
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// KindApp is the kind of an App.
+const KindApp = "App"
+
+// App returns the workload that an App means, and what is wrong with its podTemplate.
+func App(app *appv1.App, seen Observed) (*Workload, field.ErrorList) {
+	w, errs := workload(part{
+		name:        app.Name,
+		namespace:   app.Namespace,
+		instance:    app.Name,
+		component:   "app",
+		owner:       *metav1.NewControllerRef(app, appv1.GroupVersion.WithKind(KindApp)),
+		container:   app.Name,
+		selector:    map[string]string{appv1.LabelApp: app.Name},
+		path:        field.NewPath("spec"),
+		serviceType: corev1.ServiceTypeClusterIP,
+	}, &app.Spec.WorkloadSpec, seen)
+	w.record(&app.Spec, identity(&app.Spec, appWorkload), seen.Inputs)
+	return w, errs
+}
+
+// AppSpecChanged tells whether an App's spec differs from a record of an earlier one; see specChanged.
+func AppSpecChanged(spec *appv1.AppSpec, record string) (bool, error) {
+	return specChanged(spec, record, appWorkload)
+}
+
+func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec { return &spec.WorkloadSpec }

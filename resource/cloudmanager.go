@@ -1,0 +1,159 @@
+package resource
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// KindCloudManager is the kind of a CloudManager.
+const KindCloudManager = "CloudManager"
+
+// DataVolume is the name of the database's volume, and of the claim template for it.
+const DataVolume = "datadir"
+
+// The keys of the database's Secret.
+const (
+	SecretUsername = "username"
+	SecretPassword = "password"
+)
+
+// tier is one component of a CloudManager: where its spec is, and what its role in it adds to that.
+type tier struct {
+	role string
+	spec *appv1.Component
+	path *field.Path
+	// envs come before the user's, who may use them, and state them otherwise.
+	envs []corev1.EnvVar
+	// port is the one that the component offers if the spec states none, 0 for none.
+	port int32
+}
+
+// CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplate.
+// The names of all components are stated.
+func CloudManagerDatabase(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+	db := cm.Spec.DB.StatefulSet.DeepCopy()
+	mountPath := db.Storage.MountPath
+	if mountPath == "" {
+		mountPath = "/var/lib/mysql"
+	}
+	db.VolumeMounts = append(db.VolumeMounts, corev1.VolumeMount{Name: DataVolume, MountPath: mountPath})
+	w, errs := component(cm, tier{
+		role: "db",
+		spec: &db.Component,
+		path: field.NewPath("spec", "db", "statefulSet"),
+		port: 3306,
+		// The image's own name for it, and the one by which images of MySQL, and older ones of MariaDB, know it.
+		envs: []corev1.EnvVar{
+			fromSecret("MARIADB_ROOT_PASSWORD", cm, SecretPassword),
+			fromSecret("MYSQL_ROOT_PASSWORD", cm, SecretPassword),
+		},
+	}, seen)
+	w.RetainedFor = KindCloudManager + "." + cm.Name
+	w.Retain = ptr.Deref(db.Storage.Retain, true)
+	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
+	spec := &cm.Spec.DB.StatefulSet
+	// The storage does not count: a volume that grows must not restart a pod.
+	w.record(spec, identity(&spec.Component, componentWorkload), seen.Inputs)
+	return w, errs
+}
+
+// CloudManagerIdentity returns the workload that a CloudManager's identity tier means, and what is wrong with its
+// podTemplate. The names of all components are stated.
+func CloudManagerIdentity(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+	spec := cm.Spec.Identity.Deployment.DeepCopy()
+	if len(spec.Command) == 0 && len(spec.Args) == 0 && len(spec.Ports) == 0 {
+		// An image that says nothing of what to do, such as busybox, would end at once.
+		spec.Command = []string{"/bin/sh", "-c", "sleep 60m"}
+	}
+	w, errs := component(cm, tier{
+		role: "identity",
+		spec: spec,
+		path: field.NewPath("spec", "identity", "deployment"),
+		envs: databaseEnvs(cm),
+	}, seen)
+	w.record(&cm.Spec.Identity.Deployment, identity(&cm.Spec.Identity.Deployment, componentWorkload), seen.Inputs)
+	return w, errs
+}
+
+// CloudManagerFront returns the workload that a CloudManager's front tier means, and what is wrong with its podTemplate.
+// The names of all components are stated.
+func CloudManagerFront(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+	envs := databaseEnvs(cm)
+	if name, ports := cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Ports; len(ports) > 0 {
+		envs = append(envs, address("IDENTITY", name, cm.Namespace, ports[0].Port)...)
+	}
+	w, errs := component(cm, tier{
+		role: "front",
+		spec: cm.Spec.Front.Deployment.DeepCopy(),
+		path: field.NewPath("spec", "front", "deployment"),
+		envs: envs,
+		port: 80,
+	}, seen)
+	w.record(&cm.Spec.Front.Deployment, identity(&cm.Spec.Front.Deployment, componentWorkload), seen.Inputs)
+	return w, errs
+}
+
+// ComponentSpecChanged tells whether a component's spec differs from a record of an earlier one; see specChanged. A
+// database's storage does not count.
+func ComponentSpecChanged(spec *appv1.Component, record string) (bool, error) {
+	return specChanged(spec, record, componentWorkload)
+}
+
+func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
+
+// component maps what all tiers share. It changes t.spec.
+func component(cm *appv1.CloudManager, t tier, seen Observed) (*Workload, field.ErrorList) {
+	if len(t.spec.Ports) == 0 && t.port != 0 {
+		t.spec.Ports = []appv1.Port{{Port: t.port}}
+	}
+	stated := t.spec.Envs
+	t.spec.Envs = slices.Concat(slices.DeleteFunc(t.envs, func(ours corev1.EnvVar) bool {
+		return slices.ContainsFunc(stated, func(users corev1.EnvVar) bool { return users.Name == ours.Name })
+	}), stated)
+	return workload(part{
+		name:      t.spec.Name,
+		namespace: cm.Namespace,
+		instance:  cm.Name,
+		component: t.role,
+		owner:     *metav1.NewControllerRef(cm, appv1.GroupVersion.WithKind(KindCloudManager)),
+		container: t.spec.Name,
+		// The component's name is part of it, so that its Service never leads to the pods of one by an earlier name.
+		selector:    map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: t.spec.Name},
+		path:        t.path,
+		serviceType: corev1.ServiceTypeClusterIP,
+	}, &t.spec.WorkloadSpec, seen)
+}
+
+// databaseEnvs tell a later tier where the database is, and how to get in.
+func databaseEnvs(cm *appv1.CloudManager) []corev1.EnvVar {
+	db, port := &cm.Spec.DB.StatefulSet, int32(3306)
+	if len(db.Ports) > 0 {
+		port = db.Ports[0].Port
+	}
+	return append(address("DB", db.Name, cm.Namespace, port),
+		fromSecret("DB_USERNAME", cm, SecretUsername),
+		fromSecret("DB_PASSWORD", cm, SecretPassword))
+}
+
+// address returns the variables that say where a Service is.
+func address(prefix, name, namespace string, port int32) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: prefix + "_HOST", Value: name + "." + namespace + ".svc"},
+		{Name: prefix + "_PORT", Value: strconv.Itoa(int(port))},
+	}
+}
+
+// fromSecret returns a variable whose value is in the database's Secret.
+func fromSecret(name string, cm *appv1.CloudManager, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: SecretName(cm.Spec.DB.StatefulSet.Name)},
+		Key:                  key,
+	}}}
+}

@@ -1,0 +1,104 @@
+package resource
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// tierOf returns how to build a case of one tier of a CloudManager.
+func tierOf(build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, func(Observed) *Workload) {
+	return func(t testing.TB, path string) (goldenCase, func(Observed) *Workload) {
+		var cm appv1.CloudManager
+		c := readCase(t, path, &cm)
+		cm.DefaultNames()
+		return c, func(seen Observed) *Workload { return built(t)(build(&cm, seen)) }
+	}
+}
+
+// TestComponentSpecChanged checks what of a database's spec restarts its pods with today's inputs: not what its volumes
+// are like, nor the number of pods.
+func TestComponentSpecChanged(t *testing.T) {
+	cm := &appv1.CloudManager{}
+	db := &cm.Spec.DB.StatefulSet
+	db.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "a"}}
+	db.Storage.Size = apiresource.MustParse("1Gi")
+	w := built(t)(CloudManagerDatabase(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+	record := w.Record[appv1.AnnotationLastAppliedSpec]
+	for name, c := range map[string]struct {
+		change func()
+		want   bool
+	}{
+		"nothing": {func() {}, false},
+		"size":    {func() { db.Storage.Size = apiresource.MustParse("2Gi") }, false},
+		"retain":  {func() { db.Storage.Retain = ptr.To(false) }, false},
+		"pods":    {func() { db.Replicas = ptr.To[int32](3) }, false},
+		"image":   {func() { db.Image = "b" }, true},
+	} {
+		before := db.DeepCopy()
+		c.change()
+		got, err := ComponentSpecChanged(&db.Component, record)
+		if err != nil || got != c.want {
+			t.Errorf("%s: changed %t, %v; want %t", name, got, err, c.want)
+		}
+		*db = *before
+	}
+}
+
+// TestPasswordStaysInSecret checks that no object but the Secret has the password.
+func TestPasswordStaysInSecret(t *testing.T) {
+	const password = "hunter2hunter2"
+	cm := &appv1.CloudManager{}
+	cm.Name = "cm"
+	cm.Spec.DB.RootPass = password
+	cm.DefaultNames()
+	for _, build := range []func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList){
+		CloudManagerDatabase, CloudManagerIdentity, CloudManagerFront,
+	} {
+		w := built(t)(build(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+		for _, object := range []any{Deployment(w), Service(w), w} {
+			if text := string(canonical(object)); strings.Contains(text, password) {
+				t.Errorf("%s: %T has the password", w.Name, object)
+			}
+		}
+	}
+}
+
+// TestClaimOrdinal reads claims' names as the StatefulSet controller writes them.
+func TestClaimOrdinal(t *testing.T) {
+	got := map[string]int32{}
+	for _, name := range []string{
+		"datadir-db-0", "datadir-db-12", "datadir-db-01", "datadir-db-", "datadir-db--1", "datadir-db", "datadir-db-x",
+		"datadir-db-2-0", "other-db-0", "datadir-other-0", "datadir-db-+1", "datadir-db-99999999999",
+	} {
+		if ordinal, ok := ClaimOrdinal("db", name); ok {
+			got[name] = ordinal
+		}
+	}
+	if diff := cmp.Diff(map[string]int32{"datadir-db-0": 0, "datadir-db-12": 12}, got); diff != "" {
+		t.Errorf("claims of the workload (-want +got):\n%s", diff)
+	}
+}
+
+// TestUsersVariables checks that a variable of the user's takes the place of one of ours, and comes after all of them.
+func TestUsersVariables(t *testing.T) {
+	cm := &appv1.CloudManager{}
+	cm.Name = "cm"
+	cm.Spec.Front.Deployment.Envs = []corev1.EnvVar{{Name: "DB_HOST", Value: "elsewhere"}}
+	cm.DefaultNames()
+	w := built(t)(CloudManagerFront(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+	var got []string
+	for _, env := range w.Template.Spec.Containers[0].Env {
+		got = append(got, env.Name+"="+env.Value)
+	}
+	if diff := cmp.Diff([]string{"DB_PORT=3306", "DB_USERNAME=", "DB_PASSWORD=", "DB_HOST=elsewhere"}, got); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}

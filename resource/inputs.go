@@ -1,0 +1,98 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Renderings: the ways in which this operator has turned a spec into a pod template. A release that changes any
+// template adds a number and keeps the older ones, so that an upgrade by itself never restarts a pod.
+const (
+	// RenderingTutorial is the template of the tutorials' operators, whose Deployments are taken over as they are.
+	RenderingTutorial int32 = 0
+	// RenderingLatest is what a new workload gets.
+	RenderingLatest int32 = 1
+)
+
+// Inputs is all that shapes a pod template beside the spec. It is recorded on the workload object.
+// A field that is added later is left out of the record while it is empty, or records without it become unreadable.
+type Inputs struct {
+	// Rendering is the number of the rendering.
+	Rendering int32 `json:"rendering"`
+	// Refresh is the value of the refresh annotation that was acted on last.
+	Refresh string `json:"refresh,omitempty"`
+	// Size is the spec's named size with what it stands for.
+	Size ResolvedSize `json:"size,omitzero"`
+}
+
+// Encode returns the inputs as they are recorded.
+func (in Inputs) Encode() string {
+	// A struct of numbers, strings and quantities always has a JSON form.
+	data, _ := json.Marshal(in)
+	return string(data)
+}
+
+// DecodeInputs reads recorded inputs. What is not exactly as Encode writes it is an error rather than half understood:
+// "{}" would read as rendering 0, and a record of a later release may have more fields.
+func DecodeInputs(recorded string) (Inputs, error) {
+	var in Inputs
+	if err := json.Unmarshal([]byte(recorded), &in); err != nil {
+		return Inputs{}, fmt.Errorf("unreadable inputs: %w", err)
+	}
+	if in.Encode() != recorded {
+		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q was not written by this release", recorded)
+	}
+	if in.Rendering < RenderingTutorial || in.Rendering > RenderingLatest {
+		return Inputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
+	}
+	if in.Size.Name == "" {
+		return in, nil
+	}
+	if _, known := BuiltInSizes()[in.Size.Name]; !known {
+		return Inputs{}, fmt.Errorf("size %q is not known to this release", in.Size.Name)
+	}
+	if errs := in.Size.check(field.NewPath("size")); len(errs) > 0 {
+		return Inputs{}, fmt.Errorf("unreadable inputs: %w", errs.ToAggregate())
+	}
+	return in, nil
+}
+
+// History is what is known of the workload object's making.
+type History struct {
+	// Exists is true where there is a live workload object of ours to keep as it is.
+	Exists bool
+	// Ours is true if this operator has applied it before; otherwise it stems from a tutorial's operator.
+	Ours bool
+	// Inputs is the record of the inputs, empty if there is none.
+	Inputs string
+	// SpecChanged is true if the spec differs from the recorded one in more than the number of pods. An unreadable
+	// record counts as unchanged: what is not known must not restart anything.
+	SpecChanged bool
+}
+
+// ChooseInputs decides which inputs to build with. As long as the spec stays as it was, those recorded are used again,
+// so that neither an upgrade of the operator nor a changed definition restarts a workload by surprise. Today's, which have
+// the size that the spec names, are used for a new workload, with a change of the spec, and when refresh, the value of
+// the annotation, is a new one.
+func ChooseInputs(h History, refresh string, today Inputs) Inputs {
+	recorded, err := DecodeInputs(h.Inputs)
+	known := err == nil
+	if !known && h.Exists && !h.Ours {
+		recorded, known = Inputs{Rendering: RenderingTutorial}, true
+	}
+	today.Refresh = recorded.Refresh
+	if refresh != "" && refresh != recorded.Refresh {
+		today.Refresh = refresh
+		return today
+	}
+	if h.Exists && known && !h.SpecChanged {
+		if recorded.Size.Name != today.Size.Name {
+			// What the spec names counts, whatever has become of its own record or of that of the inputs.
+			recorded.Size = today.Size
+		}
+		return recorded
+	}
+	return today
+}

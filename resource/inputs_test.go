@@ -1,0 +1,140 @@
+package resource
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestChooseInputs has one row for each case of the rule; today's rendering is the newest, the recorded one an older.
+func TestChooseInputs(t *testing.T) {
+	const (
+		older     = `{"rendering":0}`
+		refreshed = `{"rendering":0,"refresh":"1"}`
+	)
+	later := fmt.Sprintf(`{"rendering":%d,"refresh":"1"}`, RenderingLatest+1)
+	today := Inputs{Rendering: RenderingLatest}
+	ours := History{Exists: true, Ours: true}
+	with := func(h History, recorded string, changed bool) History {
+		h.Inputs, h.SpecChanged = recorded, changed
+		return h
+	}
+	tutorial := History{Exists: true}
+	for name, c := range map[string]struct {
+		history History
+		refresh string
+		want    Inputs
+	}{
+		"new":                            {History{}, "", today},
+		"new, refresh":                   {History{}, "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"unchanged":                      {with(ours, older, false), "", Inputs{Rendering: 0}},
+		"changed":                        {with(ours, older, true), "", today},
+		"unchanged, first refresh":       {with(ours, older, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"unchanged, refresh acted on":    {with(ours, refreshed, false), "1", Inputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, refresh taken away":  {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, next refresh":        {with(ours, refreshed, false), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
+		"changed, refresh acted on":      {with(ours, refreshed, true), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, refresh taken away":    {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, next refresh":          {with(ours, refreshed, true), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
+		"record lost":                    {with(ours, "", false), "", today},
+		"record unreadable":              {with(ours, "{", false), "", today},
+		"record of a later release":      {with(ours, later, false), "", today},
+		"record of a later one, refresh": {with(ours, later, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"tutorial, unchanged":            {with(tutorial, "", false), "", Inputs{Rendering: RenderingTutorial}},
+		"tutorial, changed":              {with(tutorial, "", true), "", today},
+		"tutorial, refresh":              {with(tutorial, "", false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"somebody else's":                {with(History{}, older, false), "", today},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today)); diff != "" {
+				t.Errorf("inputs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestChooseSize has the cases that the size adds: a recorded one is used for as long as the spec names it.
+func TestChooseSize(t *testing.T) {
+	resolved := func(name appv1.Size, cpu string) ResolvedSize {
+		return ResolvedSize{Name: name, Amounts: Amounts{Requests: corev1.ResourceList{"cpu": quantity(cpu)}}}
+	}
+	small, medium := resolved(appv1.SizeSmall, "2"), resolved(appv1.SizeMedium, "2")
+	oldSmall := resolved(appv1.SizeSmall, "1")
+	record := func(size ResolvedSize) string { return Inputs{Size: size}.Encode() }
+	for name, c := range map[string]struct {
+		recorded string
+		changed  bool
+		refresh  string
+		today    ResolvedSize
+		want     Inputs
+	}{
+		"unchanged":                     {record(oldSmall), false, "", small, Inputs{Size: oldSmall}},
+		"changed":                       {record(oldSmall), true, "", small, Inputs{Rendering: RenderingLatest, Size: small}},
+		"refreshed":                     {record(oldSmall), false, "1", small, Inputs{Rendering: RenderingLatest, Refresh: "1", Size: small}},
+		"changed to another size":       {record(oldSmall), true, "", medium, Inputs{Rendering: RenderingLatest, Size: medium}},
+		"changed to none":               {record(oldSmall), true, "", ResolvedSize{}, Inputs{Rendering: RenderingLatest}},
+		"spec's record lost, another":   {record(oldSmall), false, "", medium, Inputs{Size: medium}},
+		"spec's record lost, now none":  {record(oldSmall), false, "", ResolvedSize{}, Inputs{}},
+		"spec's record lost, now small": {record(ResolvedSize{}), false, "", small, Inputs{Size: small}},
+		"record of an unnamed size": {
+			`{"rendering":0,"size":{"name":"custom","requests":{"cpu":"1"}}}`, false, "", small, Inputs{Rendering: RenderingLatest, Size: small},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := History{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
+			got := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("inputs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestInputsSettle checks that what is chosen, once recorded, is chosen again: nothing is built twice.
+func TestInputsSettle(t *testing.T) {
+	today := Inputs{Rendering: RenderingLatest}
+	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
+		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
+			for _, changed := range []bool{false, true} {
+				first := ChooseInputs(History{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today)
+				again := ChooseInputs(History{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today)
+				if !cmp.Equal(again, first) {
+					t.Errorf("refresh %q over record %q: first %+v, then %+v", refresh, recorded, first, again)
+				}
+			}
+		}
+	}
+}
+
+func TestDecodeInputs(t *testing.T) {
+	for _, in := range []Inputs{
+		{},
+		{Rendering: RenderingLatest},
+		{Rendering: RenderingLatest, Refresh: "<&>"},
+		{Rendering: RenderingLatest, Size: BuiltInSizes().Resolve(appv1.SizeSmall)},
+		{Size: ResolvedSize{Name: appv1.SizeLarge, Amounts: Amounts{Limits: corev1.ResourceList{
+			"cpu": quantity("0.5"), "memory": quantity("1.5Gi"), "hugepages-2Mi": quantity("1e9"), "example.com/gpu": quantity("1024"),
+		}}}},
+	} {
+		if got, err := DecodeInputs(in.Encode()); err != nil || !cmp.Equal(got, in) {
+			t.Errorf("%+v comes back as %+v, %v", in, got, err)
+		}
+	}
+	for _, recorded := range []string{
+		"", "null but not", "null", "[]", "{}", `{"rendering":"1"}`, `{"rendering":null}`, `{"rendering": 1}`,
+		`{"rendering":1,"refresh":""}`, `{"rendering":1,"later":true}`, `{"rendering":1}{}`,
+		`{"rendering":-1}`, `{"rendering":99}`,
+		`{"rendering":1,"size":{}}`, `{"rendering":1,"size":{"name":""}}`, `{"rendering":1,"size":{"name":"custom"}}`,
+		`{"rendering":1,"size":{"name":"huge","requests":{"cpu":"1"}}}`, `{"rendering":1,"size":{"name":"small"}}`,
+		`{"rendering":1,"size":{"name":"small","requests":{"cpu":"1000m"}}}`, `{"rendering":1,"size":"small"}`,
+		`{"rendering":1,"size":{"name":"small","requests":{"cpu":"2"},"limits":{"cpu":"1"}}}`,
+	} {
+		if got, err := DecodeInputs(recorded); err == nil || !cmp.Equal(got, Inputs{}) {
+			t.Errorf("%q is read as %+v, %v; want an error", recorded, got, err)
+		}
+	}
+}

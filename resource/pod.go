@@ -1,0 +1,122 @@
+package resource
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// pod returns what the Service offers of the spec's ports, and what each pod runs.
+func pod(p part, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
+	spec = spec.DeepCopy()
+	servicePorts, containerPorts := ports(spec.Ports, sidecars(spec.InitContainers), spec.Containers)
+	if in.Rendering == RenderingTutorial {
+		containerPorts = tutorialContainerPorts(spec.Ports)
+	}
+	main := mainContainer(p.container, spec, containerPorts, in)
+	pod := corev1.PodSpec{
+		InitContainers:                spec.InitContainers,
+		Containers:                    append([]corev1.Container{main}, spec.Containers...),
+		Volumes:                       spec.Volumes,
+		ServiceAccountName:            spec.ServiceAccountName,
+		AutomountServiceAccountToken:  spec.AutomountServiceAccountToken,
+		ImagePullSecrets:              spec.ImagePullSecrets,
+		SecurityContext:               spec.PodSecurityContext,
+		NodeSelector:                  spec.NodeSelector,
+		Tolerations:                   spec.Tolerations,
+		Affinity:                      spec.Affinity,
+		TopologySpreadConstraints:     spread(spec.TopologySpreadConstraints, selector, in),
+		TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
+		PriorityClassName:             spec.PriorityClassName,
+		RuntimeClassName:              spec.RuntimeClassName,
+		DNSPolicy:                     spec.DNSPolicy,
+		DNSConfig:                     spec.DNSConfig,
+		HostAliases:                   spec.HostAliases,
+	}
+	return servicePorts, pod
+}
+
+// sidecars returns those of the containers that start before the main one which stay and run beside it.
+func sidecars(init []corev1.Container) []corev1.Container {
+	return slices.DeleteFunc(slices.Clone(init), func(c corev1.Container) bool {
+		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
+	})
+}
+
+// mainContainer returns the container that runs the spec's image.
+func mainContainer(name string, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
+	c := corev1.Container{
+		Name:            name,
+		Image:           spec.Image,
+		ImagePullPolicy: pullPolicy(spec),
+		Command:         spec.Command,
+		Args:            spec.Args,
+		Ports:           ports,
+		Env:             spec.Envs,
+		EnvFrom:         spec.EnvFrom,
+		Resources:       sized(spec, in),
+		VolumeMounts:    spec.VolumeMounts,
+		Lifecycle:       spec.Lifecycle,
+		SecurityContext: spec.SecurityContext,
+	}
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probes(&spec.Probes, ports, in)
+	return c
+}
+
+func pullPolicy(spec *appv1.WorkloadSpec) corev1.PullPolicy {
+	if spec.ImagePullPolicy == "" {
+		return corev1.PullIfNotPresent
+	}
+	return spec.ImagePullPolicy
+}
+
+// sized returns the main container's resources: what its size stands for, or what the spec says itself.
+func sized(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
+	if in.Size.Name != "" {
+		return resources(corev1.ResourceRequirements{Requests: in.Size.Requests, Limits: in.Size.Limits})
+	}
+	return resources(spec.Resources)
+}
+
+// spread returns the constraints with the workload's own pods selected where they say nothing else; without any, an even
+// spread over nodes and zones wherever possible.
+func spread(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in Inputs) []corev1.TopologySpreadConstraint {
+	if len(constraints) == 0 && in.Rendering != RenderingTutorial {
+		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+			constraints = append(constraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			})
+		}
+	}
+	for i := range constraints {
+		if constraints[i].LabelSelector == nil {
+			constraints[i].LabelSelector = &metav1.LabelSelector{MatchLabels: selector}
+		}
+	}
+	return constraints
+}
+
+// resources returns requests and limits as the API server keeps them: without empty lists, and rounded up to a
+// thousandth.
+func resources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Limits: resourceList(r.Limits), Requests: resourceList(r.Requests), Claims: r.Claims}
+}
+
+func resourceList(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) == 0 {
+		return nil
+	}
+	rounded := maps.Clone(list)
+	for name, q := range rounded {
+		q = q.DeepCopy()
+		q.RoundUp(resource.Milli)
+		rounded[name] = q
+	}
+	return rounded
+}

@@ -1,0 +1,148 @@
+package resource
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// containerPort is what makes a container port unique for the API server.
+type containerPort struct {
+	number   int32
+	protocol corev1.Protocol
+}
+
+// ports returns the ports that the Service offers, and those that the container declares for them.
+//
+// A target port by number is declared without a name. One by name is declared with that name and the number of port;
+// where several ports share the name, the first one's number counts. A container has each name once, so of two
+// protocols under one name the second is led to the container by number. What another container of the pod declares is
+// that one's.
+func ports(spec []appv1.Port, others ...[]corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
+	names := portNames(spec)
+	service := make([]corev1.ServicePort, 0, len(spec))
+	var container []corev1.ContainerPort
+	declared := map[containerPort]int{}
+	named := map[string]corev1.Protocol{}
+	elsewhere := map[containerPort]bool{}
+	namedElsewhere := map[string]bool{}
+	declare := func(name string, number int32, protocol corev1.Protocol) {
+		key := containerPort{number, protocol}
+		if elsewhere[key] {
+			return
+		}
+		if i, ok := declared[key]; ok {
+			if name != "" {
+				container[i].Name = name
+			}
+			return
+		}
+		declared[key] = len(container)
+		container = append(container, corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: protocol})
+	}
+
+	for _, other := range slices.Concat(others...) {
+		for _, p := range other.Ports {
+			elsewhere[containerPort{p.ContainerPort, containerProtocol(p)}] = true
+			namedElsewhere[p.Name] = true
+		}
+	}
+
+	for i, p := range spec {
+		protocol := portProtocol(p)
+		target := targetPort(p)
+		if target.Type == intstr.String && !namedElsewhere[target.StrVal] {
+			first, taken := named[target.StrVal]
+			switch {
+			case !taken:
+				named[target.StrVal] = protocol
+				declare(target.StrVal, p.Port, protocol)
+			case first != protocol:
+				target = intstr.FromInt32(p.Port)
+			}
+		}
+		if target.Type == intstr.Int {
+			declare("", target.IntVal, protocol)
+		}
+		service = append(service, corev1.ServicePort{
+			Name:        names[i],
+			Protocol:    protocol,
+			AppProtocol: p.AppProtocol,
+			Port:        p.Port,
+			TargetPort:  target,
+			NodePort:    p.NodePort,
+		})
+	}
+	return service, container
+}
+
+// portNames returns the name of each port within the Service. Kubernetes wants one for each as soon as there are
+// several; those that the user left out are made of protocol and number.
+func portNames(spec []appv1.Port) []string {
+	names := make([]string, len(spec))
+	taken := map[string]bool{}
+	for i, p := range spec {
+		names[i] = p.Name
+		taken[p.Name] = true
+	}
+	if len(spec) < 2 {
+		return names
+	}
+	for i, p := range spec {
+		if names[i] != "" {
+			continue
+		}
+		base := fmt.Sprintf("%s-%d", strings.ToLower(string(portProtocol(p))), p.Port)
+		name := base
+		for n := 2; taken[name]; n++ {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		names[i] = name
+		taken[name] = true
+	}
+	return names
+}
+
+// portProtocol returns the port's protocol; objects that were stored before the schema had its default lack one.
+func portProtocol(p appv1.Port) corev1.Protocol {
+	if p.Protocol == "" {
+		return corev1.ProtocolTCP
+	}
+	return p.Protocol
+}
+
+func containerProtocol(p corev1.ContainerPort) corev1.Protocol {
+	if p.Protocol == "" {
+		return corev1.ProtocolTCP
+	}
+	return p.Protocol
+}
+
+// targetPort returns the port's target; left out, or 0 as the tutorials' operators stored it, it is the port itself.
+func targetPort(p appv1.Port) intstr.IntOrString {
+	if p.TargetPort == nil || *p.TargetPort == intstr.FromInt32(0) || *p.TargetPort == intstr.FromString("") {
+		return intstr.FromInt32(p.Port)
+	}
+	return *p.TargetPort
+}
+
+// tutorialContainerPorts returns the container ports as the tutorials' operators declared them: the number of each
+// target port, always TCP.
+func tutorialContainerPorts(spec []appv1.Port) []corev1.ContainerPort {
+	var declared []corev1.ContainerPort
+	seen := map[int32]bool{}
+	for _, p := range spec {
+		number := targetPort(p).IntVal
+		if number == 0 || seen[number] {
+			continue
+		}
+		seen[number] = true
+		declared = append(declared, corev1.ContainerPort{ContainerPort: number, Protocol: corev1.ProtocolTCP})
+	}
+	return declared
+}

@@ -1,0 +1,27 @@
+package resource
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SecretName is the name of the Secret of a workload that has one.
+func SecretName(workload string) string { return workload + "auth" }
+
+// Secret returns the Secret with the values that the workload's data is locked by. It is kept as long as the data.
+func Secret(w *Workload, values map[string]string) *corev1.Secret {
+	meta := w.meta()
+	meta.Name = SecretName(w.Name)
+	if w.Retain {
+		meta = w.retained(meta)
+	}
+	data := make(map[string][]byte, len(values))
+	for key, value := range values {
+		data[key] = []byte(value)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
+		ObjectMeta: meta,
+		Data:       data,
+	}
+}

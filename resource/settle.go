@@ -1,0 +1,76 @@
+package resource
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// settle states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
+// would differ from what lives for ever. It also states what the API server derives from a field of ours, where it would
+// stay behind when that field goes.
+func settle(pod *corev1.PodSpec) {
+	// The old name of the field, which the API server fills in and from then on reads in its stead. A patch may have it.
+	if pod.ServiceAccountName == "" {
+		pod.ServiceAccountName = pod.DeprecatedServiceAccount
+	}
+	pod.DeprecatedServiceAccount = pod.ServiceAccountName
+	for i := range pod.InitContainers {
+		settleContainer(&pod.InitContainers[i], pod.HostNetwork)
+	}
+	for i := range pod.Containers {
+		settleContainer(&pod.Containers[i], pod.HostNetwork)
+	}
+	for i := range pod.Volumes {
+		settleVolume(&pod.Volumes[i])
+	}
+}
+
+func settleContainer(c *corev1.Container, hostNetwork bool) {
+	c.Resources = resources(c.Resources)
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			settleFieldRef(from.FieldRef)
+		}
+	}
+	for i := range c.Ports {
+		if c.Ports[i].Protocol == "" {
+			c.Ports[i].Protocol = corev1.ProtocolTCP
+		}
+		if hostNetwork && c.Ports[i].HostPort == 0 {
+			c.Ports[i].HostPort = c.Ports[i].ContainerPort
+		}
+	}
+}
+
+func settleVolume(v *corev1.Volume) {
+	if v.DownwardAPI != nil {
+		settleItems(v.DownwardAPI.Items)
+	}
+	if v.Projected == nil {
+		return
+	}
+	if len(v.Projected.Sources) == 0 {
+		v.Projected.Sources = nil // So it comes back; the field has no way to be left out.
+	}
+	for i := range v.Projected.Sources {
+		source := &v.Projected.Sources[i]
+		if source.DownwardAPI != nil {
+			settleItems(source.DownwardAPI.Items)
+		}
+		if token := source.ServiceAccountToken; token != nil && token.ExpirationSeconds == nil {
+			token.ExpirationSeconds = ptr.To[int64](60 * 60)
+		}
+	}
+}
+
+func settleItems(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		settleFieldRef(items[i].FieldRef)
+	}
+}
+
+func settleFieldRef(ref *corev1.ObjectFieldSelector) {
+	if ref != nil && ref.APIVersion == "" {
+		ref.APIVersion = "v1"
+	}
+}

@@ -1,0 +1,146 @@
+package resource
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
+)
+
+// Sizes says what each named size stands for.
+type Sizes map[appv1.Size]Amounts
+
+// Amounts are requests and limits.
+type Amounts struct {
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	Limits   corev1.ResourceList `json:"limits,omitempty"`
+}
+
+// ResolvedSize is a named size with what it stood for when it was resolved. The zero value is no size.
+type ResolvedSize struct {
+	Name    appv1.Size `json:"name"`
+	Amounts `json:",inline"`
+}
+
+// BuiltInSizes returns what the sizes stand for where nobody says otherwise.
+func BuiltInSizes() Sizes {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory),
+		}
+	}
+	return Sizes{
+		appv1.SizeSmall:  {Requests: list("100m", "128Mi"), Limits: list("500m", "256Mi")},
+		appv1.SizeMedium: {Requests: list("250m", "512Mi"), Limits: list("1", "1Gi")},
+		appv1.SizeLarge:  {Requests: list("1", "2Gi"), Limits: list("2", "4Gi")},
+	}
+}
+
+// ParseSizes reads the sizes from a ConfigMap: a key a size, each with requests and limits in YAML. A size that it does
+// not have keeps its built-in amounts. One mistake makes the whole of it an error: half of an intention is none.
+func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
+	sizes := BuiltInSizes()
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(config.BinaryData)) {
+		errs = append(errs, field.Invalid(field.NewPath("binaryData").Key(key), "bytes", "must be text, in data"))
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Data)) {
+		at := field.NewPath("data").Key(key)
+		if _, known := sizes[appv1.Size(key)]; !known {
+			errs = append(errs, field.NotSupported(at, key, slices.Sorted(maps.Keys(sizes))))
+			continue
+		}
+		amounts, wrong := parseAmounts(config.Data[key], at)
+		sizes[appv1.Size(key)] = amounts
+		errs = append(errs, wrong...)
+	}
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return sizes, nil
+}
+
+func parseAmounts(text string, at *field.Path) (Amounts, field.ErrorList) {
+	var amounts Amounts
+	if err := yaml.UnmarshalStrict([]byte(text), &amounts); err != nil {
+		return Amounts{}, field.ErrorList{field.Invalid(at, "a size", "must be requests and limits in YAML: "+err.Error())}
+	}
+	return Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}, amounts.check(at)
+}
+
+// check returns what is wrong with amounts.
+func (a Amounts) check(at *field.Path) field.ErrorList {
+	if len(a.Requests)+len(a.Limits) == 0 {
+		return field.ErrorList{field.Required(at, "requests or limits")}
+	}
+	errs := append(knownResources(a.Requests, at.Child("requests")), knownResources(a.Limits, at.Child("limits"))...)
+	return append(errs, rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)...)
+}
+
+// knownResources checks the names of resources: those of Kubernetes, and those of others with a domain before a slash.
+// The API server would refuse the pods of every workload of the size.
+func knownResources(list corev1.ResourceList, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		switch {
+		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage,
+			strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
+		case !strings.Contains(string(name), "/"):
+			errs = append(errs, field.Invalid(at.Key(string(name)), name,
+				"must be cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>"))
+		default:
+			for _, message := range validation.IsQualifiedName(string(name)) {
+				errs = append(errs, field.Invalid(at.Key(string(name)), name, message))
+			}
+		}
+	}
+	return errs
+}
+
+// Resolve returns a size with what it stands for; no size for one without a name of its own.
+func (s Sizes) Resolve(size appv1.Size) ResolvedSize {
+	amounts, named := s[size]
+	if !named {
+		return ResolvedSize{}
+	}
+	return ResolvedSize{Name: size, Amounts: amounts}
+}
+
+// Equal tells whether two sizes have one name and stand for the same.
+func (r ResolvedSize) Equal(other ResolvedSize) bool { return equality.Semantic.DeepEqual(r, other) }
+
+// String is the size in words, each resource as request/limit, such as "small (cpu 100m/500m, memory 128Mi/256Mi)";
+// empty for no size.
+func (r ResolvedSize) String() string {
+	if r.Name == "" {
+		return ""
+	}
+	amount := func(list corev1.ResourceList, name corev1.ResourceName) string {
+		q, stated := list[name]
+		if !stated {
+			return "-"
+		}
+		return q.String()
+	}
+	both := maps.Clone(r.Requests)
+	if both == nil {
+		both = corev1.ResourceList{}
+	}
+	maps.Copy(both, r.Limits)
+	parts := make([]string, 0, len(both))
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		parts = append(parts, fmt.Sprintf("%s %s/%s", name, amount(r.Requests, name), amount(r.Limits, name)))
+	}
+	return fmt.Sprintf("%s (%s)", r.Name, strings.Join(parts, ", "))
+}

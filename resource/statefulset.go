@@ -1,0 +1,133 @@
+package resource
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// StatefulSet returns the StatefulSet that runs the workload's pods, each with volumes of its own.
+func StatefulSet(w *Workload) *appsv1.StatefulSet {
+	meta := w.meta()
+	meta.Annotations = merged(w.Annotations, w.Record)
+	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	if !w.Retain {
+		whenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
+		ObjectMeta: meta,
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:             w.Replicas,
+			Selector:             &metav1.LabelSelector{MatchLabels: w.Selector},
+			Template:             w.Template,
+			VolumeClaimTemplates: w.Claims,
+			ServiceName:          HeadlessName(w.Name),
+			// In order, a pod that never becomes ready would keep its own repair from being rolled out
+			// (kubernetes/kubernetes#67250).
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+			MinReadySeconds:      w.MinReadySeconds,
+			RevisionHistoryLimit: w.RevisionHistoryLimit,
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: whenDeleted,
+				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			},
+		},
+	}
+}
+
+// HeadlessName is the name of the Service that gives each pod of a StatefulSet a name.
+func HeadlessName(workload string) string { return workload + "-headless" }
+
+// Headless returns the Service that gives each pod of the workload's StatefulSet a name, from before it is ready on. It
+// has the record of the inputs too: the StatefulSet is deleted when its volumes grow, and made anew with what its pods
+// were made with.
+func Headless(w *Workload) *corev1.Service {
+	meta := w.meta()
+	meta.Name = HeadlessName(w.Name)
+	meta.Annotations = merged(w.Annotations, map[string]string{
+		appv1.AnnotationLastAppliedInputs: w.Record[appv1.AnnotationLastAppliedInputs],
+	})
+	service := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
+		ObjectMeta: meta,
+		Spec: corev1.ServiceSpec{
+			Type:                     corev1.ServiceTypeClusterIP,
+			ClusterIP:                corev1.ClusterIPNone,
+			Selector:                 w.Selector,
+			Ports:                    append([]corev1.ServicePort(nil), w.Ports...),
+			PublishNotReadyAddresses: true,
+		},
+	}
+	for i := range service.Spec.Ports {
+		service.Spec.Ports[i].NodePort = 0
+	}
+	return service
+}
+
+// claimTemplate returns the claim that each pod has a copy of. All of it is stated, as server-side apply takes the list of
+// templates as one unit; and none of it can be changed, so what is not storage does not depend on the spec.
+func claimTemplate(w *Workload, s *appv1.Storage) corev1.PersistentVolumeClaim {
+	mode := s.AccessModes
+	if mode == "" {
+		mode = corev1.ReadWriteOnce
+	}
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: w.claimMeta(DataVolume),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{mode},
+			Resources:        claimed(s.Size),
+			StorageClassName: s.Class,
+			VolumeMode:       ptr.To(corev1.PersistentVolumeFilesystem),
+		},
+	}
+}
+
+// Claim returns a live claim of the workload's as it is wanted: with the size that its template has.
+func Claim(w *Workload, name string) *corev1.PersistentVolumeClaim {
+	meta := w.claimMeta(name)
+	meta.Namespace = w.Namespace
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "PersistentVolumeClaim"},
+		ObjectMeta: meta,
+		Spec:       corev1.PersistentVolumeClaimSpec{Resources: w.Claims[0].Spec.Resources},
+	}
+}
+
+// ClaimOrdinal returns which pod of a workload a claim of this name is for, and whether it is for one at all.
+func ClaimOrdinal(workload, claim string) (ordinal int32, ok bool) {
+	digits, ok := strings.CutPrefix(claim, DataVolume+"-"+workload+"-")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if !ok || err != nil || strconv.FormatInt(n, 10) != digits || n < 0 {
+		return 0, false
+	}
+	return int32(n), true
+}
+
+// claimMeta is the metadata of a claim, or of the template for it.
+func (w *Workload) claimMeta(name string) metav1.ObjectMeta {
+	labels := map[string]string{}
+	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy} {
+		labels[key] = w.Labels[key]
+	}
+	return w.retained(metav1.ObjectMeta{Name: name, Labels: merged(labels, w.Selector)})
+}
+
+// retained returns metadata that belongs to no one and says whom the object is kept for.
+func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	meta.OwnerReferences = nil
+	meta.Annotations = merged(meta.Annotations, map[string]string{appv1.AnnotationRetainedFor: w.RetainedFor})
+	return meta
+}
+
+func claimed(size resource.Quantity) corev1.VolumeResourceRequirements {
+	return corev1.VolumeResourceRequirements{Requests: resourceList(corev1.ResourceList{corev1.ResourceStorage: size})}
+}

@@ -1,0 +1,164 @@
+package resource
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Workload is the middle shape between a custom resource and the objects it means: pods, and how they are reached.
+type Workload struct {
+	// Name and Namespace are those of every object.
+	Name, Namespace string
+	// Owner is the controller reference of every object.
+	Owner metav1.OwnerReference
+	// Labels are on every object.
+	Labels map[string]string
+	// Annotations are on every object.
+	Annotations map[string]string
+	// Record is on the workload object alone, as annotations: what it was built from.
+	Record map[string]string
+	// Recorded is true if the record holds the spec itself, and not its hash alone.
+	Recorded bool
+	// Selector selects the pods. It is immutable, so the live one is kept where there is one.
+	Selector map[string]string
+	// Replicas is the number of pods, nil where an autoscaler decides.
+	Replicas *int32
+	// Template is what each pod is made from.
+	Template corev1.PodTemplateSpec
+	// Strategy is how pods are replaced.
+	Strategy appsv1.DeploymentStrategy
+	// MinReadySeconds is how long a new pod must be ready before it counts.
+	MinReadySeconds int32
+	// RevisionHistoryLimit is how many old templates are kept, nil for the cluster's default.
+	RevisionHistoryLimit *int32
+	// ProgressDeadlineSeconds is how long a rollout may make no progress, nil for the cluster's default.
+	ProgressDeadlineSeconds *int32
+	// Ports are what the Service offers; without any there is no Service.
+	Ports []corev1.ServicePort
+	// Access is how the Service offers them. Its type is set; its annotations come on top of those of every object.
+	Access appv1.ServiceSpec
+	// Claims are the templates of the volume claims that each pod has, for a workload that keeps data.
+	Claims []corev1.PersistentVolumeClaim
+	// RetainedFor is whose the data is, as "<kind>.<name>". Retain says whether it outlives that resource.
+	RetainedFor string
+	Retain      bool
+}
+
+// Observed is what a builder needs to know beside the custom resource.
+type Observed struct {
+	// Selector is that of the live workload object, nil if there is none.
+	Selector map[string]string
+	// Inputs shape the pod template beside the spec; see ChooseInputs.
+	Inputs Inputs
+	// Autoscaled is true where a HorizontalPodAutoscaler decides the number of pods.
+	Autoscaled bool
+}
+
+// part says which workload of which custom resource is to be built, and what its kind has for defaults.
+type part struct {
+	// name is that of the objects, namespace that of the custom resource.
+	name, namespace string
+	// instance is the custom resource's name, component the workload's role in it.
+	instance, component string
+	// owner is the controller reference of the objects.
+	owner metav1.OwnerReference
+	// container is the main container's name.
+	container string
+	// selector selects the pods of a new workload object.
+	selector map[string]string
+	// path is where the workload's spec is in the custom resource.
+	path *field.Path
+	// minReadySeconds and serviceType are the kind's defaults.
+	minReadySeconds int32
+	serviceType     corev1.ServiceType
+}
+
+// workload maps what all kinds share. It returns what is wrong with the spec's podTemplate.
+func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field.ErrorList) {
+	selector := seen.Selector
+	if selector == nil {
+		selector = p.selector
+	}
+	w := &Workload{
+		Name:                    p.name,
+		Namespace:               p.namespace,
+		Owner:                   p.owner,
+		Annotations:             spec.Annotations,
+		Selector:                selector,
+		Strategy:                strategy(spec),
+		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
+		RevisionHistoryLimit:    spec.RevisionHistoryLimit,
+		ProgressDeadlineSeconds: spec.ProgressDeadlineSeconds,
+		Access:                  *spec.Service.DeepCopy(),
+	}
+	own := map[string]string{
+		appv1.LabelName:      p.name,
+		appv1.LabelInstance:  p.instance,
+		appv1.LabelComponent: p.component,
+		appv1.LabelManagedBy: appv1.ManagedBy,
+	}
+	w.Labels = merged(spec.Labels, own)
+	if !seen.Autoscaled {
+		w.Replicas = ptr.To(ptr.Deref(spec.Replicas, 1))
+	}
+	if w.Access.Type == "" {
+		w.Access.Type = p.serviceType
+		if w.Access.ClusterIP == corev1.ClusterIPNone {
+			w.Access.Type = corev1.ServiceTypeClusterIP
+		}
+	}
+	identity := merged(own, p.selector, selector)
+	if seen.Inputs.Rendering == RenderingTutorial {
+		identity = selector
+	}
+	servicePorts, pod := pod(p, spec, selector, seen.Inputs)
+	w.Ports = servicePorts
+	w.Template = corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: merged(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
+		Spec:       pod,
+	}
+	errs := patchTemplate(&w.Template, spec.PodTemplate, identity, p)
+	settle(&w.Template.Spec)
+	return w, errs
+}
+
+// record notes on the workload what it was built from: the spec, and the inputs beside it. identity is the part of the
+// spec that shapes the pods.
+func (w *Workload) record(spec, identity any, in Inputs) {
+	var record string
+	record, w.Recorded = EncodeSpec(spec, identity)
+	w.Record = map[string]string{
+		appv1.AnnotationLastAppliedSpec:   record,
+		appv1.AnnotationLastAppliedInputs: in.Encode(),
+	}
+}
+
+// meta is the metadata that all objects of a workload share.
+func (w *Workload) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            w.Name,
+		Namespace:       w.Namespace,
+		Labels:          w.Labels,
+		Annotations:     w.Annotations,
+		OwnerReferences: []metav1.OwnerReference{w.Owner},
+	}
+}
+
+// merged returns all entries of several maps, nil if there are none; of equal keys the last one counts.
+func merged(parts ...map[string]string) map[string]string {
+	var all map[string]string
+	for _, part := range parts {
+		if len(part) > 0 && all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, part)
+	}
+	return all
+}
