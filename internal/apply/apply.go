@@ -1,0 +1,249 @@
+// Package apply is the one engine that writes children: the objects that a custom resource means.
+//
+// It takes what is wanted and what lives, and sends the fewest requests that make the one into the other by server-side
+// apply. It keeps no state that matters: a restarted operator finds every decision again in the live objects. It knows
+// Kubernetes' kinds, and none of ours.
+package apply
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// HandoverManager owns a field that the engine has given up to an autoscaler, until the autoscaler first writes it. It
+// keeps the field's value from falling back to the default.
+const HandoverManager = "app-operator-handover"
+
+// Engine writes children. Make it with New.
+type Engine struct {
+	client    client.Client
+	live      client.Reader
+	converter managedfields.TypeConverter
+	conflicts *conflicts
+	holds     *holds
+}
+
+// New returns an engine that writes with c. Where a decision needs more than the caller's view of an object holds, it
+// reads with live.
+func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Engine {
+	return &Engine{
+		client:    c,
+		live:      live,
+		converter: applyconfigurations.NewTypeConverter(c.Scheme()),
+		conflicts: newConflicts(clk),
+		holds:     newHolds(),
+	}
+}
+
+// Request is what should become true of one owner's children.
+type Request struct {
+	// Owner is the custom resource. It controls its children.
+	Owner client.Object
+	// Manager is the field owner to write with. It is the same for all owners of a kind, and only for them: under one
+	// shared manager, one kind's partial apply would strip what another applied.
+	Manager string
+	// Children are wanted.
+	Children []Child
+	// Unwanted are live objects to delete if the owner controls them, once all children are applied.
+	Unwanted []client.Object
+	// Adopt takes over live objects that nothing controls.
+	Adopt bool
+}
+
+// Child is one wanted object.
+type Child struct {
+	// Desired is the literal that is wanted: type, name and all fields that are ours. A Secret's are in data: stringData
+	// never comes back. A PersistentVolumeClaim's are metadata and its size: its StatefulSet makes it, and it is only grown.
+	Desired client.Object
+	// Live is the object as it was last seen, nil if there is none. After Apply it is what was written.
+	Live client.Object
+	// Retained is an object that outlives the owner. Desired has no owner reference, and says by the annotation
+	// app.huolala.cn/retained-for, as "<kind>.<name>", whose it is.
+	Retained bool
+	// Replace deletes the live object, if it is not as wanted, instead of updating it, and leaves alone what it controls.
+	// The next Apply makes it anew.
+	Replace bool
+}
+
+// Apply makes the request true and returns what it changed, also together with an error. All children are checked
+// before the first is written.
+//
+// It returns a reconciler.StalledError if an object is not ours (reason ResourceExists), a field cannot be changed
+// (ImmutableField), the API server refuses an object (Invalid) or does not keep a field of it (FieldNotKept), or another
+// writer keeps undoing a change (FieldConflict); a reconciler.WaitingError if an object is on its way out, to be replaced for one; reconciler.ErrStale
+// if the view was outdated; and a reconciler.FailedError for all else.
+func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
+	plans := make([]plan, len(req.Children))
+	for i := range req.Children {
+		p, err := e.plan(req, &req.Children[i])
+		if err != nil {
+			return nil, err
+		}
+		plans[i] = p
+	}
+
+	var changes ChangeSet
+	var held, notKept error
+	for i := range plans {
+		p := &plans[i]
+		if p.held != nil {
+			held = errors.Join(held, p.held)
+			continue
+		}
+		change, err := e.carryOut(ctx, req, p)
+		if err != nil {
+			return changes, err
+		}
+		changes = append(changes, change)
+		notKept = errors.Join(notKept, p.unkept)
+		if change.Action == Replaced {
+			held = errors.Join(held, beingReplaced(p))
+		}
+	}
+	if held != nil {
+		return changes, held
+	}
+	pruned, err := e.prune(ctx, req)
+	if err == nil {
+		err = notKept // It stands in the way of nothing: all has been applied.
+	}
+	return append(changes, pruned...), err
+}
+
+// Forget drops what is remembered of an owner that is gone.
+func (e *Engine) Forget(owner types.NamespacedName, manager string) {
+	e.conflicts.forget(manager, owner)
+	e.holds.forget(manager, owner)
+}
+
+// carryOut does what was planned for one child.
+func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, error) {
+	change := Change{Action: p.action, Kind: p.gvk.Kind, Name: p.child.Desired.GetName()}
+	if p.action == Unchanged {
+		return change, nil
+	}
+	if p.claimed {
+		if err := e.wanted(ctx, req.Owner); err != nil {
+			return change, err
+		}
+	}
+	if p.action == Replaced {
+		return change, e.remove(ctx, p, metav1.DeletePropagationOrphan)
+	}
+	seen := p.child.Live
+	if p.takeover || p.crowded {
+		if err := e.takeOver(ctx, req, p); err != nil {
+			return change, err
+		}
+	}
+	if p.action == Configured && p.handsOver(req) {
+		if err := e.handOver(ctx, p); err != nil {
+			return change, err
+		}
+	}
+	write := e.update
+	if p.action == Created {
+		write = e.create
+	}
+	written, err := write(ctx, req, p)
+	if err != nil {
+		return change, err
+	}
+	p.child.Live = written
+	if err := e.keep(ctx, req, p); err != nil {
+		return change, err
+	}
+	if seen != nil && seen.GetResourceVersion() == p.child.Live.GetResourceVersion() {
+		change.Action = Unchanged
+		return change, nil
+	}
+	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
+	return change, nil
+}
+
+// keep writes once more what the API server has not kept, and notes what it does not keep then either. The first time it
+// may be server-side apply itself: a struct goes with the last field that is taken out of it, although it is stated to be
+// there and empty.
+func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
+	for _, last := range []bool{false, true} {
+		diff, err := e.difference(p.fields, p.child.Live)
+		if err != nil || !unkept(diff, p.child.Live, req.Manager) {
+			return err
+		}
+		if last {
+			p.unkept = fieldNotKept(p, diff, conflictMaxDelay)
+			return nil
+		}
+		written, err := e.update(ctx, req, p)
+		if err != nil {
+			return err
+		}
+		p.child.Live = written
+	}
+	return nil
+}
+
+// neverVersion is a resource version that no object has. A request that states it is refused if the object exists, and
+// creates it if not (kubernetes/kubernetes#106745).
+const neverVersion = "1"
+
+// create applies an object that is not there. It is not forced, and refused if the object exists. What is then in the
+// way is read to say whose it is. It may be our own: the answer to its creation was lost, and the cache does not show it
+// yet.
+func (e *Engine) create(ctx context.Context, req *Request, p *plan) (client.Object, error) {
+	written, err := e.send(ctx, req, p, map[string]string{"resourceVersion": neverVersion})
+	if !apierrors.IsConflict(err) {
+		return written, e.classify(p, err)
+	}
+	live, err := e.read(ctx, p)
+	if errors.Is(err, reconciler.ErrStale) {
+		// Nothing is there, so the API server refuses the resource version itself, or the object has just gone.
+		written, err = e.send(ctx, req, p, nil)
+		return written, e.classify(p, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.claim(req, live); err != nil {
+		return nil, err
+	}
+	return nil, reconciler.ErrStale
+}
+
+// update applies an object that is ours. It is forced, and bound to the object that was looked at by its UID.
+func (e *Engine) update(ctx context.Context, req *Request, p *plan) (client.Object, error) {
+	written, err := e.send(ctx, req, p, map[string]string{"uid": string(p.child.Live.GetUID())}, client.ForceOwnership)
+	return written, e.classify(p, err)
+}
+
+// send sends the apply request, with preconditions stated in the metadata, and returns the object as it is then.
+func (e *Engine) send(ctx context.Context, req *Request, p *plan, preconditions map[string]string, opts ...client.PatchOption) (client.Object, error) {
+	data, err := body(p.fields, preconditions)
+	if err != nil {
+		return nil, err
+	}
+	return e.apply(ctx, p, data, append(opts, client.FieldOwner(req.Manager))...)
+}
+
+// apply sends a server-side apply of the child and returns the object as it is then.
+func (e *Engine) apply(ctx context.Context, p *plan, data []byte, opts ...client.PatchOption) (client.Object, error) {
+	written, err := p.target()
+	if err != nil {
+		return nil, err
+	}
+	if p.unwatched() {
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
+	err = e.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, data), opts...)
+	return written, err
+}

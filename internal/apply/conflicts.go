@@ -1,0 +1,118 @@
+package apply
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// How long the engine fights back when another writer keeps undoing what it writes.
+const (
+	// conflictWindow is the time in which repairs of one object are counted.
+	conflictWindow = time.Minute
+	// conflictRepairs is the number of repairs in the window after which the engine backs off.
+	conflictRepairs = 5
+	// conflictFirstDelay is the first pause; each further one is twice as long, up to conflictMaxDelay.
+	conflictFirstDelay = 10 * time.Second
+	conflictMaxDelay   = 5 * time.Minute
+)
+
+// conflicts remembers which objects are being fought over. What it forgets in a restart only makes the next pause
+// shorter.
+type conflicts struct {
+	clock  clock.PassiveClock
+	mu     sync.Mutex
+	owners map[ownerKey]map[string]*fight
+}
+
+type ownerKey struct {
+	manager string
+	owner   types.NamespacedName
+}
+
+// fight is the state of one object that somebody keeps changing.
+type fight struct {
+	repairs []time.Time
+	delay   time.Duration
+	last    time.Time
+	// unkept is when the API server was last given what it does not keep, or was first seen not to keep it.
+	unkept time.Time
+}
+
+func newConflicts(clk clock.PassiveClock) *conflicts {
+	return &conflicts{clock: clk, owners: map[ownerKey]map[string]*fight{}}
+}
+
+// repair asks for leave to repair the plan's object. If there is a fight over it, it returns how long to leave it alone.
+func (c *conflicts) repair(req *Request, p *plan) (retry time.Duration, fighting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over(req, p).repair(c.clock.Now())
+}
+
+// again asks for leave to write what the API server has not kept before. It is given once in conflictMaxDelay, as whatever
+// changes the object may be gone; until then it returns how long to leave it alone.
+func (c *conflicts) again(req *Request, p *plan) (retry time.Duration, wait bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, now := c.over(req, p), c.clock.Now()
+	if f.unkept.IsZero() {
+		f.unkept = now
+	}
+	if since := now.Sub(f.unkept); since < conflictMaxDelay {
+		return conflictMaxDelay - since, true
+	}
+	f.unkept = now
+	return 0, false
+}
+
+// over returns the fight over the plan's object.
+func (c *conflicts) over(req *Request, p *plan) *fight {
+	owner := ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
+	if c.owners[owner] == nil {
+		c.owners[owner] = map[string]*fight{}
+	}
+	object := p.gvk.Kind + "/" + p.child.Desired.GetName()
+	if c.owners[owner][object] == nil {
+		c.owners[owner][object] = &fight{}
+	}
+	return c.owners[owner][object]
+}
+
+func (f *fight) repair(now time.Time) (retry time.Duration, fighting bool) {
+	since := now.Sub(f.last)
+	switch {
+	case f.delay > 0 && since < f.delay:
+		return f.delay - since, true
+	case f.delay > 0 && since < f.delay+conflictWindow:
+		f.delay = min(2*f.delay, conflictMaxDelay)
+		f.last = now
+		return 0, false
+	case f.delay > 0:
+		f.repairs, f.delay = nil, 0 // The last repair has held for long enough.
+	}
+	recent := f.repairs[:0]
+	for _, at := range f.repairs {
+		if now.Sub(at) < conflictWindow {
+			recent = append(recent, at)
+		}
+	}
+	f.repairs = recent
+	f.last = now
+	if len(f.repairs) >= conflictRepairs {
+		f.repairs, f.delay = nil, conflictFirstDelay
+		return f.delay, true
+	}
+	f.repairs = append(f.repairs, now)
+	return 0, false
+}
+
+// forget drops what is remembered of an owner.
+func (c *conflicts) forget(manager string, owner types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owners, ownerKey{manager, owner})
+}

@@ -1,0 +1,139 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// fought is a request and a plan for one object that is being fought over.
+func fought(owner, object string) (*Request, *plan) {
+	o := &appsv1.Deployment{}
+	o.Name = owner
+	d := &appsv1.Deployment{}
+	d.Name = object
+	p := &plan{child: &Child{Desired: d}}
+	p.gvk.Kind = "Deployment"
+	return &Request{Owner: o, Manager: "me"}, p
+}
+
+// fightOf is a fight over one object, against a clock that the test sets.
+type fightOf struct {
+	t     *testing.T
+	clock *clocktesting.FakePassiveClock
+	c     *conflicts
+	begin time.Time
+}
+
+func newFight(t *testing.T) *fightOf {
+	t.Helper()
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clk := clocktesting.NewFakePassiveClock(begin)
+	return &fightOf{t: t, clock: clk, c: newConflicts(clk), begin: begin}
+}
+
+// at asks for leave to repair at a time of the fight, and checks how long to wait; 0 is leave.
+func (f *fightOf) at(after time.Duration, want time.Duration) {
+	f.t.Helper()
+	f.clock.SetTime(f.begin.Add(after))
+	req, p := fought("web", "web")
+	got, fighting := f.c.repair(req, p)
+	if got != want || fighting != (want > 0) {
+		f.t.Errorf("after %s: wait %s, fighting %t; want %s, %t", after, got, fighting, want, want > 0)
+	}
+}
+
+// TestFight has the whole schedule of a fight that does not end.
+func TestFight(t *testing.T) {
+	f := newFight(t)
+	for second := range 5 {
+		f.at(time.Duration(second)*time.Second, 0)
+	}
+	now := 5 * time.Second
+	f.at(now, 10*time.Second)
+	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300, 300} {
+		delay := time.Duration(seconds) * time.Second
+		// Until then, each look says how long is left, and does not make it longer.
+		f.at(now+delay/2, delay/2)
+		f.at(now+delay-time.Nanosecond, time.Nanosecond)
+		now += delay
+		f.at(now, 0)
+	}
+}
+
+// TestFightIsNotForRareRepairs checks that drift that comes now and then is always repaired at once.
+func TestFightIsNotForRareRepairs(t *testing.T) {
+	f := newFight(t)
+	for i := range 50 {
+		f.at(time.Duration(i)*conflictWindow/conflictRepairs, 0)
+	}
+}
+
+// TestFightWindowSlides checks that five repairs count wherever the minute begins.
+func TestFightWindowSlides(t *testing.T) {
+	f := newFight(t)
+	f.at(0, 0)
+	for i := range 4 {
+		f.at(50*time.Second+time.Duration(i)*time.Second, 0)
+	}
+	f.at(61*time.Second, 0)              // The first repair is over a minute old.
+	f.at(62*time.Second, 10*time.Second) // The next four and that one are not.
+}
+
+// TestPeaceEndsAFight checks that once a repair has held for a minute beyond its pause, all is forgotten.
+func TestPeaceEndsAFight(t *testing.T) {
+	f := newFight(t)
+	for range 5 {
+		f.at(0, 0)
+	}
+	f.at(0, 10*time.Second)
+	f.at(10*time.Second, 0) // The pause is 20 s now.
+	peace := 10*time.Second + 20*time.Second + conflictWindow
+	for range 5 {
+		f.at(peace, 0)
+	}
+	f.at(peace, 10*time.Second)
+}
+
+// TestFightGoesOnWithinTheWindow is the other side of that line.
+func TestFightGoesOnWithinTheWindow(t *testing.T) {
+	f := newFight(t)
+	for range 5 {
+		f.at(0, 0)
+	}
+	f.at(0, 10*time.Second)
+	f.at(10*time.Second, 0)
+	late := 10*time.Second + 20*time.Second + conflictWindow - time.Nanosecond
+	f.at(late, 0)
+	f.at(late, 40*time.Second)
+}
+
+// TestFightsAreSeparate checks that one object's fight costs no other object its repair, and that a new resource of the
+// same name starts anew.
+func TestFightsAreSeparate(t *testing.T) {
+	f := newFight(t)
+	for range 5 {
+		f.at(0, 0)
+	}
+	f.at(0, 10*time.Second)
+	for _, other := range [][2]string{{"web", "other"}, {"other", "web"}} {
+		if _, fighting := f.c.repair(fought(other[0], other[1])); fighting {
+			t.Errorf("%s's Deployment %s is fought over, too", other[0], other[1])
+		}
+	}
+	req, p := fought("web", "web")
+	req.Manager = "another kind"
+	if _, fighting := f.c.repair(req, p); fighting {
+		t.Error("the other kind's resource is fought over, too")
+	}
+	f.c.forget("another kind", types.NamespacedName{Name: "web"})
+	f.at(0, 10*time.Second)
+	f.c.forget("me", types.NamespacedName{Name: "web"})
+	f.at(0, 0)
+	if n := len(f.c.owners); n != 2 {
+		t.Errorf("%d owners are remembered, want 2", n)
+	}
+}

@@ -1,0 +1,292 @@
+package apply
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// serverFields are the paths that a typed literal has and an apply request must not state. They are removed by name:
+// dropping whatever is empty would drop an "emptyDir: {}" as well.
+var serverFields = [][]string{
+	{"status"},
+	{"metadata", "managedFields"},
+	{"metadata", "creationTimestamp"},
+	{"spec", "template", "metadata", "creationTimestamp"},
+}
+
+// claimTemplates is a list that server-side apply takes as one unit, though the API server adds to its items: to each it
+// adds itemFields, or not, as the encoding has it, so they count neither in what is wanted nor in what lives. A builder
+// states all else that has a default: volumeMode.
+var (
+	claimTemplates = []string{"spec", "volumeClaimTemplates"}
+	itemFields     = []string{"apiVersion", "kind", "status"}
+)
+
+// replicasPath is the field that an autoscaler may own. It does not count for the hash: that somebody scales an object
+// is no change of what is wanted.
+var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
+
+// dataPath is where a Secret has its values. Their names count for the hash, the values do not: it stands in an
+// annotation, and would give a weak password away.
+var dataPath = fieldpath.MakePathOrDie("data")
+
+// unhashed returns what does not count for the hash of a kind's objects.
+func unhashed(kind string) *fieldpath.Set {
+	if kind == "Secret" {
+		return fieldpath.NewSet(dataPath)
+	}
+	return fieldpath.NewSet(replicasPath)
+}
+
+// literal returns the fields that a typed literal states.
+func literal(obj client.Object) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	for _, path := range serverFields {
+		unstructured.RemoveNestedField(fields, path...)
+	}
+	for _, item := range templates(fields) {
+		template, _ := item.(map[string]any)
+		for _, name := range itemFields {
+			delete(template, name)
+		}
+	}
+	return fields, nil
+}
+
+// templates returns the claim templates of a literal.
+func templates(fields map[string]any) []any {
+	// What is no list has none.
+	value, _, _ := unstructured.NestedFieldNoCopy(fields, claimTemplates...)
+	list, _ := value.([]any)
+	return list
+}
+
+// hash returns the hash of a literal without the number of replicas and the values of a Secret. owner is who applies it,
+// if the literal does not say so itself.
+func hash(fields map[string]any, owner types.UID) (string, error) {
+	counted := maps.Clone(fields)
+	if spec, ok := fields["spec"].(map[string]any); ok {
+		spec = maps.Clone(spec)
+		delete(spec, "replicas")
+		counted["spec"] = spec
+	}
+	if values, ok := fields["data"].(map[string]any); ok && fields["kind"] == "Secret" {
+		counted["data"] = slices.Sorted(maps.Keys(values))
+	}
+	data, err := json.Marshal(counted)
+	if err != nil {
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	sum := sha256.Sum256(append(data, owner...))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// withHash states the hash among the literal's annotations.
+func withHash(fields map[string]any, sum string) error {
+	err := unstructured.SetNestedField(fields, sum, "metadata", "annotations", appv1.AnnotationLastAppliedHash)
+	if err != nil {
+		return fmt.Errorf("annotate: %w", err)
+	}
+	return nil
+}
+
+// body returns the request body that states the fields, and preconditions in the metadata.
+func body(fields map[string]any, preconditions map[string]string) ([]byte, error) {
+	for name, value := range preconditions {
+		if err := unstructured.SetNestedField(fields, value, "metadata", name); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	data, err := json.Marshal(fields)
+	for name := range preconditions {
+		unstructured.RemoveNestedField(fields, "metadata", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return escape(data), nil
+}
+
+// escape writes as escapes those characters of a JSON text that stand for themselves there and not in YAML, which refuses
+// them or takes them for a line break (https://yaml.org/spec/1.1/#id868524): the API server reads an apply request as
+// YAML. The other line breaks of Unicode are escaped by Go's encoder.
+func escape(data []byte) []byte {
+	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
+	if !bytes.ContainsFunc(data, unprintable) {
+		return data
+	}
+	var escaped bytes.Buffer
+	for _, r := range string(data) {
+		if unprintable(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.Bytes()
+}
+
+// difference returns the fields in which a live object would change if the literal were applied, by the type's own schema:
+// atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
+func (e *Engine) difference(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
+	wanted, err := e.typed(fields)
+	if err != nil {
+		return nil, err
+	}
+	var found runtime.Object = live
+	if live.GetObjectKind().GroupVersionKind().Empty() || len(templates(fields)) > 0 {
+		stated, err := literal(live)
+		if err != nil {
+			return nil, err
+		}
+		// Other than one of the cache, an object that was read from the API server does not say what it is.
+		stated["apiVersion"], stated["kind"] = fields["apiVersion"], fields["kind"]
+		found = &unstructured.Unstructured{Object: stated}
+	}
+	// What lives may hold duplicates that a plain create lets through.
+	actual, err := e.converter.ObjectToTyped(found, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	applied, err := actual.Merge(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("merge: %w", err)
+	}
+	diff, err := actual.Compare(applied)
+	if err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
+	if changed.Empty() && !value.Equals(actual.AsValue(), applied.AsValue()) {
+		// The comparison of lists by key leaves out their order, which counts: $(NAME) in a variable's value sees the
+		// variables before it alone.
+		changed.Insert(orderPath)
+	}
+	return changed, nil
+}
+
+// orderPath stands for a difference in nothing but the order of a list.
+var orderPath = fieldpath.MakePathOrDie("spec")
+
+// Holds tells whether a live object has all that a literal of its type states.
+func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
+	fields, err := literal(wanted)
+	if err != nil {
+		return false, err
+	}
+	diff, err := e.difference(fields, live)
+	if err != nil {
+		return false, err
+	}
+	return diff.Empty(), nil
+}
+
+// unowned are fields that a literal states and nobody owns.
+var unowned = fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"))
+
+// typed returns a literal by its type's schema. One that does not fit it, with an item twice in a list that has keys, is a
+// mistake in the spec: the API server would refuse it with an internal error.
+func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
+	obj := &unstructured.Unstructured{Object: fields}
+	value, err := e.converter.ObjectToTyped(obj)
+	if err != nil {
+		return nil, reconciler.Stalled(appv1.ReasonInvalid, "%s %s cannot be applied: %s", obj.GetKind(), obj.GetName(), message.Quote(err.Error()))
+	}
+	return value, nil
+}
+
+// stated returns the fields that a literal states and that a manager owns who applies it.
+func (e *Engine) stated(fields map[string]any) (*fieldpath.Set, error) {
+	literal, err := e.typed(fields)
+	if err != nil {
+		return nil, err
+	}
+	set, err := literal.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("desired object: %w", err)
+	}
+	return set.Difference(unowned), nil
+}
+
+// strangers returns what of the fields, which are another manager's, is in the lists and in no item that is stated.
+func strangers(fields, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
+	found := &fieldpath.Set{}
+	for path := range fields.RecursiveDifference(stated).All() {
+		for _, list := range lists {
+			if len(path) > len(list) && path[:len(list)].Equals(list) {
+				found.Insert(path.Copy())
+			}
+		}
+	}
+	return found
+}
+
+// owns tells whether the manager's apply requests own the path.
+func owns(live client.Object, manager string, path fieldpath.Path) bool {
+	return applied(live, manager).Has(path)
+}
+
+// applied returns the fields that the manager's apply requests own.
+func applied(live client.Object, manager string) *fieldpath.Set {
+	fields := &fieldpath.Set{}
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" {
+			continue
+		}
+		if set := managedSet(entry); set != nil {
+			fields = fields.Union(set)
+		}
+	}
+	return fields
+}
+
+// unkept tells whether the fields in which a live object differs from what the manager has applied are all the manager's
+// still. Any other writer would have become their owner, or left them without one: then it is the API server that did not
+// keep them, which drops a field whose feature is switched off, and lets admission change what it likes.
+func unkept(diff *fieldpath.Set, live client.Object, manager string) bool {
+	return !diff.Empty() && diff.Leaves().Difference(applied(live, manager)).Empty()
+}
+
+// managedSet returns the fields of an entry of managedFields, nil for one that cannot be read.
+func managedSet(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
+	if entry.FieldsV1 == nil {
+		return nil
+	}
+	set := &fieldpath.Set{}
+	if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		return nil
+	}
+	return set
+}
+
+// setManaged states the fields of an entry of managedFields.
+func setManaged(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) error {
+	data, err := set.ToJSON()
+	if err != nil {
+		return fmt.Errorf("encode managed fields: %w", err)
+	}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(data))
+	return nil
+}

@@ -1,0 +1,246 @@
+package apply
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// plan is what to do with one child.
+type plan struct {
+	child  *Child
+	gvk    schema.GroupVersionKind
+	action Action
+	// fields is what to apply. It states sum, the hash of all else in it.
+	fields map[string]any
+	sum    string
+	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
+	owner schema.GroupVersionKind
+	self  string
+	// takeover is set where the live object was made by somebody else, or by an operator before this one.
+	takeover bool
+	// claimed is set where nothing of the owner's controls the live object yet, or any more.
+	claimed bool
+	// crowded is set where somebody else has items in a list of which all are ours.
+	crowded bool
+	// held is the error to report instead of writing, where another writer keeps undoing what is written.
+	held error
+	// unkept is the error to report beside what is written, where the API server does not keep it.
+	unkept error
+}
+
+// plan decides what to do with a child, and whether it may be touched at all.
+func (e *Engine) plan(req *Request, child *Child) (plan, error) {
+	p := plan{child: child}
+	var err error
+	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
+		return p, fmt.Errorf("desired object: %w", err)
+	}
+	if p.owner, err = apiutil.GVKForObject(req.Owner, e.client.Scheme()); err != nil {
+		return p, fmt.Errorf("owner: %w", err)
+	}
+	p.self = p.owner.Kind + "." + req.Owner.GetName()
+	if err := p.check(); err != nil {
+		return p, err
+	}
+	if p.fields, err = literal(child.Desired); err != nil {
+		return p, err
+	}
+	var unnamed types.UID
+	if child.Retained {
+		unnamed = req.Owner.GetUID()
+	}
+	if p.sum, err = hash(p.fields, unnamed); err != nil {
+		return p, err
+	}
+	if err := withHash(p.fields, p.sum); err != nil {
+		return p, err
+	}
+
+	live := child.Live
+	if live == nil {
+		p.action = Created
+		_, err = e.typed(p.fields)
+		return p, err
+	}
+	if err := p.claim(req, live); err != nil {
+		return p, err
+	}
+	if err = e.compare(req, &p); err == nil && p.action != Unchanged {
+		_, err = e.typed(p.fields)
+	}
+	if child.Replace && p.action == Configured {
+		p.action = Replaced
+	}
+	return p, err
+}
+
+// check finds mistakes of a builder that would cost data.
+func (p *plan) check() error {
+	wanted := p.child.Desired
+	switch {
+	case p.child.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
+		return fmt.Errorf("%s %s is to be retained: it needs the annotation %s: %s and no owner reference",
+			p.gvk.Kind, wanted.GetName(), appv1.AnnotationRetainedFor, p.self)
+	case p.volumeClaim() && p.child.Live == nil:
+		return fmt.Errorf("%s %s does not exist, and is for its StatefulSet to make", p.gvk.Kind, wanted.GetName())
+	}
+	return nil
+}
+
+// volumeClaim tells whether the child is a claim that a StatefulSet makes.
+func (p *plan) volumeClaim() bool {
+	_, ok := p.child.Desired.(*corev1.PersistentVolumeClaim)
+	return ok
+}
+
+// unwatched tells whether the child is of a kind that is never in the cache. For a client that waits for its own writes to
+// show there, a write would start a watch.
+func (p *plan) unwatched() bool {
+	_, ok := p.child.Desired.(*corev1.Secret)
+	return ok
+}
+
+// target returns an object of the child's type and name, for an answer of the API server to be read into.
+func (p *plan) target() (client.Object, error) {
+	obj, ok := p.child.Desired.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no API object", p.child.Desired)
+	}
+	return obj, nil
+}
+
+// claim decides whether the live object is the owner's to change.
+func (p *plan) claim(req *Request, live client.Object) error {
+	sum, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
+	controller := metav1.GetControllerOf(live)
+	keptFor := live.GetAnnotations()[appv1.AnnotationRetainedFor]
+	// Without fields of ours, the object was made again by others, from a backup for one.
+	unmanaged := !known || applied(live, req.Manager).Empty()
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		return reconciler.Waiting(appv1.ReasonProgressing, "%s %s is being deleted; it is made anew once it is gone",
+			p.gvk.Kind, live.GetName())
+	case controller != nil && controller.UID == req.Owner.GetUID():
+		// The garbage collector must find no reference on what is to outlive the owner, whoever wrote it.
+		p.takeover = unmanaged || p.child.Retained
+		return nil
+	case keptFor == p.self && (controller == nil || p.makes(controller)):
+		p.claimed = !p.child.Retained
+		// A claim is the StatefulSet controller's, but for its size.
+		p.takeover = unmanaged && !p.volumeClaim()
+		return nil
+	case keptFor != "" && keptFor != p.self:
+		return retainedForAnother(p, keptFor)
+	case controller == nil && sum == p.sum:
+		// The hash covers the owner's UID: this very owner applied it, and somebody has removed the reference since, or
+		// the annotation of a retained object.
+		p.claimed = !p.child.Retained
+		return nil
+	case req.Adopt && (controller == nil || p.formerSelf(controller)):
+		p.claimed, p.takeover = true, true
+		return nil
+	case controller != nil && p.formerSelf(controller):
+		return reconciler.Waiting(appv1.ReasonProgressing,
+			"%s %s belongs to an earlier %s of this name; it is made anew once the garbage collector has removed it",
+			p.gvk.Kind, live.GetName(), controller.Kind)
+	}
+	return resourceExists(p, controller)
+}
+
+// makes tells whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
+// the claim goes by the StatefulSet's persistentVolumeClaimRetentionPolicy. Whose that is, the claim's annotation says.
+func (p *plan) makes(controller *metav1.OwnerReference) bool {
+	if !p.volumeClaim() {
+		return false
+	}
+	return group(*controller) == "apps" && controller.Kind == "StatefulSet" || controller.APIVersion == "v1" && controller.Kind == "Pod"
+}
+
+// formerSelf tells whether a controller reference means an earlier object of the owner's own kind and name, as after a
+// restore from a backup.
+func (p *plan) formerSelf(controller *metav1.OwnerReference) bool {
+	return group(*controller) == p.owner.Group && controller.Kind+"."+controller.Name == p.self
+}
+
+// group is the API group of a reference, whatever its version.
+func group(ref metav1.OwnerReference) string {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return group
+}
+
+// compare decides whether a live object of ours must be written.
+func (e *Engine) compare(req *Request, p *plan) error {
+	live := p.child.Live
+	p.action = Configured
+	strangers, err := e.crowd(req, p)
+	if err != nil {
+		return err
+	}
+	p.crowded = !strangers.Empty()
+	if p.takeover || live.GetAnnotations()[appv1.AnnotationLastAppliedHash] != p.sum {
+		return nil
+	}
+	diff, err := e.difference(p.fields, live)
+	if err != nil {
+		return err
+	}
+	diff = diff.Union(strangers)
+	if diff.Empty() {
+		p.action = Unchanged
+		return nil
+	}
+	if unkept(diff, live, req.Manager) {
+		if !diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind))) {
+			// Where the hash does not look, what is wanted has changed.
+			return nil
+		}
+		if retry, wait := e.conflicts.again(req, p); wait {
+			p.action, p.unkept = Unchanged, fieldNotKept(p, diff, retry)
+		}
+		return nil
+	}
+	// Nothing new is wanted, and yet it does not hold: somebody has changed it.
+	if retry, fighting := e.conflicts.repair(req, p); fighting {
+		p.held = fieldConflict(p, live, diff, retry)
+		return nil
+	}
+	repairs.WithLabelValues(p.gvk.Kind).Inc()
+	return nil
+}
+
+// crowd returns what others have in lists of which all items are ours.
+func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
+	found := &fieldpath.Set{}
+	lists := ownLists[p.gvk.Kind]
+	if len(lists) == 0 {
+		return found, nil
+	}
+	stated, err := e.stated(p.fields)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range p.child.Live.GetManagedFields() {
+		if set := managedSet(entry); set != nil && entry.Subresource == "" && entry.Manager != req.Manager {
+			found = found.Union(strangers(set, stated, lists))
+		}
+	}
+	return found, nil
+}
+
+// handsOver tells whether the number of replicas is ours and is to become an autoscaler's.
+func (p *plan) handsOver(req *Request) bool {
+	spec, _ := p.fields["spec"].(map[string]any)
+	_, stated := spec["replicas"]
+	return !stated && owns(p.child.Live, req.Manager, replicasPath)
+}

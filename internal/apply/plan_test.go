@@ -1,0 +1,302 @@
+package apply
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// kinds knows Kubernetes' kinds and those of owners.
+func kinds() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, appv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // The types cannot be registered: a mistake in the program.
+		}
+	}
+	return s
+}
+
+// planner returns an engine with a client that knows the kinds, and would reach nobody: a plan needs no request.
+func planner(t testing.TB) *Engine {
+	t.Helper()
+	c, err := client.New(&rest.Config{Host: "https://0.0.0.0:1"}, client.Options{Scheme: kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
+}
+
+// request asks for wantedDeployment, with live in its place.
+func request(live *appsv1.Deployment) *Request {
+	o := &appv1.App{}
+	o.Name, o.Namespace, o.UID = "web", "default", owner
+	req := &Request{Owner: o, Manager: "me", Children: []Child{{Desired: wantedDeployment()}}}
+	if live != nil {
+		req.Children[0].Live = live
+	}
+	return req
+}
+
+// settled is what lives once wantedDeployment has been applied.
+func settled(t testing.TB) *appsv1.Deployment {
+	t.Helper()
+	live := liveDeployment()
+	live.Annotations[appv1.AnnotationLastAppliedHash] = hashOf(t, wantedDeployment())
+	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", `{"f:spec":{"f:replicas":{}}}`)}
+	return live
+}
+
+// TestPlan decides on live objects of every origin and state.
+func TestPlan(t *testing.T) {
+	const (
+		alone   = `Deployment web exists and was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to take it over`
+		another = "; it is left alone. Rename one of them, or delete the other"
+	)
+	ref := func(uid, apiVersion, kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{UID: types.UID("uid-" + uid), APIVersion: apiVersion, Kind: kind, Name: name, Controller: ptr.To(true)}}
+	}
+	type result struct {
+		action   Action
+		takeover bool
+		problem  outcome
+	}
+	exists := func(message string) result {
+		return result{problem: outcome{"stalled", appv1.ReasonResourceExists, message}}
+	}
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		adopt  bool
+		want   result
+	}{
+		"settled":       {func(*appsv1.Deployment) {}, false, result{action: Unchanged}},
+		"drift":         {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, false, result{action: Configured}},
+		"replicas only": {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](9) }, false, result{action: Configured}},
+		"wanted otherwise before": {
+			func(d *appsv1.Deployment) { d.Annotations[appv1.AnnotationLastAppliedHash] = "0" }, false, result{action: Configured},
+		},
+		"controlled, never applied": {
+			func(d *appsv1.Deployment) { d.Annotations = nil }, false, result{action: Configured, takeover: true},
+		},
+		"controlled, applied by nobody": { // Made again from a backup, by its owner's UID.
+			func(d *appsv1.Deployment) { d.ManagedFields = nil }, false, result{action: Configured, takeover: true},
+		},
+		"reference removed": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = nil }, false, result{action: Configured},
+		},
+		"reference is no controller's any more": {
+			func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, false, result{action: Configured},
+		},
+		"being deleted": {
+			func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, false,
+			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Deployment web is being deleted; it is made anew once it is gone"}},
+		},
+		"made by hand":        {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false, exists(alone)},
+		"made by hand, adopt": {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, true, result{action: Configured, takeover: true}},
+		"orphan of an earlier self": {
+			func(d *appsv1.Deployment) {
+				d.OwnerReferences, d.Annotations[appv1.AnnotationLastAppliedHash] = nil, "0"
+			}, false, exists(alone),
+		},
+		"orphan of an earlier self, adopt": {
+			func(d *appsv1.Deployment) {
+				d.OwnerReferences, d.Annotations[appv1.AnnotationLastAppliedHash] = nil, "0"
+			}, true,
+			result{action: Configured, takeover: true},
+		},
+		"of an earlier self": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "web") }, false,
+			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Deployment web belongs to an earlier App of this name; it is made anew once the garbage collector has removed it"}},
+		},
+		"of an earlier self, adopt": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "web") }, true,
+			result{action: Configured, takeover: true},
+		},
+		"of another App, adopt": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "shop") }, true,
+			exists("Deployment web exists and belongs to App shop" + another),
+		},
+		"of another kind, adopt": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "ModelBox", "web") }, true,
+			exists("Deployment web exists and belongs to ModelBox web" + another),
+		},
+		"of another group's App, adopt": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.example.com/v1", "App", "web") }, true,
+			exists("Deployment web exists and belongs to App web" + another),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := settled(t)
+			c.change(live)
+			req := request(live)
+			req.Adopt = c.adopt
+			before := live.DeepCopy()
+			p, err := planner(t).plan(req, &req.Children[0])
+			got := result{action: p.action, takeover: p.takeover}
+			if err != nil {
+				got = result{problem: outcomeOf(t, err)}
+			}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(result{}, outcome{})); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, live); diff != "" {
+				t.Errorf("the live object, which is the cache's, was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanOfNothing checks that a child that does not live is created.
+func TestPlanOfNothing(t *testing.T) {
+	req := request(nil)
+	p, err := planner(t).plan(req, &req.Children[0])
+	if err != nil || p.action != Created || p.takeover {
+		t.Fatalf("plan is %+v, %v; want a creation", p, err)
+	}
+	annotations, _, err := unstructured.NestedStringMap(p.fields, "metadata", "annotations")
+	want := map[string]string{appv1.AnnotationLastAppliedHash: hashOf(t, wantedDeployment())}
+	if diff := cmp.Diff(want, annotations); diff != "" || err != nil {
+		t.Errorf("annotations (-want +got), %v:\n%s", err, diff)
+	}
+	if diff := cmp.Diff(wantedDeployment(), req.Children[0].Desired); diff != "" {
+		t.Errorf("the literal was changed (-before +after):\n%s", diff)
+	}
+}
+
+// TestPlanHoldsAFight checks that drift that comes back again and again is left alone for a while, and that a change of
+// what is wanted is not.
+func TestPlanHoldsAFight(t *testing.T) {
+	e := planner(t)
+	live := settled(t)
+	live.Spec.Template.Spec.Containers[0].Image = "theirs"
+	look := func() *plan {
+		t.Helper()
+		req := request(live)
+		p, err := e.plan(req, &req.Children[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &p
+	}
+	for i := range conflictRepairs {
+		if p := look(); p.held != nil || p.action != Configured {
+			t.Fatalf("repair %d: %+v", i+1, p)
+		}
+	}
+	p := look()
+	if p.held == nil || outcomeOf(t, p.held).reason != appv1.ReasonFieldConflict {
+		t.Errorf("held is %v, want %s", p.held, appv1.ReasonFieldConflict)
+	}
+	live.Annotations[appv1.AnnotationLastAppliedHash] = "what was wanted before"
+	if p := look(); p.held != nil || p.action != Configured {
+		t.Errorf("a change of what is wanted is held up: %v", p.held)
+	}
+}
+
+// TestPlanLeavesAdmission checks that a field that is ours by its manager and is not as we wrote it, as an admission webhook
+// leaves it, is reported and written once in five minutes, and that it hides nothing else.
+func TestPlanLeavesAdmission(t *testing.T) {
+	c := clocktesting.NewFakePassiveClock(metav1.Now().Time)
+	e := planner(t)
+	e.conflicts = newConflicts(c)
+	live := settled(t)
+	live.Spec.Template.Spec.Containers[0].Image = "theirs"
+	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "",
+		`{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`)}
+	look := func(pause time.Duration, live *appsv1.Deployment) *plan {
+		t.Helper()
+		c.SetTime(c.Now().Add(pause))
+		req := request(live)
+		p, err := e.plan(req, &req.Children[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &p
+	}
+	left := func(p *plan, retry time.Duration) {
+		t.Helper()
+		var stalled *reconciler.StalledError
+		if p.action != Unchanged || p.held != nil || !errors.As(p.unkept, &stalled) || stalled.Reason != appv1.ReasonFieldNotKept || stalled.RetryAfter != retry {
+			t.Errorf("%s, held %v, unkept %v; want it left alone for %s", p.action, p.held, p.unkept, retry)
+		}
+	}
+	written := func(p *plan) {
+		t.Helper()
+		if p.action != Configured || p.held != nil || p.unkept != nil {
+			t.Errorf("%s, held %v, unkept %v; want a write", p.action, p.held, p.unkept)
+		}
+	}
+	for range conflictRepairs + 1 {
+		left(look(0, live), conflictMaxDelay)
+	}
+	left(look(time.Minute, live), conflictMaxDelay-time.Minute)
+	written(look(conflictMaxDelay-time.Minute, live))
+	left(look(time.Second, live), conflictMaxDelay-time.Second)
+
+	scaled := live.DeepCopy()
+	scaled.Spec.Replicas = ptr.To[int32](9)
+	written(look(0, scaled)) // Another number is wanted: the hash does not cover it.
+	drifted := live.DeepCopy()
+	drifted.Spec.Template.Spec.Containers[0].Command = nil
+	written(look(0, drifted))
+	changed := live.DeepCopy()
+	changed.Annotations[appv1.AnnotationLastAppliedHash] = "what was wanted before"
+	written(look(0, changed))
+}
+
+// BenchmarkPlan is what deciding that nothing is to be done costs, which is what most reconciles do.
+func BenchmarkPlan(b *testing.B) {
+	e, live := planner(b), settled(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		req := request(live)
+		if p, err := e.plan(req, &req.Children[0]); err != nil || p.action != Unchanged {
+			b.Fatalf("%+v, %v", p, err)
+		}
+	}
+}
+
+func BenchmarkDifference(b *testing.B) {
+	e, fields, live := planner(b), literalOf(b, wantedDeployment()), liveDeployment()
+	b.ReportAllocs()
+	for b.Loop() {
+		if diff, err := e.difference(fields, live); err != nil || !diff.Empty() {
+			b.Fatalf("%v, %v", diff, err)
+		}
+	}
+}
+
+func BenchmarkHash(b *testing.B) {
+	fields := literalOf(b, wantedDeployment())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := hash(fields, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLiteral(b *testing.B) {
+	d := wantedDeployment()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := literal(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

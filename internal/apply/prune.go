@@ -1,0 +1,60 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// prune deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
+// the data, or the way to it.
+func (e *Engine) prune(ctx context.Context, req *Request) (ChangeSet, error) {
+	var changes ChangeSet
+	for _, obj := range req.Unwanted {
+		_, claim := obj.(*corev1.PersistentVolumeClaim)
+		if _, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]; claim || retained {
+			continue
+		}
+		controller := metav1.GetControllerOf(obj)
+		if controller == nil || controller.UID != req.Owner.GetUID() || obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
+		if err != nil {
+			return changes, fmt.Errorf("unwanted object: %w", err)
+		}
+		p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Deleted}
+		switch err := e.remove(ctx, p, metav1.DeletePropagationBackground); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return changes, err
+		default:
+			changes = append(changes, Change{Action: Deleted, Kind: gvk.Kind, Name: obj.GetName()})
+		}
+	}
+	return changes, nil
+}
+
+// remove deletes the live object that was looked at, and no other of its name.
+func (e *Engine) remove(ctx context.Context, p *plan, propagation metav1.DeletionPropagation) error {
+	opts := []client.DeleteOption{
+		client.Preconditions{UID: ptr.To(p.child.Live.GetUID())}, client.PropagationPolicy(propagation),
+	}
+	if p.unwatched() {
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
+	err := e.client.Delete(ctx, p.child.Live, opts...)
+	if err != nil {
+		return e.classify(p, err)
+	}
+	writes.WithLabelValues(p.gvk.Kind, string(p.action)).Inc()
+	return nil
+}

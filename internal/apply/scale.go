@@ -1,0 +1,140 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// ScaleRequest is a number of pods at which a Deployment should be held that need not belong to its owner.
+type ScaleRequest struct {
+	// Owner is the custom resource that holds it, Manager the field owner to write with; see Request.
+	Owner   client.Object
+	Manager string
+	// Deployment is the Deployment as it was last seen. After Scale it is as it was written.
+	Deployment *appsv1.Deployment
+	// Replicas is the number of pods.
+	Replicas int32
+}
+
+// Scale makes the request true by the Deployment's scale subresource, and returns whether it had to. Nothing else of the
+// Deployment is written. The errors are those of Apply.
+func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
+	d := req.Deployment
+	change := Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}
+	held := e.holds.get(req)
+	known := held.uid == d.UID && held.replicas == req.Replicas
+	if held.uid == d.UID && older(d.ResourceVersion, held.version) {
+		return change, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
+	}
+	if ptr.Deref(d.Spec.Replicas, 1) == req.Replicas {
+		e.holds.set(req, d.ResourceVersion)
+		return change, nil
+	}
+	p := &plan{child: &Child{Desired: d, Live: d}, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
+	if known {
+		// It has had this number, and somebody has changed it.
+		retry, fighting := e.conflicts.repair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
+		if fighting {
+			return change, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
+		}
+		repairs.WithLabelValues(change.Kind).Inc()
+	}
+	scale, err := e.patchScale(ctx, req)
+	if err != nil {
+		return change, e.classify(p, err)
+	}
+	e.holds.set(req, scale.ResourceVersion)
+	req.Deployment = scaled(d, scale)
+	change.Action = Scaled
+	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
+	return change, nil
+}
+
+// patchScale writes the number of pods. The API server refuses it for a later Deployment of the same name.
+func (e *Engine) patchScale(ctx context.Context, req *ScaleRequest) (*autoscalingv1.Scale, error) {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": req.Deployment.UID},
+		"spec":     map[string]any{"replicas": req.Replicas},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	var scale autoscalingv1.Scale
+	err = e.client.SubResource("scale").Patch(ctx, req.Deployment, client.RawPatch(types.MergePatchType, data),
+		client.WithSubResourceBody(&scale), client.FieldOwner(req.Manager),
+		// It would note the version that the Deployment had before, as the answer is no Deployment.
+		client.DisableReadYourWritesConsistency)
+	return &scale, err
+}
+
+// scaled returns the Deployment as it is after an answer to patchScale, which does not tell its generation: that goes up
+// with every change of the spec.
+func scaled(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deployment {
+	d = d.DeepCopy()
+	d.ResourceVersion = scale.ResourceVersion
+	d.Spec.Replicas = ptr.To(scale.Spec.Replicas)
+	d.Generation++
+	return d
+}
+
+// withManagers returns the Deployment with its managed fields, which a foreign one is seen without; should they not be
+// readable, as it was seen.
+func (e *Engine) withManagers(ctx context.Context, p *plan, d *appsv1.Deployment) client.Object {
+	if live, err := e.read(ctx, p); err == nil && live.GetUID() == d.UID {
+		return live
+	}
+	return d
+}
+
+// older tells whether one resource version of an object is of before another. Where they cannot be compared it is not.
+func older(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}
+
+// holds remembers at which numbers Deployments were found or put, one for each owner. It tells a number that somebody
+// else has changed from a new one that is asked for, and a view from before a write from one after it. What it forgets in
+// a restart makes one repair count as a wish.
+type holds struct {
+	mu     sync.Mutex
+	owners map[ownerKey]hold
+}
+
+type hold struct {
+	uid      types.UID
+	replicas int32
+	// version is the Deployment's when it had that number.
+	version string
+}
+
+func newHolds() *holds { return &holds{owners: map[ownerKey]hold{}} }
+
+func (h *holds) get(req *ScaleRequest) hold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}]
+}
+
+func (h *holds) set(req *ScaleRequest, version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = hold{req.Deployment.UID, req.Replicas, version}
+}
+
+func (h *holds) forget(manager string, owner types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.owners, ownerKey{manager, owner})
+}

@@ -1,0 +1,176 @@
+package apply
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// scales is an API server that has one Deployment and serves nothing but changes of its number of pods.
+type scales struct {
+	d        appsv1.Deployment
+	requests []string
+}
+
+func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var patch autoscalingv1.Scale
+	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || r.Method != http.MethodPatch {
+		http.Error(w, fmt.Sprint("no patch: ", r.Method, err), http.StatusBadRequest)
+		return
+	}
+	s.requests = append(s.requests, fmt.Sprintf("%s %s %s uid=%s replicas=%d",
+		r.URL.Path, r.URL.Query().Get("fieldManager"), r.Header.Get("Content-Type"), patch.UID, patch.Spec.Replicas))
+	s.set(patch.Spec.Replicas)
+	answer := autoscalingv1.Scale{ObjectMeta: s.d.ObjectMeta, Spec: patch.Spec}
+	answer.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(&answer)
+}
+
+// set changes the number of pods, as somebody does.
+func (s *scales) set(replicas int32) {
+	version, _ := strconv.Atoi(s.d.ResourceVersion)
+	s.d.ResourceVersion = strconv.Itoa(version + 1)
+	s.d.Generation++
+	s.d.Spec.Replicas = ptr.To(replicas)
+}
+
+// scaler returns an engine whose API server is a scales with a Deployment of three pods.
+func scaler(t *testing.T) (*Engine, *scales, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	s := &scales{}
+	s.d.Namespace, s.d.Name, s.d.UID, s.d.ResourceVersion, s.d.Generation = "default", "web", "uid-web", "9", 1
+	s.d.Spec.Replicas = ptr.To[int32](3)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	return New(c, c, clk), s, clk
+}
+
+// scaleTo asks for a number of pods of a Deployment that is seen like this.
+func scaleTo(d *appsv1.Deployment, replicas int32) *ScaleRequest {
+	o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "holder"}}
+	return &ScaleRequest{Owner: o, Manager: "me", Deployment: d.DeepCopy(), Replicas: replicas}
+}
+
+// TestScale sends one request that says what is wanted and of which object, and none where it holds.
+func TestScale(t *testing.T) {
+	e, s, _ := scaler(t)
+	req := scaleTo(&s.d, 2)
+	change, err := e.Scale(t.Context(), req)
+	if err != nil || change != (Change{Scaled, "Deployment", "web"}) {
+		t.Errorf("got %v, %v", change, err)
+	}
+	want := []string{"/apis/apps/v1/namespaces/default/deployments/web/scale me application/merge-patch+json uid=uid-web replicas=2"}
+	if diff := cmp.Diff(want, s.requests); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(&s.d, req.Deployment); diff != "" {
+		t.Errorf("the Deployment as it is then (-want +got):\n%s", diff)
+	}
+	for _, seen := range []*appsv1.Deployment{req.Deployment, &s.d} {
+		if change, err := e.Scale(t.Context(), scaleTo(seen, 2)); err != nil || change.Action != Unchanged {
+			t.Errorf("once it holds: %v, %v", change, err)
+		}
+	}
+	if len(s.requests) != 1 {
+		t.Errorf("requests: %q", s.requests)
+	}
+}
+
+// TestScaleUnseen asks again while the Deployment is still seen as it was before the write, for the same number and for
+// the one that it seems to have.
+func TestScaleUnseen(t *testing.T) {
+	e, s, _ := scaler(t)
+	before := s.d.DeepCopy()
+	if _, err := e.Scale(t.Context(), scaleTo(before, 2)); err != nil {
+		t.Fatal(err)
+	}
+	for _, replicas := range []int32{2, 3, 4} {
+		if _, err := e.Scale(t.Context(), scaleTo(before, replicas)); !errors.Is(err, reconciler.ErrStale) {
+			t.Errorf("%d: got %v", replicas, err)
+		}
+	}
+	if len(s.requests) != 1 {
+		t.Errorf("requests: %q", s.requests)
+	}
+
+	// A later Deployment of the name has an older version only where the cluster was restored: it is not waited for.
+	other := before.DeepCopy()
+	other.UID, other.ResourceVersion = "uid-other", "1"
+	if change, err := e.Scale(t.Context(), scaleTo(other, 2)); err != nil || change.Action != Scaled {
+		t.Errorf("another Deployment: %v, %v", change, err)
+	}
+}
+
+// TestScaleFight tells what somebody else changes from what is asked for anew.
+func TestScaleFight(t *testing.T) {
+	e, s, clk := scaler(t)
+	ask := func(replicas int32) error {
+		_, err := e.Scale(t.Context(), scaleTo(&s.d, replicas))
+		return err
+	}
+	for n := range int32(20) {
+		if err := ask(10 + n); err != nil {
+			t.Fatalf("what is asked for anew: %v", err)
+		}
+	}
+	for range conflictRepairs {
+		s.set(1)
+		if err := ask(29); err != nil {
+			t.Fatalf("a repair: %v", err)
+		}
+	}
+	s.set(1)
+	var stalled *reconciler.StalledError
+	if err := ask(29); !errors.As(err, &stalled) || stalled.Reason != appv1.ReasonFieldConflict || stalled.RetryAfter != conflictFirstDelay {
+		t.Errorf("got %v", err)
+	}
+	if err := ask(30); err != nil {
+		t.Errorf("what is asked for in the middle of a fight: %v", err)
+	}
+	s.set(1)
+	if err := ask(30); !errors.As(err, &stalled) {
+		t.Errorf("the same fight over another number: %v", err)
+	}
+	clk.SetTime(clk.Now().Add(conflictFirstDelay))
+	if err := ask(30); err != nil {
+		t.Errorf("after the pause: %v", err)
+	}
+
+	// An owner that is gone is forgotten, with its fights.
+	s.set(1)
+	if err := ask(30); !errors.As(err, &stalled) {
+		t.Fatal(err)
+	}
+	e.Forget(types.NamespacedName{Namespace: "default", Name: "holder"}, "me")
+	if err := ask(30); err != nil {
+		t.Errorf("a new owner: %v", err)
+	}
+}

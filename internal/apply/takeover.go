@@ -1,0 +1,245 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// ownersPath is the field whose Update owner made an object as a controller.
+var ownersPath = fieldpath.MakePathOrDie("metadata", "ownerReferences")
+
+var (
+	// ownLists are the lists of which every item is ours. A port that somebody renumbers is an item of theirs beside
+	// the one of ours that is missing, and the two together are often refused, for they have one name.
+	ownLists = map[string][]fieldpath.Path{"Service": {fieldpath.MakePathOrDie("spec", "ports")}}
+
+	// adoptedLists become ours with an adoption: a container by another name than ours would run beside it. What else
+	// an adopted object states, and the owner does not, stays.
+	adoptedLists = map[string][]fieldpath.Path{"Deployment": containers, "StatefulSet": containers}
+
+	containers = []fieldpath.Path{
+		fieldpath.MakePathOrDie("spec", "template", "spec", "containers"),
+		fieldpath.MakePathOrDie("spec", "template", "spec", "initContainers"),
+	}
+)
+
+// takeOver prepares an object that an earlier operator made, that is adopted, or that has items of others in a list of
+// ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
+// they would survive their removal from the spec for ever. It reads the object, as a foreign one is seen in part only.
+func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
+	live, err := e.read(ctx, p)
+	if err != nil {
+		return err
+	}
+	if live.GetUID() != p.child.Live.GetUID() {
+		return reconciler.ErrStale
+	}
+	if err := p.claim(req, live); err != nil {
+		return err
+	}
+	patch := jsonPatch{{Op: "test", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
+	owners := p.owners(live.GetOwnerReferences(), req.Owner.GetUID())
+	if len(owners) != len(live.GetOwnerReferences()) {
+		patch = append(patch, operation{Op: "replace", Path: "/metadata/ownerReferences", Value: owners})
+	}
+	managers, err := e.seize(req, p, live)
+	if err != nil {
+		return err
+	}
+	if managers != nil {
+		patch = append(patch, operation{Op: "add", Path: "/metadata/managedFields", Value: managers})
+	}
+	if len(patch) > 1 {
+		if err := e.patch(ctx, req, p, live, patch); err != nil {
+			return err
+		}
+	}
+	p.child.Live = live
+	return nil
+}
+
+// wanted asks the API server whether the owner still exists and is to stay. To give an object back to an owner that is
+// being deleted, with its children left alone, would delete the object. The garbage collector's removal of the reference
+// may be seen before the deletion of the owner that it follows: the two come by two watches.
+func (e *Engine) wanted(ctx context.Context, owner client.Object) error {
+	live, ok := owner.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no API object", owner)
+	}
+	switch err := e.live.Get(ctx, client.ObjectKeyFromObject(owner), live); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
+	case err != nil:
+		return &reconciler.FailedError{
+			Reason: appv1.ReasonApplyFailed, Err: err,
+			Message: "it cannot be read whether this resource is being deleted: " + message.Quote(err.Error()) + "; trying again",
+		}
+	case live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%w: %s is being deleted", reconciler.ErrStale, owner.GetName())
+	}
+	return nil
+}
+
+// read gets the live object from the API server.
+func (e *Engine) read(ctx context.Context, p *plan) (client.Object, error) {
+	live, err := p.target()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.live.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+		return nil, e.classify(p, err)
+	}
+	return live, nil
+}
+
+// patch sends a patch whose first step tests the version of the object that it was made for.
+func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.Object, patch jsonPatch) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	opts := []client.PatchOption{client.FieldOwner(req.Manager)}
+	if p.unwatched() {
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
+	err = e.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), opts...)
+	if apierrors.IsInvalid(err) {
+		return reconciler.ErrStale // The test failed.
+	}
+	if err != nil {
+		return e.classify(p, err)
+	}
+	return nil
+}
+
+// seize returns the object's managed fields with those handed to our manager that are to become ours alone, nil if
+// there are none.
+func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
+	stated, err := e.stated(p.fields)
+	if err != nil {
+		return nil, err
+	}
+	ours := metav1.ManagedFieldsEntry{
+		Manager: req.Manager, Operation: metav1.ManagedFieldsOperationApply,
+		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
+	}
+	lists := ownLists[p.gvk.Kind]
+	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && applied(live, req.Manager).Empty() {
+		lists = append(slices.Clone(lists), adoptedLists[p.gvk.Kind]...)
+	}
+	fields, seized := &fieldpath.Set{}, &fieldpath.Set{}
+	var entries []metav1.ManagedFieldsEntry
+	for _, entry := range live.GetManagedFields() {
+		set := managedSet(entry)
+		switch {
+		case set == nil || entry.Subresource != "" || entry.APIVersion != ours.APIVersion:
+			entries = append(entries, entry)
+			continue
+		case entry.Manager == ours.Manager && entry.Operation == ours.Operation:
+			ours, fields = entry, set
+			continue
+		}
+		part := strangers(set, stated, lists)
+		switch {
+		case p.takeover && made(entry, set):
+			part = set
+		case p.takeover:
+			part = part.Union(set.Intersection(stated))
+		}
+		seized = seized.Union(part)
+		if rest := set.Difference(part); !rest.Empty() {
+			if err := setManaged(&entry, rest); err != nil {
+				return nil, err
+			}
+			entries = append(entries, entry)
+		}
+	}
+	if len(live.GetManagedFields()) == 0 {
+		// Somebody has cleared them. The API server would note all fields as those of "before-first-apply".
+		seized = stated
+	}
+	if seized.Empty() {
+		return nil, nil
+	}
+	if err := setManaged(&ours, fields.Union(seized)); err != nil {
+		return nil, err
+	}
+	return append(entries, ours), nil
+}
+
+// made tells whether the fields are those of who made the object as a controller: by plain updates, with an owner
+// reference.
+func made(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
+	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&
+		!fields.WithPrefix(ownersPath[0]).WithPrefix(ownersPath[1]).Empty()
+}
+
+type jsonPatch []operation
+
+// operation is one step of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// owners returns the owner references without a controller other than the owner, and of a retained object without the
+// owner too.
+func (p *plan) owners(refs []metav1.OwnerReference, owner types.UID) []metav1.OwnerReference {
+	kept := make([]metav1.OwnerReference, 0, len(refs))
+	for _, ref := range refs {
+		switch {
+		case ref.UID == owner && p.child.Retained:
+		case ref.UID != owner && ref.Controller != nil && *ref.Controller:
+		default:
+			kept = append(kept, ref)
+		}
+	}
+	return kept
+}
+
+// handOver makes another manager the owner of the live number of replicas, so that it stays when ours leaves it out. If
+// an autoscaler has written it already, it is not ours any more and there is nothing to do.
+func (e *Engine) handOver(ctx context.Context, p *plan) error {
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.child.Live)
+	if err != nil {
+		return fmt.Errorf("convert %T: %w", p.child.Live, err)
+	}
+	replicas, found, err := unstructured.NestedInt64(live, "spec", "replicas")
+	if err != nil || !found {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": p.fields["apiVersion"],
+		"kind":       p.fields["kind"],
+		"metadata": map[string]any{
+			"name":      p.child.Live.GetName(),
+			"namespace": p.child.Live.GetNamespace(),
+			"uid":       string(p.child.Live.GetUID()),
+		},
+		"spec": map[string]any{"replicas": replicas},
+	})
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = e.apply(ctx, p, body, client.FieldOwner(HandoverManager))
+	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+		return nil
+	}
+	// Any other conflict says that nothing was handed over: to leave the field out now would reset it.
+	return e.classify(p, err)
+}

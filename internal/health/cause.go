@@ -1,0 +1,153 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+)
+
+// Cause is why a pod does not run. The zero Cause says that nothing is known to be wrong.
+type Cause struct {
+	// Reason is the condition's reason.
+	Reason string
+	// Container is the container that it is about, empty where it is about the whole pod.
+	Container string
+	// Message is the rest of the sentence.
+	Message string
+}
+
+// severity orders causes: where pods differ, the one that is listed first here is reported, as it is the more likely
+// root of the others.
+var severity = []string{
+	appv1.ReasonInvalidImageName,
+	appv1.ReasonImagePullBackOff,
+	appv1.ReasonContainerConfigError,
+	appv1.ReasonContainerError,
+	appv1.ReasonOOMKilled,
+	appv1.ReasonCrashLoopBackOff,
+	appv1.ReasonUnschedulable,
+}
+
+func (c Cause) where() string {
+	if c.Container == "" {
+		return "scheduling"
+	}
+	return fmt.Sprintf("container %q", c.Container)
+}
+
+// worst returns the gravest cause among the pods, and how many pods show it.
+func worst(pods []corev1.Pod) (Cause, int) {
+	counts := map[Cause]int{}
+	for i := range pods {
+		if cause := CauseOf(&pods[i]); cause != (Cause{}) {
+			counts[cause]++
+		}
+	}
+	var found Cause
+	for cause := range counts {
+		if found == (Cause{}) || graver(cause, found) {
+			found = cause
+		}
+	}
+	return found, counts[found]
+}
+
+func graver(a, b Cause) bool {
+	if x, y := slices.Index(severity, a.Reason), slices.Index(severity, b.Reason); x != y {
+		return x < y
+	}
+	if a.Container != b.Container {
+		return a.Container < b.Container
+	}
+	return a.Message < b.Message
+}
+
+// CauseOf returns why a pod does not run, the zero Cause if it does or is on its way. A pod that is being deleted is
+// never the cause of anything, nor is one that has ended for good, such as an evicted one: another has taken its place.
+func CauseOf(pod *corev1.Pod) Cause {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return Cause{}
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		s := &pod.Status.InitContainerStatuses[i]
+		if ended := s.State.Terminated; ended != nil && ended.ExitCode == 0 {
+			continue // It has done its work.
+		}
+		if cause := containerCause(s); cause != (Cause{}) {
+			return cause
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if cause := containerCause(&pod.Status.ContainerStatuses[i]); cause != (Cause{}) {
+			return cause
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return Cause{Reason: appv1.ReasonUnschedulable, Message: message.Quote(c.Message)}
+		}
+	}
+	return Cause{}
+}
+
+// containerCause reads what the kubelet says of a container that waits or has ended.
+func containerCause(s *corev1.ContainerStatus) Cause {
+	if ended := s.State.Terminated; ended != nil {
+		// Between two tries of a crash loop the container is shown as ended, then as waiting: one and the same cause.
+		return crash(s.Name, ended)
+	}
+	waiting := s.State.Waiting
+	if waiting == nil {
+		return Cause{}
+	}
+	switch waiting.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "SignatureValidationFailed", "ImageInspectError":
+		return Cause{appv1.ReasonImagePullBackOff, s.Name, fmt.Sprintf("image %q cannot be pulled%s", s.Image, pullError(waiting.Message))}
+	case "InvalidImageName":
+		return Cause{appv1.ReasonInvalidImageName, s.Name, fmt.Sprintf("image %q is not a valid name", s.Image)}
+	case "CrashLoopBackOff":
+		if s.LastTerminationState.Terminated != nil {
+			return crash(s.Name, s.LastTerminationState.Terminated)
+		}
+		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, "ends soon after each start; its log says why"}
+	case "CreateContainerConfigError":
+		return Cause{appv1.ReasonContainerConfigError, s.Name, "cannot be made: " + message.Quote(waiting.Message)}
+	case "CreateContainerError", "RunContainerError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
+		return Cause{appv1.ReasonContainerError, s.Name, "cannot be started: " + message.Quote(waiting.Message)}
+	}
+	return Cause{}
+}
+
+// crash says how a container ended.
+func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
+	if ended.Reason == "OOMKilled" {
+		return Cause{appv1.ReasonOOMKilled, container, "was killed because it used more memory than its limit; raise resources.limits.memory"}
+	}
+	return Cause{appv1.ReasonCrashLoopBackOff, container,
+		fmt.Sprintf("ends with exit code %d; its log says why", ended.ExitCode)}
+}
+
+// pullError returns what is wrong with the pull. The kubelet shows the error itself and then, while it waits for the
+// next try, the same error behind a prefix of its own and the word for it: both become one text
+// (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
+func pullError(words string) string {
+	if strings.HasPrefix(words, "Back-off pulling image") {
+		_, cause, found := strings.Cut(words, ": ")
+		if !found {
+			return ""
+		}
+		words = cause
+	}
+	for _, word := range []string{"ErrImagePull: ", "RegistryUnavailable: ", "SignatureValidationFailed: "} {
+		words = strings.TrimPrefix(words, word)
+	}
+	if words == "" {
+		return ""
+	}
+	return ": " + message.Quote(words)
+}

@@ -1,0 +1,186 @@
+package health
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// waiting returns a pod of which the container waits.
+func waiting(reason, message string) corev1.Pod {
+	return container(corev1.ContainerStatus{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+	})
+}
+
+// container returns a pod with one container.
+func container(s corev1.ContainerStatus) corev1.Pod {
+	s.Name, s.Image = "main", "registry/web:v2"
+	return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{s}}}
+}
+
+// loops returns a pod of which the container waits for its next start.
+func loops(backOff string, last *corev1.ContainerStateTerminated) corev1.Pod {
+	pod := waiting("CrashLoopBackOff", "back-off "+backOff+" restarting failed container=main pod=web-1_default(1)")
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = last
+	return pod
+}
+
+// ended returns a pod of which the container has ended and is not started again yet.
+func ended(how *corev1.ContainerStateTerminated) corev1.Pod {
+	return container(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: how}})
+}
+
+func unschedulable(message string) corev1.Pod {
+	return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message},
+	}}}
+}
+
+// initial makes the pod's container an init container, with the main one waiting for it.
+func initial(pod corev1.Pod) corev1.Pod {
+	pod.Status.InitContainerStatuses = pod.Status.ContainerStatuses
+	pod.Status.InitContainerStatuses[0].Name = "prepare"
+	pod.Status.ContainerStatuses = waiting("PodInitializing", "").Status.ContainerStatuses
+	return pod
+}
+
+func in(pod corev1.Pod, phase corev1.PodPhase) corev1.Pod {
+	pod.Status.Phase = phase
+	return pod
+}
+
+func TestCauseOf(t *testing.T) {
+	exit := func(code int32, reason string) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
+	}
+	const pull = `image "registry/web:v2" cannot be pulled`
+	crash := func(code int) string { return fmt.Sprintf("ends with exit code %d; its log says why", code) }
+	const oom = "was killed because it used more memory than its limit; raise resources.limits.memory"
+	none := Cause{}
+	deleted := waiting("ErrImagePull", "not found")
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want Cause
+	}{
+		"empty":                {corev1.Pod{}, none},
+		"being made":           {waiting("ContainerCreating", ""), none},
+		"initializing":         {waiting("PodInitializing", ""), none},
+		"running":              {container(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), none},
+		"being deleted":        {deleted, none},
+		"evicted":              {in(ended(exit(137, "Error")), corev1.PodFailed), none},
+		"done":                 {in(ended(exit(0, "Completed")), corev1.PodSucceeded), none},
+		"init container done":  {initial(ended(exit(0, "Completed"))), none},
+		"init container fails": {initial(loops("10s", exit(2, "Error"))), Cause{appv1.ReasonCrashLoopBackOff, "prepare", crash(2)}},
+		"init container ended": {initial(ended(exit(2, "Error"))), Cause{appv1.ReasonCrashLoopBackOff, "prepare", crash(2)}},
+
+		"pull":                  {waiting("ErrImagePull", "rpc error: not found"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": rpc error: not found"}},
+		"pull, no words":        {waiting("ErrImagePull", ""), Cause{appv1.ReasonImagePullBackOff, "main", pull}},
+		"pull, backing off":     {waiting("ImagePullBackOff", `Back-off pulling image "registry/web:v2"`), Cause{appv1.ReasonImagePullBackOff, "main", pull}},
+		"pull, never":           {waiting("ErrImageNeverPull", `Container image "registry/web:v2" is not present with pull policy of Never`), Cause{appv1.ReasonImagePullBackOff, "main", pull + `: Container image "registry/web:v2" is not present with pull policy of Never`}},
+		"registry down":         {waiting("RegistryUnavailable", "no route"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": no route"}},
+		"signature":             {waiting("SignatureValidationFailed", "no signature"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": no signature"}},
+		"inspection":            {waiting("ImageInspectError", "failed"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": failed"}},
+		"no image name":         {waiting("InvalidImageName", "couldn't parse"), Cause{appv1.ReasonInvalidImageName, "main", `image "registry/web:v2" is not a valid name`}},
+		"no ConfigMap":          {waiting("CreateContainerConfigError", `configmap "config" not found`), Cause{appv1.ReasonContainerConfigError, "main", `cannot be made: configmap "config" not found`}},
+		"cannot be created":     {waiting("CreateContainerError", "no space"), Cause{appv1.ReasonContainerError, "main", "cannot be started: no space"}},
+		"cannot be run":         {waiting("RunContainerError", `exec: "x": not found`), Cause{appv1.ReasonContainerError, "main", `cannot be started: exec: "x": not found`}},
+		"hook":                  {waiting("PostStartHookError", "failed"), Cause{appv1.ReasonContainerError, "main", "cannot be started: failed"}},
+		"loop":                  {loops("10s", exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
+		"loop, ended":           {ended(exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
+		"loop, without a fault": {loops("10s", exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
+		"ended without a fault": {ended(exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
+		"loop, nothing known":   {loops("10s", nil), Cause{appv1.ReasonCrashLoopBackOff, "main", "ends soon after each start; its log says why"}},
+		"loop, out of memory":   {loops("5m0s", exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
+		"out of memory":         {ended(exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
+		"killed otherwise":      {ended(exit(137, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(137)}},
+
+		"unschedulable":     {unschedulable("0/3 nodes are available:\n 3 Insufficient cpu."), Cause{appv1.ReasonUnschedulable, "", "0/3 nodes are available: 3 Insufficient cpu."}},
+		"scheduling gated":  {gated(), none},
+		"init before main":  {both(), Cause{appv1.ReasonCrashLoopBackOff, "prepare", crash(2)}},
+		"unknown of a pod":  {waiting("SomethingNew", "later"), none},
+		"pending, accepted": {in(corev1.Pod{}, corev1.PodPending), none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, CauseOf(&c.pod)); diff != "" {
+				t.Errorf("cause (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func gated() corev1.Pod {
+	pod := unschedulable("")
+	pod.Status.Conditions[1].Reason = corev1.PodReasonSchedulingGated
+	return pod
+}
+
+// both returns a pod of which the init container and, from an earlier life, the main one have failed.
+func both() corev1.Pod {
+	pod := initial(ended(&corev1.ContainerStateTerminated{ExitCode: 2}))
+	pod.Status.ContainerStatuses = waiting("ErrImagePull", "").Status.ContainerStatuses
+	return pod
+}
+
+// TestOneTextForOneCause checks that a cause has one text although the kubelet alternates between two views of it.
+// Each change of the text would be a write of the status, and an event where the App is stalled.
+func TestOneTextForOneCause(t *testing.T) {
+	const pull = `failed to pull and unpack image "registry/web:v2": failed to resolve reference "registry/web:v2": registry/web:v2: not found`
+	const down = `image pull failed for registry/web:v2 because the registry is unavailable: dial tcp: i/o timeout`
+	const unsigned = `image pull failed for registry/web:v2 because the signature validation failed: no policy`
+	oom := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.Now()}
+	exit := &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", FinishedAt: metav1.Now()}
+	done := &corev1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed"}
+	backOff := `Back-off pulling image "registry/web:v2": `
+	for name, views := range map[string][]corev1.Pod{
+		"pull":          {waiting("ErrImagePull", pull), waiting("ImagePullBackOff", backOff+"ErrImagePull: "+pull)},
+		"registry down": {waiting("RegistryUnavailable", down), waiting("ImagePullBackOff", backOff+"RegistryUnavailable: "+down)},
+		"signature":     {waiting("SignatureValidationFailed", unsigned), waiting("ImagePullBackOff", backOff+"SignatureValidationFailed: "+unsigned)},
+		"crash loop":    {ended(exit), loops("10s", exit), loops("20s", exit), loops("5m0s", exit)},
+		"out of memory": {ended(oom), loops("10s", oom), loops("5m0s", oom)},
+		"done":          {ended(done), loops("10s", done), loops("5m0s", done)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := CauseOf(&views[0])
+			if want == (Cause{}) {
+				t.Fatal("no cause")
+			}
+			for i := range views {
+				if diff := cmp.Diff(want, CauseOf(&views[i])); diff != "" {
+					t.Errorf("view %d (-first +this):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestWorst checks which cause is reported where pods differ, and of how many pods it tells.
+func TestWorst(t *testing.T) {
+	oom := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
+	byGravity := []corev1.Pod{
+		waiting("InvalidImageName", ""), waiting("ErrImagePull", ""), waiting("CreateContainerConfigError", ""),
+		waiting("RunContainerError", ""), ended(oom), loops("10s", nil), unschedulable(""),
+	}
+	if len(byGravity) != len(severity) {
+		t.Fatalf("%d reasons have an order, %d are tested", len(severity), len(byGravity))
+	}
+	for i := range byGravity {
+		want := CauseOf(&byGravity[i])
+		lesser := append([]corev1.Pod{waiting("ContainerCreating", "")}, byGravity[i:]...)
+		got, n := worst(append(lesser, byGravity[i]))
+		if got != want || n != 2 {
+			t.Errorf("worst is %+v of %d pods, want %+v of 2", got, n, want)
+		}
+	}
+	if got, n := worst(nil); got != (Cause{}) || n != 0 {
+		t.Errorf("no pods: %+v of %d", got, n)
+	}
+}

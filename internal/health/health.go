@@ -1,0 +1,145 @@
+// Package health says how a live workload is doing, and why, in one line that a person can act on.
+//
+// It is pure, and knows Kubernetes' kinds alone. Messages are deterministic: they name no pod and no time that would
+// make them change while nothing has changed.
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+)
+
+// Verdict is how a workload is doing.
+type Verdict struct {
+	// Ready is true if every wanted pod runs what is wanted and is available.
+	Ready bool
+	// Stalled is true if the rollout has not finished in time, and will not without help.
+	Stalled bool
+	// Reason is the condition's reason, Message the line beside it.
+	Reason, Message string
+}
+
+// Deployment judges a Deployment by its status and by the pods that belong to it. The rule for being ready is that of
+// "kubectl rollout status" and kstatus: the controller has seen the latest change, every pod is of the latest template
+// and available, and no other pod is left.
+func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
+	object := "Deployment " + d.Name
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	st := &d.Status
+	observed := st.ObservedGeneration >= d.Generation
+	if observed && st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.Replicas <= st.UpdatedReplicas {
+		return settled(object, wanted, st.Replicas)
+	}
+
+	v := Verdict{Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
+	v.explain(object, pods)
+	// In this order, whatever theirs is: the words on the deadline are added to those on what is wrong.
+	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		v.Reason, v.Message = podsRejected(c.Message), object+": pods cannot be created: "+rejection(c.Message)
+	}
+	if c := condition(d, appsv1.DeploymentProgressing); c != nil && c.Reason == "ProgressDeadlineExceeded" && observed {
+		v.Stalled = true
+		if v.Reason == appv1.ReasonProgressing {
+			v.Reason = appv1.ReasonProgressDeadlineExceeded
+		}
+		v.Message += deadline(d)
+	}
+	return v
+}
+
+// explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
+func (v *Verdict) explain(object string, pods []corev1.Pod) {
+	if cause, n := worst(pods); n > 0 {
+		v.Reason = cause.Reason
+		v.Message = fmt.Sprintf("%s: %s of %s: %s", object, cause.where(), podCount(n), cause.Message)
+	}
+}
+
+// condition returns a condition of the Deployment, nil if it has none of the type.
+func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == kind {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// settled is the verdict on a workload with nothing left to do.
+func settled(object string, wanted, running int32) Verdict {
+	switch {
+	case wanted == 0 && running == 0:
+		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: object + ": no pod is wanted and none runs"}
+	case running > wanted:
+		return Verdict{Reason: appv1.ReasonProgressing,
+			Message: fmt.Sprintf("%s: %s of %d to be removed", object, podCount(int(running-wanted)), running)}
+	}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: fmt.Sprintf("%s: %s available", object, podCount(int(wanted)))}
+}
+
+// progress says how far a rollout has come.
+func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
+	if !observed {
+		return notSeen("Deployment " + d.Name)
+	}
+	st := &d.Status
+	old := st.Replicas - st.UpdatedReplicas
+	message := fmt.Sprintf("Deployment %s: %d of %s updated, %d available", d.Name, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
+	if old > 0 {
+		message += fmt.Sprintf(", %d old to be removed", old)
+	}
+	if d.Spec.Paused {
+		message += fmt.Sprintf("; its rollouts are paused, \"kubectl rollout resume deployment/%s\" lets them go on", d.Name)
+	}
+	return message
+}
+
+// notSeen says that a workload's controller has not looked at the latest change yet.
+func notSeen(object string) string {
+	return object + ": waiting for the cluster to act on the latest change"
+}
+
+// deadline says which time limit has passed.
+func deadline(d *appsv1.Deployment) string {
+	seconds := int32(600) // The API server's default.
+	if d.Spec.ProgressDeadlineSeconds != nil {
+		seconds = *d.Spec.ProgressDeadlineSeconds
+	}
+	return fmt.Sprintf("; no progress for %d s. The earlier pods, if any, keep running; mend the spec to try again", seconds)
+}
+
+// podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of
+// its quota plug-in (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
+func podsRejected(message string) string {
+	if strings.Contains(message, "exceeded quota") || strings.Contains(message, "failed quota") {
+		return appv1.ReasonQuotaExceeded
+	}
+	return appv1.ReasonPodsRejected
+}
+
+// rejection is the API server's reason without the name of the pod, which is a new one with every try.
+func rejection(words string) string {
+	for _, verdict := range []string{" is forbidden: ", " is invalid: "} {
+		if _, reason, found := strings.Cut(words, verdict); found {
+			return message.Quote(reason)
+		}
+	}
+	return message.Quote(words)
+}
+
+// podCount returns a number of pods in words, such as "1 pod" or "2 pods".
+func podCount(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}

@@ -1,0 +1,46 @@
+package health
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// StatefulSet judges a StatefulSet by its status and by the pods that belong to it. It is ready by the rule of Deployment,
+// and once its controller has made the latest template the current one. A partition, which holds a rollout back, is no
+// part of what is wanted.
+//
+// It is never stalled: a StatefulSet has no progress deadline, and a clock of our own would start anew with each restart
+// of the operator. Its status has no word on pods that the API server refuses either; the message says where to look.
+func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
+	object := "StatefulSet " + s.Name
+	wanted := int32(1)
+	if s.Spec.Replicas != nil {
+		wanted = *s.Spec.Replicas
+	}
+	st := &s.Status
+	if st.ObservedGeneration < s.Generation {
+		return Verdict{Reason: appv1.ReasonProgressing, Message: notSeen(object)}
+	}
+	if st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.CurrentRevision == st.UpdateRevision {
+		return settled(object, wanted, st.Replicas)
+	}
+
+	v := Verdict{
+		Reason:  appv1.ReasonProgressing,
+		Message: fmt.Sprintf("%s: %d of %s updated, %d available", object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
+	}
+	if missing := wanted - st.Replicas; missing > 0 {
+		v.Message += fmt.Sprintf(", %d not made yet; if that lasts, \"kubectl describe statefulset/%s\" says why", missing, s.Name)
+	}
+	v.explain(object, pods)
+	return v
+}
+
+// Up tells whether enough of a workload is ready for others to rely on it: more than half of its wanted pods.
+func Up(wanted, ready int32) bool {
+	return wanted == 0 || int64(ready)*2 > int64(wanted)
+}

@@ -1,0 +1,70 @@
+package reconciler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// StalledError says that nothing more can be done until somebody acts. It is reported in the status and not retried:
+// what would change it is watched.
+type StalledError struct {
+	// Reason is the condition's reason; Message says what is wrong and what to do.
+	Reason, Message string
+	// RetryAfter, if set, is when it is worth looking again although nothing was seen to change.
+	RetryAfter time.Duration
+}
+
+func (e *StalledError) Error() string { return e.Reason + ": " + e.Message }
+
+// Stalled returns a StalledError with a formatted message.
+func Stalled(reason, format string, args ...any) error {
+	return &StalledError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// WaitingError says that work goes on as soon as something that is watched has happened.
+type WaitingError struct {
+	// Reason is the condition's reason; Message says what is waited for.
+	Reason, Message string
+}
+
+func (e *WaitingError) Error() string { return e.Reason + ": " + e.Message }
+
+// Waiting returns a WaitingError with a formatted message.
+func Waiting(reason, format string, args ...any) error {
+	return &WaitingError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// FailedError is a request that failed and is tried again with back-off.
+type FailedError struct {
+	// Reason is the condition's reason; Message is stable over the tries.
+	Reason, Message string
+	// Err is what the request returned.
+	Err error
+}
+
+func (e *FailedError) Error() string { return e.Reason + ": " + e.Err.Error() }
+
+// Unwrap returns what the request returned.
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// ErrStale says that a decision was made on an outdated view. The next try sees the current one; nothing is reported.
+var ErrStale = errors.New("the view of the cluster was outdated")
+
+// Words returns what an error means for a condition.
+func Words(err error) (reason, message string) {
+	var stalled *StalledError
+	var waiting *WaitingError
+	var failed *FailedError
+	switch {
+	case errors.As(err, &stalled):
+		return stalled.Reason, stalled.Message
+	case errors.As(err, &waiting):
+		return waiting.Reason, waiting.Message
+	case errors.As(err, &failed):
+		return failed.Reason, failed.Message
+	}
+	return appv1.ReasonApplyFailed, err.Error()
+}

@@ -1,0 +1,185 @@
+// Package reconciler is the one skeleton of every controller: it gets the resource, runs the kind's own steps, writes
+// the status once if it differs, sends at most one event, and decides whether and when to come back. It is the only
+// place that writes a status. It knows none of our kinds.
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Resource is a custom resource of any kind.
+type Resource interface {
+	client.Object
+	// CommonStatus is the part of the status that the skeleton writes.
+	CommonStatus() *appv1.CommonStatus
+}
+
+// Report is what a kind's steps found. What they could not do they return as an error beside it.
+type Report struct {
+	// Ready, Reason and Message are the Ready condition, as far as pods tell.
+	Ready           bool
+	Reason, Message string
+	// Stalled is true if the pods will not become ready without help.
+	Stalled bool
+	// Paused is true if nothing was written because the user said so.
+	Paused bool
+	// Changed and Changes tell of writes, for the event: one word, and one line.
+	Changed, Changes string
+	// Warning, if set, is a further line for the event, which it makes a warning.
+	Warning string
+	// Event and Note, if set, tell of a step that the kind has taken: the event's reason in place of Changed, and a line
+	// before Changes. They are sent even if nothing was written.
+	Event, Note string
+}
+
+// Steps is what a kind does: observe, apply, and say how it stands. It may set fields of obj's status, and nothing else
+// of obj.
+type Steps[T Resource] func(ctx context.Context, obj T) (Report, error)
+
+// Reconciler runs the steps of one kind.
+type Reconciler[T Resource] struct {
+	// Client reads from the cache and writes the status.
+	Client client.Client
+	// Recorder sends the events.
+	Recorder events.EventRecorder
+	// Kind is the resource's kind, for metrics.
+	Kind string
+	// Clock is for limiting how often the status is written.
+	Clock clock.PassiveClock
+	// New returns an empty resource.
+	New func() T
+	// Steps is the kind's own part.
+	Steps Steps[T]
+	// Gone, if set, is called when a resource no longer exists.
+	Gone func(types.NamespacedName)
+
+	written statusTimes
+	stalled stalledSeries
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	obj := r.New()
+	if err := Get(ctx, r.Client, req.NamespacedName, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		// The garbage collector deletes what the resource controls.
+		return reconcile.Result{}, nil
+	}
+
+	before, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		return reconcile.Result{}, errors.New("a copy has another type")
+	}
+	report, err := r.Steps(ctx, obj)
+	if errors.Is(err, ErrStale) {
+		ctrl.LoggerFrom(ctx).V(1).Info("Trying again with the current view", "cause", err.Error())
+		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.
+		return reconcile.Result{Requeue: true}, nil
+	}
+	summarize(obj, &report, err)
+	r.stalled.set(r.Kind, req.NamespacedName, stalledReason(obj))
+	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event != "")
+	if patchErr == nil {
+		r.announce(before, obj, &report)
+	}
+	return result(err, patchErr, wait)
+}
+
+func (r *Reconciler[T]) forget(name types.NamespacedName) {
+	r.written.forget(name)
+	r.stalled.set(r.Kind, name, "")
+	if r.Gone != nil {
+		r.Gone(name)
+	}
+}
+
+// result decides whether and when to come back. A StalledError and a WaitingError are no failures: what ends them is
+// watched.
+func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
+	var stalled *StalledError
+	var waiting *WaitingError
+	switch {
+	case errors.As(err, &stalled):
+		err, wait = nil, sooner(wait, stalled.RetryAfter)
+	case errors.As(err, &waiting):
+		err = nil
+	}
+	if apierrors.IsNotFound(patchErr) {
+		patchErr = nil // The resource was deleted in the meantime.
+	}
+	if err := errors.Join(err, patchErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+// sooner returns the smaller of two delays of which 0 means none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// maxNote is the length in bytes that the API allows an event's note (k8s.io/api/events/v1).
+const maxNote = 1024
+
+// announce sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
+// has become stalled.
+func (r *Reconciler[T]) announce(before, after T, report *Report) {
+	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
+	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
+	kind, reason, note := corev1.EventTypeNormal, report.Changed, lines(report.Note, report.Changes)
+	if report.Event != "" {
+		reason = report.Event
+	}
+	switch {
+	case newlyStalled:
+		kind, reason = corev1.EventTypeWarning, "Err"+is.Reason
+		if note != "" {
+			note = " (" + note + ")"
+		}
+		note = is.Message + note
+	case note == "":
+		return
+	case report.Warning != "":
+		kind, note = corev1.EventTypeWarning, lines(note, report.Warning)
+	}
+	r.Recorder.Eventf(after, nil, kind, reason, "Reconcile", "%s", cut(note, maxNote))
+}
+
+// lines joins two parts of a note of which either may be empty.
+func lines(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// cut returns the beginning of a text, up to a length in bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

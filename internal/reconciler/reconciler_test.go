@@ -1,0 +1,177 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// line is what a report says of changes; normal is how the recorder shows an event of it before the note.
+const (
+	line   = "Created Deployment web"
+	normal = "Normal Created "
+)
+
+var errGone = apierrors.NewNotFound(schema.GroupResource{Group: "app.huolala.cn", Resource: "apps"}, "web")
+
+func TestResult(t *testing.T) {
+	failed := &FailedError{Reason: "ApplyFailed", Err: errors.New("503")}
+	held := &StalledError{Reason: "FieldConflict", RetryAfter: 10 * time.Second}
+	patch := errors.New("status: 503")
+	for name, c := range map[string]struct {
+		err, patchErr error
+		wait          time.Duration
+		want          reconcile.Result
+		wantErr       []error
+	}{
+		"done":                           {},
+		"figures to be written later":    {wait: time.Second, want: reconcile.Result{RequeueAfter: time.Second}},
+		"stalled":                        {err: Stalled("Invalid", "no")},
+		"stalled, to be looked at":       {err: held, want: reconcile.Result{RequeueAfter: 10 * time.Second}},
+		"stalled, figures before":        {err: held, wait: time.Second, want: reconcile.Result{RequeueAfter: time.Second}},
+		"stalled, figures after":         {err: held, wait: time.Minute, want: reconcile.Result{RequeueAfter: 10 * time.Second}},
+		"waiting":                        {err: Waiting("Progressing", "not yet")},
+		"failed":                         {err: failed, wantErr: []error{failed}},
+		"failed, figures":                {err: failed, wait: time.Second, wantErr: []error{failed}},
+		"status not written":             {patchErr: patch, wantErr: []error{patch}},
+		"stalled, status not written":    {err: held, patchErr: patch, wantErr: []error{patch}},
+		"failed, status not written":     {err: failed, patchErr: patch, wantErr: []error{failed, patch}},
+		"deleted in the meantime":        {patchErr: errGone},
+		"failed, deleted meanwhile":      {err: failed, patchErr: errGone, wantErr: []error{failed}},
+		"something of its own not found": {err: errGone, wantErr: []error{errGone}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := result(c.err, c.patchErr, c.wait)
+			if got != c.want || (err != nil) != (c.wantErr != nil) {
+				t.Errorf("result is %+v, %v; want %+v, %v", got, err, c.want, c.wantErr)
+			}
+			for _, want := range c.wantErr {
+				if !errors.Is(err, want) {
+					t.Errorf("the error is %v, want %v in it: it is logged and counted", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestAnnounce checks what is worth an event, and that it is one.
+func TestAnnounce(t *testing.T) {
+	changed := Report{Changed: "Created", Changes: line}
+	warned := changed
+	warned.Warning = "the spec is long"
+	long := Report{Changed: "Created", Changes: "Created " + strings.Repeat("界", 1000)}
+	status := func(report Report, err error) *appv1.App {
+		app := &appv1.App{}
+		summarize(app, &report, err)
+		return app
+	}
+	fresh, well, invalid := &appv1.App{}, status(ready, nil), status(underWay, Stalled("Invalid", "no"))
+	for name, c := range map[string]struct {
+		before, after *appv1.App
+		report        Report
+		want          string
+	}{
+		"nothing":                       {well, well, Report{}, ""},
+		"new, and nothing done":         {fresh, well, Report{}, ""},
+		"becomes ready":                 {status(underWay, nil), well, Report{}, ""},
+		"changes":                       {fresh, well, changed, normal + line},
+		"changes, with a warning":       {fresh, well, warned, "Warning Created " + line + "; the spec is long"},
+		"a warning alone is no news":    {well, well, Report{Warning: "the spec is long"}, ""},
+		"becomes stalled":               {well, invalid, Report{}, "Warning ErrInvalid no"},
+		"new and stalled":               {fresh, invalid, Report{}, "Warning ErrInvalid no"},
+		"becomes stalled, with changes": {well, invalid, changed, "Warning ErrInvalid no (Created Deployment web)"},
+		"stays stalled":                 {invalid, invalid, Report{}, ""},
+		"stays stalled, with changes":   {invalid, invalid, changed, normal + line},
+		"stalled otherwise":             {invalid, status(underWay, Stalled("Invalid", "another")), Report{}, "Warning ErrInvalid another"},
+		"stalled for another reason":    {invalid, status(stuck, nil), Report{}, "Warning ErrImagePullBackOff no such image"},
+		"no longer stalled":             {invalid, well, Report{}, ""},
+		"long":                          {well, well, long, normal + "Created " + strings.Repeat("界", 337) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := events.NewFakeRecorder(10)
+			r := &Reconciler[*appv1.App]{Recorder: recorder}
+			r.announce(c.before, c.after, &c.report)
+			got := drain(recorder)
+			if diff := cmp.Diff(c.want, strings.Join(got, " AND ")); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			for _, event := range got {
+				if !utf8.ValidString(event) || len(event) > maxNote+len("Normal Created ") {
+					t.Errorf("the API server refuses an event of %d bytes", len(event))
+				}
+			}
+		})
+	}
+}
+
+// drain returns the events that were sent so far.
+func drain(recorder *events.FakeRecorder) []string {
+	var sent []string
+	for {
+		select {
+		case event := <-recorder.Events:
+			sent = append(sent, event)
+		default:
+			return sent
+		}
+	}
+}
+
+// TestGetDoesNotWaitForEver checks that a read gives up waiting for a write that the cache will never show, and takes
+// the cache as it is. Time is that of synctest: nobody waits.
+func TestGetDoesNotWaitForEver(t *testing.T) {
+	name := types.NamespacedName{Namespace: "default", Name: "web"}
+	synctest.Test(t, func(t *testing.T) {
+		behind := interceptor.NewClient(nil, interceptor.Funcs{
+			Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if len(opts) == 0 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				obj.SetUID("1")
+				return nil
+			},
+		})
+		began := time.Now()
+		var app appv1.App
+		if err := Get(t.Context(), behind, name, &app); err != nil || app.UID != "1" {
+			t.Errorf("read %q, %v", app.UID, err)
+		}
+		if took := time.Since(began); took != catchUp {
+			t.Errorf("it took %s, want %s", took, catchUp)
+		}
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := Get(ended, behind, name, &app); !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end: %v, want %v", err, context.Canceled)
+		}
+	})
+}
+
+// TestForgets checks that nothing is remembered of a resource that is gone.
+func TestForgets(t *testing.T) {
+	var times statusTimes
+	one, other := types.NamespacedName{Name: "one"}, types.NamespacedName{Name: "other"}
+	times.set(one, time.Unix(1, 0))
+	times.set(other, time.Unix(2, 0))
+	times.forget(one)
+	if !times.last(one).IsZero() || times.last(other).IsZero() || len(times.times) != 1 {
+		t.Errorf("remembered are %v, want other alone", times.times)
+	}
+}
