@@ -1,0 +1,82 @@
+// Package controllers has one thin file a kind: what it watches, what it may do, and its steps from what is observed by
+// way of what is desired to what is reported. What the kinds share in this is in workload.go and watches.go.
+package controllers
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// appManager is the field owner of all that Apps apply.
+const appManager = "app-operator/app"
+
+// AppReconciler makes an App's Deployment and Service.
+type AppReconciler struct {
+	Shared
+}
+
+// +kubebuilder:rbac:groups=app.huolala.cn,resources=apps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=app.huolala.cn,resources=apps/status,verbs=patch
+// +kubebuilder:rbac:groups=app.huolala.cn,resources=apps/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager adds the App's controller to the manager.
+func (r *AppReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).
+		WithOptions(retries()).
+		For(&appv1.App{}, builder.WithPredicates(asked())).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelApp)), builder.WithPredicates(causeChanged())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
+	return r.watchSizes(b, &appv1.AppList{}).
+		Complete(skeleton(&r.Shared, resource.KindApp, appManager, func() *appv1.App { return &appv1.App{} }, r.steps))
+}
+
+// steps makes true what the App means, and says how its pods are doing.
+func (r *AppReconciler) steps(ctx context.Context, app *appv1.App) (reconciler.Report, error) {
+	d := deployed{
+		owner:   app,
+		manager: appManager,
+		name:    app.Name,
+		spec:    &app.Spec.WorkloadSpec,
+		errs:    validation.App(app),
+		status:  &app.Status.WorkloadStatus,
+		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
+			return resource.App(app, seen)
+		},
+		changed: func(record string) (bool, error) { return resource.AppSpecChanged(&app.Spec, record) },
+	}
+	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
+		d.tutorial = &record
+	}
+	return r.deploy(ctx, &d)
+}
+
+// wanting returns the Apps to look at when a child kind's object has changed: its controller, and the App of its name,
+// which may be waiting for it to go.
+func (r *AppReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.named(ctx, &appv1.App{}, resource.KindApp, obj)
+}
+
+// scaled returns the App whose Deployment an autoscaler targets.
+func (r *AppReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.target(ctx, &appv1.App{}, obj)
+}

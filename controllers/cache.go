@@ -1,0 +1,192 @@
+package controllers
+
+import (
+	"context"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// The indexes of the cache.
+const (
+	// indexInstance finds pods by the custom resource that they belong to.
+	indexInstance = "instance"
+	// indexTarget finds autoscalers by what they scale, as targetKey writes it.
+	indexTarget = "target"
+	// indexDeployment finds UnitedDeployments by the Deployment that they name.
+	indexDeployment = "deployment"
+	// indexController finds children by the CloudManager that controls them.
+	indexController = "controller"
+	// indexWanted finds CloudManagers by the names of their children.
+	indexWanted = "wanted"
+)
+
+// CacheOptions says what the manager's cache holds: all of what is ours, and of everything else no more than decisions
+// need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
+func CacheOptions(namespaces []string) cache.Options {
+	opts := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}:  {Transform: trimDeployment},
+			&appsv1.StatefulSet{}: {Transform: trimStatefulSet},
+			&corev1.Service{}:     {Transform: trimService},
+			&corev1.PersistentVolumeClaim{}: {
+				Transform: trimClaim,
+				Label:     labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}),
+			},
+			&corev1.Pod{}: {
+				Transform: trimPod,
+				Label:     labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}),
+			},
+			&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
+		},
+	}
+	if len(namespaces) > 0 {
+		opts.DefaultNamespaces = map[string]cache.Config{}
+		for _, ns := range namespaces {
+			opts.DefaultNamespaces[ns] = cache.Config{}
+		}
+	}
+	return opts
+}
+
+// AddIndexes adds the indexes that the controllers look things up by.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexInstance, func(obj client.Object) []string {
+		return []string{obj.GetLabels()[appv1.LabelInstance]}
+	}); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, indexTarget, func(obj client.Object) []string {
+		return []string{scaleTarget(obj)}
+	}); err != nil {
+		return err
+	}
+	if err := addCloudManagerIndexes(ctx, indexer); err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &appv1.UnitedDeployment{}, indexDeployment, func(obj client.Object) []string {
+		ud, ok := obj.(*appv1.UnitedDeployment)
+		if !ok {
+			return nil
+		}
+		return []string{ud.Spec.DeploymentName}
+	})
+}
+
+// scaleTarget says what an autoscaler scales.
+func scaleTarget(obj client.Object) string {
+	scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return ""
+	}
+	return targetKey(scaler.Spec.ScaleTargetRef.Kind, scaler.Spec.ScaleTargetRef.Name)
+}
+
+func targetKey(kind, name string) string { return kind + "/" + name }
+
+// ours tells whether an object was made by this operator, or by a tutorial's for a kind of ours.
+func ours(obj client.Object) bool {
+	if obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy {
+		return true
+	}
+	c := metav1.GetControllerOf(obj)
+	return c != nil && ofGroup(c)
+}
+
+// ofGroup tells whether an owner is of a kind of ours, in any version.
+func ofGroup(owner *metav1.OwnerReference) bool {
+	return strings.HasPrefix(owner.APIVersion, appv1.GroupVersion.Group+"/")
+}
+
+// identity is the metadata that tells whose a foreign object is.
+func identity(obj metav1.ObjectMeta) metav1.ObjectMeta {
+	trimmed := metav1.ObjectMeta{
+		Name:              obj.Name,
+		Namespace:         obj.Namespace,
+		UID:               obj.UID,
+		ResourceVersion:   obj.ResourceVersion,
+		Generation:        obj.Generation,
+		DeletionTimestamp: obj.DeletionTimestamp,
+		OwnerReferences:   obj.OwnerReferences,
+	}
+	if sum, ok := obj.Annotations[appv1.AnnotationLastAppliedHash]; ok {
+		trimmed.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: sum}
+	}
+	return trimmed
+}
+
+func trimDeployment(in any) (any, error) {
+	d, ok := in.(*appsv1.Deployment)
+	if !ok || ours(d) {
+		return in, nil
+	}
+	d.ObjectMeta = identity(d.ObjectMeta)
+	d.Spec = appsv1.DeploymentSpec{
+		Replicas: d.Spec.Replicas, Selector: d.Spec.Selector,
+		// For the words on a rollout that a UnitedDeployment waits for.
+		Paused: d.Spec.Paused, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds,
+	}
+	return d, nil
+}
+
+func trimStatefulSet(in any) (any, error) {
+	s, ok := in.(*appsv1.StatefulSet)
+	if !ok || ours(s) {
+		return in, nil
+	}
+	s.ObjectMeta = identity(s.ObjectMeta)
+	s.Spec, s.Status = appsv1.StatefulSetSpec{Replicas: s.Spec.Replicas, Selector: s.Spec.Selector}, appsv1.StatefulSetStatus{}
+	return s, nil
+}
+
+// trimClaim keeps what a claim asks for; what it got is nobody's concern here.
+func trimClaim(in any) (any, error) {
+	if claim, ok := in.(*corev1.PersistentVolumeClaim); ok {
+		claim.Status = corev1.PersistentVolumeClaimStatus{}
+	}
+	return in, nil
+}
+
+func trimService(in any) (any, error) {
+	s, ok := in.(*corev1.Service)
+	if !ok || ours(s) {
+		return in, nil
+	}
+	s.ObjectMeta = identity(s.ObjectMeta)
+	s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	return s, nil
+}
+
+// trimPod keeps what tells whose a pod is and why it does not run.
+func trimPod(in any) (any, error) {
+	pod, ok := in.(*corev1.Pod)
+	if !ok {
+		return in, nil
+	}
+	trimmed := &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: identity(pod.ObjectMeta)}
+	trimmed.Labels = pod.Labels
+	trimmed.Status.Phase = pod.Status.Phase
+	trimmed.Status.Conditions = pod.Status.Conditions
+	trimmed.Status.InitContainerStatuses = pod.Status.InitContainerStatuses
+	trimmed.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	return trimmed, nil
+}
+
+func trimAutoscaler(in any) (any, error) {
+	scaler, ok := in.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return in, nil
+	}
+	trimmed := &autoscalingv2.HorizontalPodAutoscaler{TypeMeta: scaler.TypeMeta, ObjectMeta: identity(scaler.ObjectMeta)}
+	trimmed.Spec.ScaleTargetRef = scaler.Spec.ScaleTargetRef
+	return trimmed, nil
+}

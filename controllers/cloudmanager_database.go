@@ -1,0 +1,291 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// unwatched is when to look again at what is in the way and is not watched: a Secret, or a claim that is not ours.
+const unwatched = time.Minute
+
+// database is the tier that keeps data, and what lives of it.
+type database struct {
+	*deployed
+	shared *CloudManagerReconciler
+	cm     *appv1.CloudManager
+
+	set               *appsv1.StatefulSet
+	headless, service *corev1.Service
+	pods              []corev1.Pod
+	autoscaler        string
+	// claims are those of the database's pods that the cache knows, all that are labelled as ours; listed are all that the
+	// API server has, once they were asked for.
+	claims []corev1.PersistentVolumeClaim
+	listed *[]corev1.PersistentVolumeClaim
+	// look is true where the Secret has to be looked at, looked where it is as it should be.
+	look, looked bool
+}
+
+// database reads the objects of the database from the cache.
+func (r *CloudManagerReconciler) database(ctx context.Context, cm *appv1.CloudManager, errs field.ErrorList) (*database, error) {
+	spec := &cm.Spec.DB.StatefulSet.Component
+	db := &database{shared: r, cm: cm, deployed: r.component(cm, spec, errs, resource.CloudManagerDatabase)}
+	key := client.ObjectKey{Namespace: cm.Namespace, Name: db.name}
+	var err error
+	if db.set, err = get(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
+		return nil, err
+	}
+	if db.service, err = get(ctx, r.Client, key, &corev1.Service{}); err != nil {
+		return nil, err
+	}
+	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(db.name)}
+	if db.headless, err = get(ctx, r.Client, headless, &corev1.Service{}); err != nil {
+		return nil, err
+	}
+	if db.autoscaler, err = r.autoscaler(ctx, "StatefulSet", key); err != nil {
+		return nil, err
+	}
+	if db.claims, err = r.listClaims(ctx, r.Client, key); err != nil || db.set == nil {
+		return db, err
+	}
+	db.pods, err = r.pods(ctx, cm, db.selector())
+	return db, err
+}
+
+// liveClaims returns all claims that have the names of those of the database's pods, whoever made them, as the API server
+// has them now.
+func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
+	if db.listed == nil {
+		claims, err := db.shared.listClaims(ctx, db.shared.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: db.name})
+		if err != nil {
+			return nil, err
+		}
+		db.listed = &claims
+	}
+	return *db.listed, nil
+}
+
+// listClaims returns those of the claims that can be read which have the names of those of a StatefulSet's pods.
+func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Reader, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := from.List(ctx, &list, client.InNamespace(set.Namespace)); err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
+		_, ok := resource.ClaimOrdinal(set.Name, claim.Name)
+		return !ok
+	}), nil
+}
+
+// selector is that of the live StatefulSet, nil if there is none.
+func (db *database) selector() map[string]string {
+	if db.set == nil || db.set.Spec.Selector == nil {
+		return nil
+	}
+	return db.set.Spec.Selector.MatchLabels
+}
+
+// stands says how the StatefulSet stands.
+func (db *database) stands() standing {
+	live := db.set
+	if live == nil {
+		return standing{known: true}
+	}
+	return stands(live, db.cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
+}
+
+// making says how the live StatefulSet was made, or the one that was there until its volumes grew.
+func (db *database) making() making {
+	switch {
+	case db.set != nil:
+		return making{object: db.set, selector: db.selector(), template: db.set.Spec.Template, autoscaled: db.autoscaler != ""}
+	case db.headless != nil && metav1.IsControlledBy(db.headless, db.cm):
+		return making{kept: db.headless.Annotations[appv1.AnnotationLastAppliedInputs]}
+	}
+	return making{}
+}
+
+// carryOut applies what the database's spec means, and says how its pods are doing.
+func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
+	workload, errs, err := db.shared.choose(ctx, db.deployed, db.making())
+	if err != nil {
+		return reconciler.Report{}, err
+	}
+	var report reconciler.Report
+	report.Paused = db.cm.Annotations[appv1.AnnotationPaused] == "true"
+	if err = invalid(errs); err == nil && !report.Paused {
+		err = db.apply(ctx, workload, &report)
+	}
+	if !workload.Recorded {
+		report.Warning = "the database's spec is too long for an annotation, only its hash is recorded"
+	}
+	db.report(&report)
+	return report, err
+}
+
+// apply makes the database's objects true. What it wrote replaces what was observed.
+func (db *database) apply(ctx context.Context, w *resource.Workload, report *reconciler.Report) error {
+	grows, err := db.grows(w)
+	if err != nil {
+		return err
+	}
+	req := apply.Request{
+		Owner: db.cm, Manager: db.manager, Adopt: db.cm.Annotations[appv1.AnnotationAdopt] == "true",
+	}
+	if db.look {
+		secret, err := db.secret(ctx, w)
+		if err != nil {
+			return err
+		}
+		req.Children = append(req.Children, secret)
+	}
+	claims, err := db.wantedClaims(ctx, w)
+	if err != nil {
+		return err
+	}
+	service := resource.Service(w)
+	if err := db.deployed.headless(service, db.service); err != nil {
+		return err
+	}
+	req.Children = append(req.Children, claims...)
+	req.Children = append(req.Children,
+		child(resource.StatefulSet(w), db.set), child(resource.Headless(w), db.headless), child(service, db.service))
+	set := &req.Children[len(req.Children)-3]
+	set.Replace = grows
+
+	changes, err := db.shared.Engine.Apply(ctx, &req)
+	action, line := changes.Summary()
+	report.Changed, report.Changes = string(action), line
+	db.written(req.Children)
+	db.looked = err == nil
+	if err == nil && db.set != nil && w.Retain {
+		err = released(db.set, db.claims)
+	}
+	var stalled *reconciler.StalledError
+	if errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists && stalled.RetryAfter == 0 {
+		stalled.RetryAfter = unwatched
+	}
+	return err
+}
+
+// written notes what lives after it was written.
+func (db *database) written(children []apply.Child) {
+	for i := range children {
+		switch live := children[i].Live.(type) {
+		case *appsv1.StatefulSet:
+			db.set = live
+		case *corev1.Service:
+			if live.Name == db.name {
+				db.service = live
+			} else {
+				db.headless = live
+			}
+		}
+	}
+}
+
+// grows tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
+// be changed, and they cannot shrink.
+func (db *database) grows(w *resource.Workload) (bool, error) {
+	if db.set == nil || metav1.GetControllerOf(db.set) != nil && !metav1.IsControlledBy(db.set, db.cm) {
+		return false, nil
+	}
+	i := slices.IndexFunc(db.set.Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
+		return template.Name == resource.DataVolume
+	})
+	if i < 0 {
+		return false, nil
+	}
+	live, wanted := &db.set.Spec.VolumeClaimTemplates[i].Spec, &w.Claims[0].Spec
+	const at = "spec.db.statefulSet.storage."
+	const remedy = "To have other volumes, give the database another name: it is made anew, and the data of this one is kept"
+	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); is != want {
+		return false, reconciler.Stalled(appv1.ReasonImmutableField,
+			"%sclass cannot be changed from %s to %s; take the change back. %s", at, is, want, remedy)
+	}
+	if !slices.Equal(live.AccessModes, wanted.AccessModes) {
+		return false, reconciler.Stalled(appv1.ReasonImmutableField,
+			"%saccessModes cannot be changed from %v to %v; take the change back. %s", at, live.AccessModes, wanted.AccessModes, remedy)
+	}
+	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
+	if want.Cmp(*is) < 0 {
+		return false, reconciler.Stalled(appv1.ReasonStorageRefused,
+			"%ssize cannot shrink from %s to %s, as no volume can; take the change back. %s", at, is, want, remedy)
+	}
+	return want.Cmp(*is) > 0, nil
+}
+
+// className is how a message calls a StorageClass.
+func className(class *string) string {
+	if class == nil {
+		return "the cluster's default"
+	}
+	return fmt.Sprintf("%q", *class)
+}
+
+// wantedClaims returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
+// database's, which the engine refuses or adopts. Somebody else's are not in the cache, so they are looked for where the
+// StatefulSet may be about to use more claims than before.
+func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) ([]apply.Child, error) {
+	claims, had := db.claims, int32(0)
+	if db.set != nil {
+		had = ptr.Deref(db.set.Spec.Replicas, 1)
+	}
+	pods := ptr.Deref(w.Replicas, max(had, 1))
+	if pods > had {
+		var err error
+		if claims, err = db.liveClaims(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var wanted []apply.Child
+	for i := range claims {
+		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
+		size := live.Spec.Resources.Requests.Storage()
+		small := size.Cmp(*desired.Spec.Resources.Requests.Storage()) < 0
+		ordinal, _ := resource.ClaimOrdinal(db.name, live.Name)
+		foreign := ordinal < pods && live.Annotations[appv1.AnnotationRetainedFor] != w.RetainedFor
+		if !small && !foreign {
+			continue
+		}
+		if !small {
+			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
+		}
+		wanted = append(wanted, apply.Child{Desired: desired, Live: live, Retained: true})
+	}
+	return wanted, nil
+}
+
+// report states what lives in the status and in the report.
+func (db *database) report(report *reconciler.Report) {
+	if db.service != nil && metav1.IsControlledBy(db.service, db.cm) {
+		db.status.Endpoint = resource.Endpoint(db.service)
+	}
+	live := db.set
+	if live == nil || !metav1.IsControlledBy(live, db.cm) {
+		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
+		report.Reason, report.Message = appv1.ReasonProgressing, "StatefulSet "+db.name+" does not exist yet"
+		return
+	}
+	db.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
+	db.reportInputs(live)
+	verdict := health.StatefulSet(live, db.pods)
+	report.Ready, report.Stalled = verdict.Ready, verdict.Stalled
+	report.Reason, report.Message = verdict.Reason, verdict.Message
+}

@@ -1,0 +1,130 @@
+package controllers
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// rootUser is the name of the user that the password is for.
+const rootUser = "root"
+
+// secret returns the database's Secret as it should be. The database takes its password over when it first starts on an
+// empty volume, and never again. So the password is chosen freely only while there is no claim; after that, what the Secret
+// has is the one that counts.
+func (db *database) secret(ctx context.Context, w *resource.Workload) (apply.Child, error) {
+	name := resource.SecretName(db.name)
+	live, err := db.shared.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
+	if err != nil {
+		return apply.Child{}, err
+	}
+	stated, err := db.statedPassword(ctx)
+	if err != nil {
+		return apply.Child{}, err
+	}
+	kept := ""
+	if live != nil {
+		kept = string(live.Data[resource.SecretPassword])
+	}
+	password := stated
+	if stated == "" {
+		password = kept
+	}
+	if password == "" || kept != "" && password != kept {
+		if err := db.choosable(ctx, name, kept != ""); err != nil {
+			return apply.Child{}, err
+		}
+	}
+	if password == "" {
+		password = rand.Text()
+	}
+	c := child(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
+	c.Retained = w.Retain
+	return c, nil
+}
+
+// choosable returns why the password cannot be chosen anew, nil if it can. Claims that are there may hold a database that
+// has one; the API server is asked for them, as a view of some time ago must not cost anybody the data.
+func (db *database) choosable(ctx context.Context, secret string, kept bool) error {
+	claims, err := db.liveClaims(ctx)
+	if err != nil || len(claims) == 0 {
+		return err
+	}
+	if kept {
+		return &reconciler.StalledError{
+			Reason: appv1.ReasonPasswordFixed, RetryAfter: unwatched,
+			Message: fmt.Sprintf("%s differs from the password in Secret %s. The image reads it only when it first initialises a volume, and PersistentVolumeClaim %s exists: state the one in the Secret again, and change it in the database and in the Secret first if it is to be another",
+				db.passwordField(), secret, claims[0].Name),
+		}
+	}
+	return &reconciler.StalledError{
+		Reason: appv1.ReasonPasswordLost, RetryAfter: unwatched,
+		Message: fmt.Sprintf("PersistentVolumeClaim %s exists and Secret %s, which has its database's password, does not; another would not open it. Restore the Secret, state the password in spec.db.rootPassSecretRef, or delete the claim and with it the data",
+			claims[0].Name, secret),
+	}
+}
+
+// passwordField is where the spec has the password.
+func (db *database) passwordField() string {
+	if db.cm.Spec.DB.RootPassSecretRef != nil {
+		return "The password that spec.db.rootPassSecretRef names"
+	}
+	return "spec.db.rootPass"
+}
+
+// statedPassword returns the password that the spec states or names, empty if it does neither.
+func (db *database) statedPassword(ctx context.Context) (string, error) {
+	ref := db.cm.Spec.DB.RootPassSecretRef
+	if ref == nil {
+		return db.cm.Spec.DB.RootPass, nil
+	}
+	key := ref.Key
+	if key == "" {
+		key = resource.SecretPassword
+	}
+	secret, err := db.shared.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: ref.Name})
+	if err != nil {
+		return "", err
+	}
+	missing := "does not exist"
+	if secret != nil {
+		if password := secret.Data[key]; len(password) > 0 {
+			return string(password), nil
+		}
+		missing = fmt.Sprintf("has nothing under the key %q", key)
+	}
+	err = fmt.Errorf("secret %s %s", ref.Name, missing)
+	return "", &reconciler.FailedError{
+		Reason: appv1.ReasonSecretNotFound, Err: err,
+		Message: fmt.Sprintf("Secret %s, which spec.db.rootPassSecretRef names, %s; it is looked for again and again", ref.Name, missing),
+	}
+}
+
+// password is the condition that says whether the password stands in the spec. Its generation is that of the spec for
+// which the Secret was last found, or made, as it should be.
+func (db *database) password(obj *appv1.CloudManager) metav1.Condition {
+	c := metav1.Condition{
+		Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: appv1.ReasonPasswordInSecret,
+		Message: "Secret " + resource.SecretName(db.name) + " has the database's password",
+	}
+	if db.cm.Spec.DB.RootPass != "" {
+		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonPasswordInSpec
+		c.Message = "whoever may read this resource may read spec.db.rootPass; put the same password into a Secret, and name that in spec.db.rootPassSecretRef instead"
+	}
+	if was := meta.FindStatusCondition(obj.Status.Conditions, c.Type); was != nil {
+		c.ObservedGeneration = was.ObservedGeneration
+	}
+	if db.looked {
+		c.ObservedGeneration = obj.Generation
+	}
+	return c
+}

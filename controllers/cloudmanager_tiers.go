@@ -1,0 +1,387 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// stack is the tiers of one CloudManager in one reconcile, in the order in which they are made.
+type stack struct {
+	cm    *appv1.CloudManager
+	db    *database
+	tiers []*tier
+}
+
+// tier is one tier of a CloudManager in one reconcile.
+type tier struct {
+	*deployed
+	// role is the tier's label, phase the CloudManager's while the tier is on its way, condition says how it is doing.
+	role      string
+	phase     appv1.Phase
+	condition string
+	// pods are those that live, former are objects of the tier's by an earlier name.
+	pods   []corev1.Pod
+	former []client.Object
+	// keeps is true while the former ones may not go yet, as what they have is to be kept.
+	keeps bool
+	// carryOut applies the tier's spec; stands says how its workload object stands, before and after that.
+	carryOut func(context.Context) (reconciler.Report, error)
+	stands   func() standing
+
+	// What came of it.
+	report reconciler.Report
+	err    error
+}
+
+// standing is how a workload object stands.
+type standing struct {
+	// exists is true if there is an object of the name.
+	exists bool
+	// up is true if others can rely on it. known is false while its controller has not looked at its latest change.
+	known, up bool
+}
+
+// stack observes the tiers.
+func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManager) (*stack, error) {
+	former, err := r.former(ctx, cm)
+	if err != nil {
+		return nil, err
+	}
+	wrong := validation.CloudManager(cm)
+	db, err := r.database(ctx, cm, wrong.Database)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := r.tier(ctx, cm, &cm.Spec.Identity.Deployment, wrong.Identity, resource.CloudManagerIdentity)
+	if err != nil {
+		return nil, err
+	}
+	front, err := r.tier(ctx, cm, &cm.Spec.Front.Deployment, wrong.Front, resource.CloudManagerFront)
+	if err != nil {
+		return nil, err
+	}
+	below := &tier{deployed: db.deployed, pods: db.pods, carryOut: db.carryOut, stands: db.stands}
+	below.role, below.phase, below.condition = roleDatabase, appv1.PhaseDatabase, appv1.ConditionDatabaseReady
+	identity.role, identity.phase, identity.condition = roleIdentity, appv1.PhaseIdentity, appv1.ConditionIdentityReady
+	front.role, front.phase, front.condition = roleFront, appv1.PhaseFront, appv1.ConditionFrontReady
+	s := &stack{cm: cm, db: db, tiers: []*tier{below, identity, front}}
+	for _, t := range s.tiers {
+		t.former = former[t.role]
+	}
+	return s, nil
+}
+
+// tier observes a tier that is a Deployment and, if it has ports, a Service.
+func (r *CloudManagerReconciler) tier(ctx context.Context, cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
+	build func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList),
+) (*tier, error) {
+	d := r.component(cm, spec, errs, build)
+	seen, err := r.observe(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return &tier{
+		deployed: d,
+		pods:     seen.pods,
+		carryOut: func(ctx context.Context) (reconciler.Report, error) { return r.carryOut(ctx, d, seen) },
+		stands: func() standing {
+			live := seen.deployment
+			if live == nil {
+				return standing{known: true}
+			}
+			return stands(live, cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
+		},
+	}, nil
+}
+
+// component is the workload that a tier means.
+func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
+	build func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList),
+) *deployed {
+	return &deployed{
+		owner:   cm,
+		manager: cloudManagerManager,
+		name:    spec.Name,
+		spec:    &spec.WorkloadSpec,
+		errs:    errs,
+		status:  &appv1.WorkloadStatus{},
+		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build(cm, seen) },
+		changed: func(record string) (bool, error) { return resource.ComponentSpecChanged(spec, record) },
+	}
+}
+
+// stands says how a live workload object stands, by the figures of its status.
+func stands(live client.Object, owner metav1.Object, observed int64, replicas *int32, ready int32) standing {
+	if !metav1.IsControlledBy(live, owner) {
+		return standing{exists: true, known: true}
+	}
+	known := observed >= live.GetGeneration()
+	return standing{exists: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
+}
+
+// carryOut makes the tiers true. One that does not exist is made once those before it are up. One that exists is kept as
+// it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
+// led to before it is up.
+func (s *stack) carryOut(ctx context.Context) {
+	var waitsFor *tier
+	renamed := false
+	s.db.look = s.looks()
+	for _, t := range s.tiers {
+		t.held = waitsFor != nil && (renamed || !t.stands().exists)
+		t.report, t.err = t.carryOut(ctx)
+		now := t.stands()
+		if t.held && !now.exists && t.err == nil {
+			t.report.Reason = appv1.ReasonWaitingForTier
+			t.report.Message = fmt.Sprintf("%s is made once %s is up", t.name, waitsFor.name)
+		}
+		if !now.up {
+			renamed = renamed || len(t.former) > 0
+			if waitsFor == nil {
+				waitsFor = t
+			}
+		}
+	}
+}
+
+// looks tells whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
+// be made; and where a pod misses a Secret. Nobody watches Secrets, and each look is a request.
+func (s *stack) looks() bool {
+	c := meta.FindStatusCondition(s.cm.Status.Conditions, appv1.ConditionPasswordInClearText)
+	if c == nil || c.ObservedGeneration != s.cm.Generation || !s.db.stands().exists {
+		return true
+	}
+	return slices.ContainsFunc(s.tiers, func(t *tier) bool {
+		return slices.ContainsFunc(t.pods, func(pod corev1.Pod) bool {
+			return health.CauseOf(&pod).Reason == appv1.ReasonContainerConfigError
+		})
+	})
+}
+
+// removeFormer deletes the objects of tiers by earlier names: once the tier is up under its new name, and the later ones,
+// which are led to it, have been rolled over.
+func (r *CloudManagerReconciler) removeFormer(ctx context.Context, s *stack) (apply.ChangeSet, error) {
+	req := apply.Request{Owner: s.cm, Manager: cloudManagerManager}
+	for i, t := range s.tiers {
+		settled := t.err == nil && !t.report.Paused && !t.keeps && t.stands().up
+		for _, later := range s.tiers[i+1:] {
+			settled = settled && later.err == nil && later.report.Ready
+		}
+		if !settled {
+			continue
+		}
+		for _, obj := range t.former {
+			if set, ok := obj.(*appsv1.StatefulSet); ok {
+				secret, err := r.formerSecret(ctx, set)
+				if err != nil {
+					return nil, err
+				}
+				if secret != nil {
+					// Before the StatefulSet, by which it is found.
+					req.Unwanted = append(req.Unwanted, secret)
+				}
+			}
+			req.Unwanted = append(req.Unwanted, obj)
+		}
+	}
+	if len(req.Unwanted) == 0 {
+		return nil, nil
+	}
+	return r.Engine.Apply(ctx, &req)
+}
+
+// readSecret reads a Secret from the API server, nil if there is none. Secrets are never in the cache.
+func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	switch err := r.Live.Get(ctx, key, secret); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, &reconciler.FailedError{
+			Reason: appv1.ReasonApplyFailed, Err: err,
+			Message: fmt.Sprintf("Secret %s cannot be read; trying again", key.Name),
+		}
+	}
+	return secret, nil
+}
+
+// errors are those of all tiers.
+func (s *stack) errors() []error {
+	errs := make([]error, len(s.tiers))
+	for i, t := range s.tiers {
+		errs[i] = t.err
+	}
+	return errs
+}
+
+func stale(err error) bool { return errors.Is(err, reconciler.ErrStale) }
+
+// gravest returns the error to report of several: an outdated view before all else, then what is to be tried again, what
+// needs somebody to act, and what will come by itself. Whichever it is, none of the others is put off by it.
+func gravest(errs []error) error {
+	var again, stall, wait error
+	for _, err := range errs {
+		var stalled *reconciler.StalledError
+		var waiting *reconciler.WaitingError
+		switch {
+		case err == nil:
+		case stale(err):
+			return err
+		case errors.As(err, &stalled):
+			stall = sooner(stall, err, stalled)
+		case errors.As(err, &waiting):
+			wait = first(wait, err)
+		default:
+			again = first(again, err)
+		}
+	}
+	return first(again, first(stall, wait))
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// sooner returns the first of two errors that need somebody to act, to be looked at again when the sooner of them asks.
+func sooner(was, err error, stalled *reconciler.StalledError) error {
+	var earlier *reconciler.StalledError
+	if !errors.As(was, &earlier) {
+		return err
+	}
+	if stalled.RetryAfter != 0 && (earlier.RetryAfter == 0 || stalled.RetryAfter < earlier.RetryAfter) {
+		earlier.RetryAfter = stalled.RetryAfter
+	}
+	return was
+}
+
+// report states how the tiers stand in the status and in the report.
+func (s *stack) report(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
+	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {
+		t := s.tiers[i]
+		*status = appv1.TierStatus{
+			Name: t.name, Ready: t.status.Ready, Endpoint: t.status.Endpoint,
+			Rendering: t.status.Rendering, LatestRendering: t.status.LatestRendering,
+			Size: t.status.Size, LatestSize: t.status.LatestSize,
+		}
+		meta.SetStatusCondition(&obj.Status.Conditions, t.ready(obj.Generation))
+	}
+	meta.SetStatusCondition(&obj.Status.Conditions, s.db.password(obj))
+	before := obj.Status.Phase
+	obj.Status.Phase, obj.Status.Ready = s.phase(before, obj.Status.Ready)
+
+	report := s.summary()
+	if obj.Status.Phase != before && (before != "" || obj.Status.Phase != appv1.PhasePending) {
+		report.Event, report.Note = "Updated", "phase "+string(obj.Status.Phase)
+	}
+	if action, line := removed.Summary(); line != "" {
+		report.Event = string(action)
+		report.Changes = strings.TrimPrefix(report.Changes+"; "+line, "; ")
+	}
+	return report
+}
+
+// ready is the condition that says how the tier is doing.
+func (t *tier) ready(generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: t.condition, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: t.report.Reason, Message: t.report.Message,
+	}
+	switch {
+	case t.err != nil:
+		c.Reason, c.Message = reconciler.Words(t.err)
+	case t.report.Ready:
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// phase says how far the CloudManager has come, and how many tiers are up. As long as it is not known how a tier takes a
+// change, what was said before still holds.
+func (s *stack) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
+	var next *tier // The first that is not up, or has yet to replace one of an earlier name.
+	up, renaming, down, unknown := 0, false, false, false
+	for _, t := range s.tiers {
+		now := t.stands()
+		var waiting *reconciler.WaitingError
+		switch {
+		case now.up:
+			up++
+		case !now.known, errors.As(t.err, &waiting):
+			unknown = true
+		default:
+			down = true
+		}
+		renaming = renaming || len(t.former) > 0
+		if next == nil && (!now.up || len(t.former) > 0) {
+			next = t
+		}
+	}
+	figures := fmt.Sprintf("%d/%d", up, len(s.tiers))
+	wasUp := (before == appv1.PhaseReady || before == appv1.PhaseDegraded) && !renaming
+	switch {
+	case next == nil:
+		return appv1.PhaseReady, figures
+	case wasUp && unknown && !down:
+		return before, ready
+	case wasUp:
+		return appv1.PhaseDegraded, figures
+	case next.phase == appv1.PhaseDatabase && !next.stands().exists:
+		return appv1.PhasePending, figures
+	}
+	return next.phase, figures
+}
+
+// summary is the report on all tiers: that of the first that is not ready, and what was written for any.
+func (s *stack) summary() reconciler.Report {
+	report := reconciler.Report{Ready: true, Reason: appv1.ReasonReady}
+	var said, changes []string
+	for _, t := range s.tiers {
+		report.Paused = report.Paused || t.report.Paused
+		if report.Warning == "" {
+			report.Warning = t.report.Warning
+		}
+		if t.report.Changes != "" {
+			changes = append(changes, t.report.Changes)
+			if report.Changed == "" {
+				report.Changed = t.report.Changed
+			}
+		}
+		said = append(said, t.report.Message)
+		if report.Ready && !t.report.Ready {
+			report.Ready, report.Stalled = false, t.report.Stalled
+			report.Reason, report.Message = t.report.Reason, t.report.Message
+		}
+	}
+	report.Changes = strings.Join(changes, "; ")
+	for _, t := range s.tiers {
+		if report.Ready && len(t.former) > 0 {
+			report.Ready, report.Reason = false, appv1.ReasonProgressing
+			report.Message = fmt.Sprintf("%s takes the place of %s, which is removed", t.name, t.former[0].GetName())
+		}
+	}
+	if report.Ready {
+		report.Message = strings.Join(said, "; ")
+	}
+	return report
+}

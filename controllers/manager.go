@@ -1,0 +1,166 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/operator-framework/operator-lib/conditions"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/resource"
+)
+
+// fieldOwner is the manager's name as a writer of anything but children.
+const fieldOwner = "app-operator"
+
+// reconcileTimeout ends a reconcile that hangs on the API server.
+const reconcileTimeout = 2 * time.Minute
+
+// Options say how to run the controllers. The fields of the embedded options that NewManager sets itself are
+// overwritten: scheme, cache, client and controller defaults.
+type Options struct {
+	ctrl.Options
+
+	// Namespaces to watch; none means all.
+	Namespaces []string
+	// Workers is how many resources of a kind are worked on at once.
+	Workers int
+	// SizeConfigMap is the ConfigMap that says what the named sizes stand for, as "name" or "namespace/name"; empty for
+	// the built-in values.
+	SizeConfigMap string
+	// OwnNamespace is the namespace that the manager runs in, empty if it is not known.
+	OwnNamespace string
+	// Rendering is the newest rendering that a pod template is built with.
+	Rendering int32
+	// Upgradeable is what OLM asks before it replaces the operator; nil for none.
+	Upgradeable conditions.Condition
+	// Clock tells the time; nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// NewManager returns a manager with all controllers, ready to start.
+func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
+	opts.Scheme = runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), appv1.AddToScheme(opts.Scheme)); err != nil {
+		return nil, fmt.Errorf("scheme: %w", err)
+	}
+	opts.Cache = CacheOptions(opts.Namespaces)
+	sizes, err := newSizes(opts.SizeConfigMap, opts.OwnNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if sizes.watched() {
+		opts.Cache.ByObject[&corev1.ConfigMap{}] = sizes.cached()
+	}
+	opts.Client = client.Options{
+		FieldOwner: fieldOwner,
+		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
+	}
+	opts.Controller = config.Controller{
+		MaxConcurrentReconciles: opts.Workers,
+		ReconciliationTimeout:   reconcileTimeout,
+		// A stand-by has its caches filled when it takes over.
+		EnableWarmup:       ptr.To(true),
+		SkipNameValidation: opts.Controller.SkipNameValidation,
+	}
+	if opts.Logger.GetSink() == nil {
+		opts.Logger = ctrl.Log
+	}
+	opts.Logger = withoutBodies(opts.Logger)
+	mgr, err := ctrl.NewManager(cfg, opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	if err := addProbes(mgr, sizes); err != nil {
+		return nil, err
+	}
+	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return nil, fmt.Errorf("indexes: %w", err)
+	}
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	shared := Shared{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Engine:   apply.New(mgr.GetClient(), mgr.GetAPIReader(), opts.Clock),
+		Recorder: mgr.GetEventRecorder(fieldOwner),
+		Clock:    opts.Clock,
+		Today:    resource.Inputs{Rendering: opts.Rendering},
+		Sizes:    sizes,
+	}
+	return mgr, errors.Join(
+		sizes.SetupWithManager(mgr),
+		(&AppReconciler{Shared: shared}).SetupWithManager(mgr),
+		(&ModelBoxReconciler{Shared: shared}).SetupWithManager(mgr),
+		(&UnitedDeploymentReconciler{Shared: shared}).SetupWithManager(mgr),
+		(&CloudManagerReconciler{Shared: shared}).SetupWithManager(mgr),
+		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
+	)
+}
+
+// addProbes adds the health and readiness checks. The manager is ready once its caches have synced.
+func addProbes(mgr ctrl.Manager, sizes *Sizes) error {
+	var synced atomic.Bool
+	ready := func(*http.Request) error {
+		if !synced.Load() {
+			return errors.New("the caches have not synced yet")
+		}
+		return nil
+	}
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("caches", ready),
+		mgr.Add(&syncWatch{cache: mgr.GetCache(), sizes: sizes, synced: &synced}),
+	)
+}
+
+// syncWatch notes when the caches have synced, on every replica.
+type syncWatch struct {
+	cache  cache.Cache
+	sizes  *Sizes
+	synced *atomic.Bool
+}
+
+var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
+
+// Start implements manager.Runnable.
+func (s *syncWatch) Start(ctx context.Context) error {
+	objects := []client.Object{
+		&appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{},
+		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{},
+		&autoscalingv2.HorizontalPodAutoscaler{},
+	}
+	if s.sizes.watched() {
+		objects = append(objects, &corev1.ConfigMap{})
+	}
+	for _, obj := range objects {
+		if _, err := s.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", obj, err)
+		}
+	}
+	s.synced.Store(s.cache.WaitForCacheSync(ctx))
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (s *syncWatch) NeedLeaderElection() bool { return false }

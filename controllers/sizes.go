@@ -1,0 +1,190 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/resource"
+)
+
+// sizesValid tells of each process whether it can use the sizes' ConfigMap.
+var sizesValid = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "app_operator_size_config_valid",
+	Help: "1 while the sizes are those of their ConfigMap, or it does not exist; 0 while it is wrong and the last good ones are used.",
+}, []string{"namespace", "name"})
+
+func init() { metrics.Registry.MustRegister(sizesValid) }
+
+// Sizes knows what the named sizes stand for now: what a ConfigMap says, if the manager was told of one. The ConfigMap is
+// read from the cache at each use, so that none can be missed; a wrong one leaves the last good values in force.
+type Sizes struct {
+	// key is the ConfigMap's; without a name there is none.
+	key      types.NamespacedName
+	cache    client.Reader
+	recorder events.EventRecorder
+
+	mu   sync.Mutex
+	last sizesRead
+	// told is the version of the wrong ConfigMap that was reported last, empty after a good one. Reconcile alone uses it.
+	told string
+}
+
+// sizesRead is what a reading of the ConfigMap found.
+type sizesRead struct {
+	// config is the ConfigMap, nil if there is none.
+	config *corev1.ConfigMap
+	// wrong is what is the matter with it; sizes are then those of the last good one.
+	wrong error
+	sizes resource.Sizes
+}
+
+// +kubebuilder:rbac:groups="",namespace=system,resources=configmaps,resourceNames=app-operator-sizes,verbs=list;watch
+
+// newSizes returns the sizes of a ConfigMap, "name" or "namespace/name", or the built-in ones for an empty name. Without a
+// namespace it is in own.
+func newSizes(name, own string) (*Sizes, error) {
+	s := &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
+	if name == "" {
+		return s, nil
+	}
+	namespace, rest, both := strings.Cut(name, "/")
+	if !both {
+		namespace, rest = own, name
+	}
+	if namespace == "" && !both {
+		return nil, fmt.Errorf("the ConfigMap of the sizes, %q, needs a namespace: write namespace/name, or set POD_NAMESPACE", name)
+	}
+	if wrong := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(rest)...); len(wrong) > 0 {
+		return nil, fmt.Errorf("the ConfigMap of the sizes, %q, must be a name or namespace/name: %s", name, strings.Join(wrong, "; "))
+	}
+	s.key = types.NamespacedName{Namespace: namespace, Name: rest}
+	return s, nil
+}
+
+// watched tells whether there is a ConfigMap to watch.
+func (s *Sizes) watched() bool { return s.key.Name != "" }
+
+// cached has the cache hold that one ConfigMap and no other, whichever namespaces the manager watches.
+func (s *Sizes) cached() cache.ByObject {
+	return cache.ByObject{Namespaces: map[string]cache.Config{
+		s.key.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", s.key.Name)},
+	}}
+}
+
+// SetupWithManager adds the controller that tells at once of a ConfigMap that is wrong.
+func (s *Sizes) SetupWithManager(mgr ctrl.Manager) error {
+	if !s.watched() {
+		return nil
+	}
+	s.cache, s.recorder = mgr.GetCache(), mgr.GetEventRecorder(fieldOwner)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("sizes").
+		WithOptions(retries()).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(s.changed)).
+		Complete(s)
+}
+
+// changed is called on a stand-by too, which has to know the last good values should the ConfigMap be wrong when it takes
+// over.
+func (s *Sizes) changed(ctx context.Context, _ client.Object) []ctrl.Request {
+	// What cannot be read now is read by Reconcile, which has somebody to tell.
+	_, _ = s.read(ctx)
+	return []ctrl.Request{{NamespacedName: s.key}}
+}
+
+// Reconcile implements reconcile.Reconciler: it tells, once, of a ConfigMap that is wrong, and that it was mended.
+func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	now, err := s.read(ctx)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case now.wrong != nil && s.told != now.config.ResourceVersion:
+		s.told = now.config.ResourceVersion
+		ctrl.LoggerFrom(ctx).Error(now.wrong, "The ConfigMap of the sizes is wrong, the last good values stay in force")
+		s.recorder.Eventf(now.config, nil, corev1.EventTypeWarning, "ErrInvalidSizes", "Read",
+			"the last good values stay in force: %s", message.Quote(now.wrong.Error()))
+	case now.wrong == nil && s.told != "":
+		s.told = ""
+		ctrl.LoggerFrom(ctx).Info("The ConfigMap of the sizes is mended, or gone")
+		if now.config != nil {
+			s.recorder.Eventf(now.config, nil, corev1.EventTypeNormal, "SizesValid", "Read", "the values are in force")
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// read brings what is known up to date.
+func (s *Sizes) read(ctx context.Context) (sizesRead, error) {
+	// Held from before the read, so that what is found last is also the latest.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	config := &corev1.ConfigMap{}
+	// The cache waits until it has synced: a ConfigMap that was not read yet never counts as none.
+	switch err := s.cache.Get(ctx, s.key, config); {
+	case apierrors.IsNotFound(err):
+		s.last = sizesRead{sizes: resource.BuiltInSizes()}
+	case err != nil:
+		return sizesRead{}, fmt.Errorf("read the ConfigMap of the sizes, %s: %w", s.key, err)
+	case s.last.config == nil || s.last.config.ResourceVersion != config.ResourceVersion:
+		s.last.config = config
+		var sizes resource.Sizes
+		if sizes, s.last.wrong = resource.ParseSizes(config); s.last.wrong == nil {
+			s.last.sizes = sizes
+		}
+	}
+	valid := 1.0
+	if s.last.wrong != nil {
+		valid = 0
+	}
+	sizesValid.WithLabelValues(s.key.Namespace, s.key.Name).Set(valid)
+	return s.last, nil
+}
+
+// resolve returns a size with what it stands for now.
+func (s *Sizes) resolve(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
+	switch {
+	case !size.Named():
+		return resource.ResolvedSize{}, nil
+	case !s.watched():
+		return s.last.sizes.Resolve(size), nil
+	}
+	now, err := s.read(ctx)
+	return now.sizes.Resolve(size), err
+}
+
+// watchSizes has the resources of a kind looked at again when the sizes have changed: their status tells of it.
+func (s *Shared) watchSizes(b *builder.Builder, kind client.ObjectList) *builder.Builder {
+	if !s.Sizes.watched() {
+		return b
+	}
+	all := func(ctx context.Context, _ client.Object) []ctrl.Request {
+		list, ok := kind.DeepCopyObject().(client.ObjectList)
+		if !ok || s.Client.List(ctx, list, client.DisableReadYourWritesConsistency) != nil {
+			return nil // The manager is ending: nothing else makes reading the cache fail.
+		}
+		return requestsFor(list)
+	}
+	// At the start all are looked at anyway.
+	later := predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+	return b.Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(all), builder.WithPredicates(later))
+}

@@ -1,0 +1,118 @@
+// The manager of app-operator.
+package main
+
+import (
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"huolala.cn/app-operator/controllers"
+	"huolala.cn/app-operator/resource"
+)
+
+// version and commit are set by the linker.
+var version, commit = "dev", "unknown"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "app-operator:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are the command line.
+type flags struct {
+	metricsAddr, probeAddr, pprofAddr         string
+	metricsSecure                             bool
+	leaderElect                               bool
+	leaderElectionNamespace, sizeConfigMap    string
+	leaseDuration, renewDeadline, retryPeriod time.Duration
+	workers                                   int
+	qps                                       float64
+	zap                                       zap.Options
+}
+
+func (f *flags) bind(fs *flag.FlagSet) {
+	fs.StringVar(&f.metricsAddr, "metrics-bind-address", "0", `Address to serve metrics on, such as ":8443"; "0" for none.`)
+	fs.BoolVar(&f.metricsSecure, "metrics-secure", true, "Serve metrics over HTTPS, to those who may get /metrics alone.")
+	fs.StringVar(&f.probeAddr, "health-probe-bind-address", ":8081", `Address to serve /healthz and /readyz on; "0" for none.`)
+	fs.StringVar(&f.pprofAddr, "pprof-bind-address", "", "Address to serve profiles on. Off by default: profiles are not protected.")
+	fs.BoolVar(&f.leaderElect, "leader-elect", false, "Elect a leader, so that of several managers one works.")
+	fs.StringVar(&f.leaderElectionNamespace, "leader-election-namespace", "", "Namespace of the election's lease. Default: the manager's own.")
+	fs.DurationVar(&f.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long a leader that is not heard of is waited for.")
+	fs.DurationVar(&f.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long a leader tries to renew its lease before it gives up.")
+	fs.DurationVar(&f.retryPeriod, "leader-elect-retry-period", time.Second, "How often the lease is tried. A leader that is stopped hands over in about that time.")
+	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind are worked on at once.")
+	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Most requests a second to the API server; -1 for no limit, which leaves it to API Priority and Fairness.")
+	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
+	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
+	f.zap.BindFlags(fs)
+}
+
+func (f *flags) options() controllers.Options {
+	opts := controllers.Options{
+		Namespaces:    watchNamespaces(os.Getenv("WATCH_NAMESPACE")),
+		OwnNamespace:  os.Getenv("POD_NAMESPACE"),
+		SizeConfigMap: f.sizeConfigMap,
+		Workers:       f.workers,
+		Rendering:     resource.RenderingLatest,
+	}
+	opts.Metrics = metricsserver.Options{BindAddress: f.metricsAddr, SecureServing: f.metricsSecure}
+	if f.metricsSecure {
+		opts.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+		// HTTP/2 is off for its rapid-reset attacks (CVE-2023-44487, CVE-2023-39325).
+		opts.Metrics.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	}
+	opts.HealthProbeBindAddress = f.probeAddr
+	opts.PprofBindAddress = f.pprofAddr
+	opts.LeaderElection = f.leaderElect
+	opts.LeaderElectionID = "app-operator.huolala.cn"
+	opts.LeaderElectionNamespace = f.leaderElectionNamespace
+	opts.LeaderElectionReleaseOnCancel = true
+	opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = &f.leaseDuration, &f.renewDeadline, &f.retryPeriod
+	return opts
+}
+
+// watchNamespaces reads a comma-separated list; empty means all namespaces.
+func watchNamespaces(list string) []string {
+	var namespaces []string
+	for _, ns := range strings.Split(list, ",") {
+		if ns = strings.TrimSpace(ns); ns != "" {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	return namespaces
+}
+
+func run() error {
+	var f flags
+	f.bind(flag.CommandLine)
+	flag.Parse()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&f.zap)))
+
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = float32(f.qps), max(1, int(2*f.qps))
+	opts := f.options()
+	if opts.Upgradeable, err = controllers.OperatorCondition(cfg); err != nil {
+		return fmt.Errorf("OperatorCondition: %w", err)
+	}
+	mgr, err := controllers.NewManager(cfg, opts)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("Starting app-operator", "version", version, "commit", commit)
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
