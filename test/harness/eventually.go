@@ -1,0 +1,46 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// interval is how often a condition is tried.
+	interval = 20 * time.Millisecond
+	// Patience is how long a condition may take. It is long, as machines are slow at times; a test that passes does not
+	// wait for it.
+	Patience = 60 * time.Second
+	// quiet is how long a manager sends nothing before it counts as idle.
+	quiet = 1500 * time.Millisecond
+)
+
+// Eventually tries check until it returns nil, and fails the test with its last error if it does not in time.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	last := errors.New("never tried")
+	err := wait.PollUntilContextTimeout(t.Context(), interval, Patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("after %s: %v", Patience, last)
+	}
+}
+
+// Idle waits until the manager has sent nothing for a while. What was done right before counts: the manager has time to
+// react.
+func (m *Manager) Idle(t testing.TB) {
+	t.Helper()
+	began := time.Now()
+	Eventually(t, func() error {
+		if min(m.Requests.quietFor(), time.Since(began)) < quiet {
+			return errors.New("the manager is not idle")
+		}
+		return nil
+	})
+}

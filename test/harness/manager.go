@@ -1,0 +1,167 @@
+package harness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"huolala.cn/app-operator/controllers"
+	"huolala.cn/app-operator/resource"
+)
+
+// Manager is a running manager.
+type Manager struct {
+	// Requests are all that it has sent to the API server.
+	Requests  *Requests
+	mgr       ctrl.Manager
+	elects    bool
+	forbidden bool
+	cancel    context.CancelFunc
+	ended     chan struct{}
+	err       error
+}
+
+// Option changes how a manager is run.
+type Option func(*Manager, *controllers.Options)
+
+// WithRendering runs a manager whose newest rendering is n, as one of another release.
+func WithRendering(n int32) Option {
+	return func(_ *Manager, o *controllers.Options) { o.Rendering = n }
+}
+
+// WithFault makes the manager's requests fail as fault says.
+func WithFault(fault Fault) Option {
+	return func(m *Manager, _ *controllers.Options) { m.Requests.fault = fault }
+}
+
+// WithForbidden is for a test that makes the API server forbid something. Without it a forbidden request fails the test:
+// the role that is generated from the code's markers lacks a permission.
+func WithForbidden() Option {
+	return func(m *Manager, _ *controllers.Options) { m.forbidden = true }
+}
+
+// WithClock makes the manager tell the time by clk.
+func WithClock(clk clock.PassiveClock) Option {
+	return func(_ *Manager, o *controllers.Options) { o.Clock = clk }
+}
+
+// WithNamespaces makes the manager watch these namespaces too.
+func WithNamespaces(namespaces ...string) Option {
+	return func(_ *Manager, o *controllers.Options) { o.Namespaces = append(o.Namespaces, namespaces...) }
+}
+
+// WithElection makes the manager work only while it holds the lease of this name, with the timings of main.go.
+func WithElection(lease string) Option {
+	return func(m *Manager, o *controllers.Options) {
+		m.elects = true
+		o.LeaderElection = true
+		o.LeaderElectionID = lease
+		o.LeaderElectionNamespace = SystemNamespace
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(15*time.Second), ptr.To(10*time.Second), ptr.To(time.Second)
+	}
+}
+
+// WithSizes makes the manager read the sizes from a ConfigMap, "namespace/name".
+func WithSizes(name string) Option {
+	return func(_ *Manager, o *controllers.Options) { o.SizeConfigMap = name }
+}
+
+// WithProbes serves the health and readiness probes on an address.
+func WithProbes(address string) Option {
+	return func(_ *Manager, o *controllers.Options) { o.HealthProbeBindAddress = address }
+}
+
+// Start runs a manager for one namespace, as its own ServiceAccount, until the test ends or it is stopped. It returns
+// once the caches have synced and, unless there is an election to be won, the controllers work.
+func (p *Plane) Start(t testing.TB, namespace string, options ...Option) *Manager {
+	t.Helper()
+	m := p.Launch(t, namespace, options...)
+	if !m.elects {
+		select {
+		case <-m.mgr.Elected():
+		case <-m.ended:
+			t.Fatalf("the manager ended: %v", m.err)
+		case <-time.After(Patience):
+			t.Fatalf("the manager did not start within %s", Patience)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if !m.mgr.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the caches did not sync")
+	}
+	return m
+}
+
+// Launch is Start without waiting for anything.
+func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manager {
+	t.Helper()
+	m := &Manager{Requests: &Requests{}, ended: make(chan struct{})}
+	opts := controllers.Options{
+		Namespaces: []string{namespace}, OwnNamespace: SystemNamespace, Workers: 4, Rendering: resource.RenderingLatest,
+	}
+	opts.Metrics.BindAddress = "0"
+	opts.HealthProbeBindAddress = "0"
+	opts.Controller.SkipNameValidation = ptr.To(true)
+	opts.GracefulShutdownTimeout = ptr.To(5 * time.Second)
+	for _, option := range options {
+		option(m, &opts)
+	}
+
+	var err error
+	if m.mgr, err = controllers.NewManager(p.managerConfig(m.Requests), opts); err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	// Not the test's context: that ends before the cleanups in which the manager is stopped in good order.
+	ctx, m.cancel = context.WithCancel(context.Background())
+	go func() {
+		m.err = m.mgr.Start(ctx)
+		close(m.ended)
+	}()
+	t.Cleanup(func() {
+		m.Stop(t)
+		if forbidden := m.Requests.Forbidden(); len(forbidden) > 0 && !m.forbidden {
+			t.Errorf("the manager's role does not allow: %v", forbidden)
+		}
+	})
+	return m
+}
+
+// Elected is closed once the manager's controllers may work.
+func (m *Manager) Elected() <-chan struct{} { return m.mgr.Elected() }
+
+// Kill tells the manager to end and does not wait for it, so that it may be called from within one of its requests.
+func (m *Manager) Kill() { m.cancel() }
+
+// Stop ends the manager and waits for it; it may be called twice.
+func (m *Manager) Stop(t testing.TB) {
+	t.Helper()
+	m.cancel()
+	select {
+	case <-m.ended:
+		if m.err != nil {
+			t.Errorf("the manager ended with: %v", m.err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the manager did not end within 30 s")
+	}
+}
+
+// managerConfig is the manager's way to the API server.
+func (p *Plane) managerConfig(requests *Requests) *rest.Config {
+	cfg := rest.CopyConfig(p.Config)
+	cfg.QPS = -1
+	cfg.Impersonate = rest.ImpersonationConfig{
+		UserName: ManagerUser,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace, "system:authenticated"},
+	}
+	cfg.Wrap(requests.record)
+	return cfg
+}

@@ -1,0 +1,217 @@
+// Package harness runs the manager against a real Kubernetes API server for the tests.
+//
+// The manager acts as its own ServiceAccount with exactly the role that is generated from the code's markers, so that a
+// missing permission fails a test. Each test has a namespace and a manager of its own, which watches that namespace
+// alone and whose every request is recorded.
+package harness
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// The manager's identity in config/default.
+const (
+	SystemNamespace = "app-operator-system"
+	ServiceAccount  = "app-operator-controller-manager"
+	// ManagerUser is the manager's user name.
+	ManagerUser = "system:serviceaccount:" + SystemNamespace + ":" + ServiceAccount
+)
+
+// Plane is a running Kubernetes control plane with our kinds and the manager's role installed.
+type Plane struct {
+	// Config is the administrator's.
+	Config *rest.Config
+	// Client is the administrator's, without a cache.
+	Client client.Client
+	stop   func() error
+}
+
+// Stop ends the control plane.
+func (p *Plane) Stop() error { return p.stop() }
+
+// Bare starts etcd and kube-apiserver from the folder that KUBEBUILDER_ASSETS names. No controller runs in it: what
+// becomes of an object is what the manager does.
+func Bare() (*Plane, error) {
+	env := &envtest.Environment{}
+	env.ControlPlane.GetAPIServer().Configure().
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
+		// The default has room for 254 Services, and no controller here deletes those of a namespace that is gone.
+		Set("service-cluster-ip-range", "10.0.0.0/16").
+		Append("max-requests-inflight", "2000").
+		Append("max-mutating-requests-inflight", "1000")
+	cfg, err := env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("start etcd and kube-apiserver (make test sets KUBEBUILDER_ASSETS): %w", err)
+	}
+	return newPlane(cfg, env.Stop)
+}
+
+// Whole starts a whole control plane with simulated nodes by the program that CLUSTER_BINARY names.
+func Whole(name string, nodes int) (*Plane, error) {
+	program := os.Getenv("CLUSTER_BINARY")
+	if program == "" {
+		return nil, errors.New("CLUSTER_BINARY does not name the cluster program; make test sets it")
+	}
+	cmd := exec.Command(program, "up", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", fmt.Sprint(nodes))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	stop := func() error {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		return cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	path, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	if err != nil || !ready {
+		return nil, errors.Join(fmt.Errorf("%s did not become ready: %q", program, line), err, stop())
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return newPlane(cfg, stop)
+}
+
+func newPlane(cfg *rest.Config, stop func() error) (*Plane, error) {
+	cfg.QPS = -1
+	c, err := client.New(cfg, client.Options{Scheme: Scheme()})
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	p := &Plane{Config: cfg, Client: c, stop: stop}
+	if err := p.install(context.Background()); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return p, nil
+}
+
+// Scheme knows our kinds, Kubernetes' and CustomResourceDefinitions.
+func Scheme() *apiruntime.Scheme {
+	scheme := apiruntime.NewScheme()
+	for _, add := range []func(*apiruntime.Scheme) error{
+		clientgoscheme.AddToScheme, appv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err) // The types cannot be registered: a mistake in the program.
+		}
+	}
+	return scheme
+}
+
+// install makes what config/default makes, but for the manager's own Deployment.
+func (p *Plane) install(ctx context.Context) error {
+	if _, err := envtest.InstallCRDs(p.Config, envtest.CRDInstallOptions{
+		Paths: []string{filepath.Join(Root(), "config/crd/bases")}, ErrorIfPathMissing: true,
+	}); err != nil {
+		return fmt.Errorf("install the CRDs: %w", err)
+	}
+	works, reads, elects := &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}
+	if err := errors.Join(load("config/rbac/role.yaml", works, reads), load("config/rbac/leader_election_role.yaml", elects)); err != nil {
+		return err
+	}
+	reads.Namespace, elects.Namespace = SystemNamespace, SystemNamespace
+	manager := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: SystemNamespace, Name: ServiceAccount}}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}},
+		works,
+		reads,
+		elects,
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: works.Name},
+			Subjects:   manager,
+		},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: "manager"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
+			Subjects:   manager,
+		},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: "leader-election"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: elects.Name},
+			Subjects:   manager,
+		},
+	} {
+		if err := p.Client.Create(ctx, obj); err != nil {
+			return fmt.Errorf("install the manager's roles: %w", err)
+		}
+	}
+	return nil
+}
+
+// load reads the objects of a file of the repository, each of its documents into one.
+func load(path string, objects ...client.Object) error {
+	data, err := os.ReadFile(filepath.Join(Root(), path))
+	if err != nil {
+		return err
+	}
+	documents := strings.Split(strings.TrimPrefix(string(data), "---\n"), "\n---\n")
+	if len(documents) != len(objects) {
+		return fmt.Errorf("%s has %d documents, want %d", path, len(documents), len(objects))
+	}
+	for i, obj := range objects {
+		if err := yaml.UnmarshalStrict([]byte(documents[i]), obj); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if kind := reflect.TypeOf(obj).Elem().Name(); obj.GetObjectKind().GroupVersionKind().Kind != kind {
+			return fmt.Errorf("%s: document %d is no %s", path, i+1, kind)
+		}
+	}
+	return nil
+}
+
+// Root is the repository's folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Namespace makes a namespace for the test, and deletes it when the test ends.
+func (p *Plane) Namespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := p.Client.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := p.Client.Delete(ctx, ns); err != nil {
+			t.Logf("delete namespace %s: %v", ns.Name, err)
+		}
+	})
+	return ns.Name
+}

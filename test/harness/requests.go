@@ -1,0 +1,206 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Request is one request to the API server.
+type Request struct {
+	// Verb is that of Kubernetes' authorization: get, list, watch, create, update, patch, delete.
+	Verb string
+	// Resource is the plural name, with the subresource behind a slash, such as "apps/status".
+	Resource string
+	// Name is the object's, empty for a list, and for a creation that states it in the body alone.
+	Name string
+	// Path is the URL's path.
+	Path string
+	// Code is the HTTP status of the answer, 0 if there was none.
+	Code int
+}
+
+// Write tells whether the request writes an object; events, which are sent on the side and may be lost, are none.
+func (q Request) Write() bool {
+	return !q.read() && q.Resource != "events" && q.Resource != "leases" && q.Resource != ""
+}
+
+func (q Request) read() bool { return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch" }
+
+// Fault stands between a manager and the API server. It sends the request on, or does not, and what it returns is what
+// the manager sees.
+type Fault func(q Request, send func() (*http.Response, error)) (*http.Response, error)
+
+// Answer returns the API server's answer to a request that failed with err.
+func Answer(err apierrors.APIStatus) *http.Response {
+	status := err.Status()
+	status.APIVersion, status.Kind = "v1", "Status"
+	// A Status always has a JSON form.
+	body, _ := json.Marshal(status)
+	return &http.Response{
+		StatusCode: int(status.Code),
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(bytes.NewReader(body)),
+	}
+}
+
+// Requests records the requests of one manager.
+type Requests struct {
+	mu        sync.Mutex
+	list      []Request
+	forbidden []Request
+	last      time.Time
+	fault     Fault
+}
+
+// All returns the requests so far.
+func (r *Requests) All() []Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
+// Reset forgets the requests so far.
+func (r *Requests) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = nil
+}
+
+// Counts returns how often each verb and resource was asked for, such as "patch deployments". Watches, the lists that
+// begin them, and leases are left out.
+func (r *Requests) Counts() map[string]int {
+	counts := map[string]int{}
+	for _, q := range r.All() {
+		if q.Verb == "watch" || q.Verb == "list" || q.Resource == "leases" || q.Resource == "" {
+			continue
+		}
+		counts[q.Verb+" "+q.Resource]++
+	}
+	return counts
+}
+
+// Writes is Counts without reads and events.
+func (r *Requests) Writes() map[string]int {
+	counts := map[string]int{}
+	for _, q := range r.All() {
+		if q.Write() {
+			counts[q.Verb+" "+q.Resource]++
+		}
+	}
+	return counts
+}
+
+// Reads returns how many requests read something, watches aside.
+func (r *Requests) Reads() int {
+	n := 0
+	for _, q := range r.All() {
+		if q.Verb == "get" || q.Verb == "list" {
+			n++
+		}
+	}
+	return n
+}
+
+// Forbidden returns the requests of the manager's whole life that the API server did not allow.
+func (r *Requests) Forbidden() []Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.forbidden)
+}
+
+// quietFor is how long no request was sent.
+func (r *Requests) quietFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.last)
+}
+
+func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		q := parse(req)
+		var resp *http.Response
+		var err error
+		answered := 0
+		send := func() (*http.Response, error) {
+			answer, err := next.RoundTrip(req)
+			if err == nil {
+				answered = answer.StatusCode
+			}
+			return answer, err
+		}
+		if r.fault != nil {
+			resp, err = r.fault(q, send)
+		} else {
+			resp, err = send()
+		}
+		if resp != nil {
+			q.Code = resp.StatusCode
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.list = append(r.list, q)
+		if answered == http.StatusForbidden {
+			r.forbidden = append(r.forbidden, q)
+		}
+		if q.Verb != "watch" {
+			r.last = time.Now()
+		}
+		return resp, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// parse reads verb and resource from a request as the API server does
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris).
+func parse(req *http.Request) Request {
+	q := Request{Path: req.URL.Path}
+	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		parts = parts[3:]
+	default:
+		q.Verb = "get" // Discovery.
+		return q
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	q.Resource = parts[0]
+	if len(parts) > 1 {
+		q.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		q.Resource += "/" + parts[2]
+	}
+	switch {
+	case req.Method == http.MethodGet && req.URL.Query().Get("watch") != "":
+		q.Verb = "watch"
+	case req.Method == http.MethodGet && len(parts) == 1:
+		q.Verb = "list"
+	default:
+		q.Verb = map[string]string{
+			http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
+			http.MethodPatch: "patch", http.MethodDelete: "delete",
+		}[req.Method]
+	}
+	return q
+}
+
+// String is the request in one line.
+func (q Request) String() string {
+	return fmt.Sprintf("%s %s %d (%s)", q.Verb, q.Resource, q.Code, q.Path)
+}

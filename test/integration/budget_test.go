@@ -1,0 +1,278 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestBudgets counts every request of an App's life against the table in the design.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	m.Idle(t)
+	app := newApp(ns, "web")
+	d, s := deployment(app), service(app)
+
+	for _, step := range []struct {
+		what string
+		do   func()
+		want map[string]int
+	}{
+		{"create", func() { plane.Create(t, app) },
+			map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1}},
+		{"pods become available", func() { settle(t, d) },
+			map[string]int{"patch apps/status": 1}},
+		{"change the image", func() { setImage(t, app, "nginx:1.17") },
+			map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}},
+		{"scale", func() { plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) }) },
+			map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}},
+		{"change the port", func() { plane.Read(t, app); plane.Change(t, app, func() { app.Spec.Ports[0].Port = 9090 }) },
+			map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1}},
+		{"drift of the Service", func() { plane.Read(t, s); plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }) },
+			map[string]int{"patch services": 1, "create events": 1}},
+		{"somebody else's label on the Service", func() { plane.Change(t, s, func() { s.Labels["x"] = "y" }) },
+			map[string]int{}},
+		{"drift of the Deployment", func() {
+			plane.Read(t, d)
+			plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "x" })
+		},
+			// The event is that of the last change once more: it becomes a series.
+			map[string]int{"patch deployments": 1, "patch events": 1}},
+		{"a label on the App", func() { plane.Read(t, app); plane.Change(t, app, func() { app.Labels = map[string]string{"x": "y"} }) },
+			map[string]int{}},
+		{"pause", func() { annotate(t, app, appv1.AnnotationPaused, "true") },
+			map[string]int{"patch apps/status": 1}},
+		{"resume", func() { annotate(t, app, appv1.AnnotationPaused, "") },
+			map[string]int{"patch apps/status": 1}},
+		{"remove the ports", func() { plane.Read(t, app); plane.Change(t, app, func() { app.Spec.Ports = nil }) },
+			map[string]int{"patch deployments": 1, "delete services": 1, "patch apps/status": 1, "create events": 1}},
+		{"nothing", func() {}, map[string]int{}},
+		{"delete", func() { plane.Delete(t, app) }, map[string]int{}},
+	} {
+		m.Requests.Reset()
+		step.do()
+		counts(t, m, step.what, step.want)
+	}
+}
+
+// TestModelBoxBudgets counts the requests of a ModelBox's life: they are those of an App.
+func TestModelBoxBudgets(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	m.Idle(t)
+	box := &appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "box"}, Spec: appv1.ModelBoxSpec{
+		WorkloadSpec: appv1.WorkloadSpec{Image: "nginx:1.7.9", Ports: []appv1.Port{{Port: 80}}},
+	}}
+	app := &appv1.App{ObjectMeta: box.ObjectMeta} // Its children have the same names.
+
+	for _, step := range []struct {
+		what string
+		do   func()
+		want map[string]int
+	}{
+		{"create", func() { plane.Create(t, box) },
+			map[string]int{"patch deployments": 1, "patch services": 1, "patch modelboxes/status": 1, "create events": 1}},
+		{"pods become available", func() { settle(t, deployment(app)) },
+			map[string]int{"patch modelboxes/status": 1}},
+		{"change the image", func() { plane.Read(t, box); plane.Change(t, box, func() { box.Spec.Image = "nginx:1.8" }) },
+			map[string]int{"patch deployments": 1, "patch modelboxes/status": 1, "create events": 1}},
+		{"change the type of the Service", func() {
+			plane.Read(t, box)
+			plane.Change(t, box, func() { box.Spec.Service.Type = corev1.ServiceTypeClusterIP })
+		},
+			map[string]int{"patch deployments": 1, "patch services": 1, "patch modelboxes/status": 1, "create events": 1}},
+		{"drift of the Service", func() { plane.Delete(t, service(app)) },
+			map[string]int{"patch services": 1, "create events": 1}},
+		{"nothing", func() {}, map[string]int{}},
+		{"delete", func() { plane.Delete(t, box) }, map[string]int{}},
+	} {
+		m.Requests.Reset()
+		step.do()
+		counts(t, m, step.what, step.want)
+	}
+}
+
+// TestUnitedDeploymentBudgets counts every request of a UnitedDeployment's life, over a Deployment of somebody else's.
+func TestUnitedDeploymentBudgets(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	m.Idle(t)
+	ud, d := newUnited(ns, "holder", "site"), handMade(ns, "site")
+	younger := newUnited(ns, "younger", "site")
+	hpa := autoscaler(d, "apps/v1", "Deployment")
+
+	for _, step := range []struct {
+		what string
+		do   func()
+		want map[string]int
+	}{
+		{"create", func() { plane.Create(t, ud) },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"the Deployment appears", func() { plane.Create(t, d) },
+			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
+		{"pods become available", func() { settle(t, d) },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"scale", func() { setReplicas(t, ud, 4) },
+			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
+		{"pods become available again", func() { settle(t, d) },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"drift", func() { scale(t, d, 9) },
+			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
+		{"drift repaired", func() { settle(t, d) },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"somebody else's label on the Deployment", func() { plane.Read(t, d); plane.Change(t, d, func() { d.Labels["x"] = "y" }) },
+			map[string]int{}},
+		{"a label on the UnitedDeployment", func() { plane.Read(t, ud); plane.Change(t, ud, func() { ud.Labels = map[string]string{"x": "y"} }) },
+			map[string]int{}},
+		{"a younger one", func() { secondPasses(t, ud); plane.Create(t, younger) },
+			map[string]int{"patch uniteddeployments/status": 1, "create events": 1}},
+		{"the younger one goes", func() { plane.Delete(t, younger) },
+			map[string]int{}},
+		{"an autoscaler", func() { plane.Create(t, hpa) },
+			map[string]int{"patch uniteddeployments/status": 1, "create events": 1}},
+		{"the autoscaler goes", func() { plane.Delete(t, hpa) },
+			map[string]int{"patch uniteddeployments/status": 1, "create events": 1}},
+		{"pause", func() { annotate(t, ud, appv1.AnnotationPaused, "true") },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"resume", func() { annotate(t, ud, appv1.AnnotationPaused, "") },
+			map[string]int{"patch uniteddeployments/status": 1}},
+		{"nothing", func() {}, map[string]int{}},
+		{"delete", func() { plane.Delete(t, ud) }, map[string]int{}},
+		{"create with a template", func() { plane.Create(t, newTemplate(ns, "own", "own")) },
+			map[string]int{"patch deployments": 1, "patch services": 1, "patch uniteddeployments/status": 1, "create events": 1}},
+	} {
+		m.Requests.Reset()
+		step.do()
+		counts(t, m, step.what, step.want)
+	}
+}
+
+// TestCloudManagerBudgets counts every request of a CloudManager's life.
+func TestCloudManagerBudgets(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	m.Idle(t)
+	cm := newCloudManager(ns)
+	front, s := namedDeployment(ns, "front"), namedService(ns, "front")
+	change := func(mutate func()) func() {
+		return func() { plane.Read(t, cm); plane.Change(t, cm, mutate) }
+	}
+
+	for _, step := range []struct {
+		what string
+		do   func()
+		want map[string]int
+	}{
+		{"create, until it is ready", func() { bringUp(t, cm) },
+			map[string]int{"get secrets": 1, "patch secrets": 1, "patch statefulsets": 1, "patch services": 3, "patch deployments": 2,
+				"patch cloudmanagers/status": 4, "create events": 4}},
+		{"change the image of front", change(func() { cm.Spec.Front.Deployment.Image = "nginx:1.21" }),
+			// One look at the Secret for each generation of the spec.
+			map[string]int{"get secrets": 1, "patch deployments": 1, "patch cloudmanagers/status": 1, "create events": 1}},
+		{"its pods become available", func() { settle(t, front) },
+			map[string]int{"patch cloudmanagers/status": 1}},
+		{"change the image of the database", change(func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" }),
+			map[string]int{"get secrets": 1, "patch statefulsets": 1, "patch cloudmanagers/status": 1, "create events": 1}},
+		{"its pods become available", func() { settleSet(t, namedStatefulSet(ns, "db"), 1) },
+			map[string]int{"patch cloudmanagers/status": 1}},
+		{"drift of a Service", func() { plane.Read(t, s); plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }) },
+			map[string]int{"patch services": 1, "create events": 1}},
+		{"somebody else's label on the StatefulSet", func() {
+			set := namedStatefulSet(ns, "db")
+			plane.Read(t, set)
+			plane.Change(t, set, func() { set.Labels["x"] = "y" })
+		}, map[string]int{}},
+		{"a label on the CloudManager", change(func() { cm.Labels = map[string]string{"x": "y"} }), map[string]int{}},
+		{"pause", func() { annotate(t, cm, appv1.AnnotationPaused, "true") },
+			map[string]int{"patch cloudmanagers/status": 1}},
+		{"resume", func() { annotate(t, cm, appv1.AnnotationPaused, "") },
+			map[string]int{"patch cloudmanagers/status": 1}},
+		{"nothing", func() {}, map[string]int{}},
+		{"restart", func() {
+			m.Stop(t)
+			m = plane.Start(t, ns)
+		}, map[string]int{}},
+		{"delete", func() { plane.Delete(t, cm) }, map[string]int{}},
+	} {
+		m.Requests.Reset()
+		step.do()
+		counts(t, m, step.what, step.want)
+	}
+}
+
+// TestRestart starts a manager over many settled Apps: it must write nothing, and what it reads must not depend on their
+// number.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	few, many := restart(t, 20), restart(t, 200)
+	if few != many {
+		t.Errorf("a restart sends %d reads for 20 Apps and %d for 200", few, many)
+	}
+	if few == 0 {
+		t.Error("a restart sends no reads: they are not counted")
+	}
+}
+
+// restart settles a number of Apps, starts another manager over them, and returns how many reads that has sent.
+func restart(t *testing.T, apps int) int {
+	t.Helper()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	each(t, apps, func(i int) {
+		plane.Create(t, newApp(ns, fmt.Sprintf("app-%d", i)))
+	})
+	each(t, apps, func(i int) {
+		app := newApp(ns, fmt.Sprintf("app-%d", i))
+		plane.Stands(t, app, progressing...)
+		settle(t, deployment(app))
+		plane.Stands(t, app, "Ready=True")
+	})
+	m.Idle(t)
+	m.Stop(t)
+
+	m = plane.Start(t, ns)
+	counts(t, m, fmt.Sprintf("restart over %d Apps", apps), map[string]int{})
+	return m.Requests.Reads()
+}
+
+// each calls do for 0 to n-1, several at a time.
+func each(t *testing.T, n int, do func(i int)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			// A test that fails within do ends its goroutine alone; the others must not wait for it.
+			defer cancel()
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			t.Fatal("one of them failed")
+		}
+	}
+	close(next)
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}

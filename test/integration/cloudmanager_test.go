@@ -1,0 +1,496 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// newCloudManager returns a CloudManager with the components front, identity and db.
+func newCloudManager(namespace string) *appv1.CloudManager {
+	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cm"}}
+	cm.Spec.Front.Deployment = appv1.Component{Name: "front", WorkloadSpec: appv1.WorkloadSpec{Image: "nginx:1.20"}}
+	cm.Spec.Identity.Deployment = appv1.Component{Name: "identity", WorkloadSpec: appv1.WorkloadSpec{Image: "busybox:1.32.1"}}
+	cm.Spec.DB.StatefulSet.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "mariadb:10.3"}}
+	cm.Spec.DB.StatefulSet.Storage = appv1.Storage{Class: ptr.To("local-path"), Size: resource.MustParse("20Gi")}
+	cm.Spec.DB.RootPass = "123456"
+	return cm
+}
+
+func namedDeployment(namespace, name string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func namedStatefulSet(namespace, name string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func namedService(namespace, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func namedSecret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// settleSet writes the StatefulSet's status as its controller does once that many pods are ready.
+func settleSet(t testing.TB, set *appsv1.StatefulSet, ready int32) {
+	t.Helper()
+	plane.Read(t, set)
+	plane.ChangeStatus(t, set, func() {
+		n := *set.Spec.Replicas
+		set.Status = appsv1.StatefulSetStatus{
+			ObservedGeneration: set.Generation, Replicas: n, UpdatedReplicas: n, CurrentReplicas: n,
+			ReadyReplicas: ready, AvailableReplicas: ready, CurrentRevision: "1", UpdateRevision: "1",
+		}
+	})
+}
+
+// reaches waits until a CloudManager's phase is the wanted one, for its current spec.
+func reaches(t testing.TB, cm *appv1.CloudManager, phase appv1.Phase, conditions ...string) {
+	t.Helper()
+	plane.Until(t, cm, func() error {
+		if cm.Status.Phase != phase || cm.Status.ObservedGeneration != cm.Generation {
+			return fmt.Errorf("the phase is %q, want %q: %+v", cm.Status.Phase, phase, cm.Status.Conditions)
+		}
+		return nil
+	})
+	plane.Stands(t, cm, conditions...)
+}
+
+// bringUp creates a CloudManager and takes it to Ready, tier by tier.
+func bringUp(t testing.TB, cm *appv1.CloudManager) {
+	t.Helper()
+	ns, spec := cm.Namespace, &cm.Spec
+	db, identity, front := spec.DB.StatefulSet.Name, spec.Identity.Deployment.Name, spec.Front.Deployment.Name
+	plane.Create(t, cm)
+	reaches(t, cm, appv1.PhaseDatabase)
+	settleSet(t, namedStatefulSet(ns, db), 1)
+	reaches(t, cm, appv1.PhaseIdentity)
+	settle(t, namedDeployment(ns, identity))
+	reaches(t, cm, appv1.PhaseFront)
+	settle(t, namedDeployment(ns, front))
+	reaches(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False")
+}
+
+// TestCloudManager brings a CloudManager up: nothing of a tier exists before the one below it is up, and each step is told.
+func TestCloudManager(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
+
+	plane.Create(t, cm)
+	reaches(t, cm, appv1.PhaseDatabase, "Ready=False/Progressing", "Reconciling=True", "DatabaseReady=False/Progressing",
+		"IdentityReady=False/WaitingForTier", "FrontReady=False/WaitingForTier", "PasswordInClearText=True/PasswordInSpec")
+	m.Idle(t)
+	plane.Absent(t, identity)
+	plane.Absent(t, front)
+	plane.Absent(t, namedService(ns, "front"))
+
+	settleSet(t, namedStatefulSet(ns, "db"), 1)
+	reaches(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/WaitingForTier")
+	m.Idle(t)
+	plane.Absent(t, front)
+
+	settle(t, identity)
+	reaches(t, cm, appv1.PhaseFront, "IdentityReady=True/Ready", "FrontReady=False/Progressing")
+	settle(t, front)
+	reaches(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False", "FrontReady=True")
+	m.Idle(t)
+	plane.Read(t, cm)
+	want := appv1.CloudManagerStatus{
+		CommonStatus: cm.Status.CommonStatus, Phase: appv1.PhaseReady, Ready: "3/3",
+		DB:       appv1.TierStatus{Name: "db", Ready: "1/1", Endpoint: "db." + ns + ".svc:3306", Rendering: 1},
+		Identity: appv1.TierStatus{Name: "identity", Ready: "1/1", Rendering: 1},
+		Front:    appv1.TierStatus{Name: "front", Ready: "1/1", Endpoint: "front." + ns + ".svc:80", Rendering: 1},
+	}
+	if diff := cmp.Diff(want, cm.Status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	events(t, cm,
+		"Normal Updated: phase Database; Created Secret dbauth, StatefulSet db, Service db-headless, Service db",
+		"Normal Updated: phase Front; Created Deployment front, Service front",
+		"Normal Updated: phase Identity; Created Deployment identity",
+		"Normal Updated: phase Ready")
+	checkTiers(t, cm)
+	counts(t, m, "a CloudManager from nothing to ready", map[string]int{
+		"get secrets": 1, "patch secrets": 1, "patch statefulsets": 1, "patch services": 3, "patch deployments": 2,
+		"patch cloudmanagers/status": 4, "create events": 4,
+	})
+}
+
+// TestCloudManagerSchema checks what the API server itself refuses.
+func TestCloudManagerSchema(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	for words, mutate := range map[string]func(*appv1.CloudManager){
+		"spec.db: Invalid value": func(cm *appv1.CloudManager) { cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: "a"} },
+		"spec.db.statefulSet.strategy": func(cm *appv1.CloudManager) {
+			cm.Spec.DB.StatefulSet.Strategy = appsv1.RecreateDeploymentStrategyType
+		},
+		"spec.db.statefulSet.rollingUpdate": func(cm *appv1.CloudManager) {
+			cm.Spec.DB.StatefulSet.RollingUpdate = ptr.To(intstr.FromInt32(1))
+		},
+		"spec.db.statefulSet.progressDeadlineSeconds": func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.ProgressDeadlineSeconds = ptr.To[int32](9) },
+		"spec.db.statefulSet.storage.size":            func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("0") },
+		"spec.db.statefulSet.storage.mountPath":       func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.Storage.MountPath = "data" },
+		"spec.db.statefulSet.storage.accessModes":     func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.Storage.AccessModes = corev1.ReadOnlyMany },
+		"spec.front.deployment.name":                  func(cm *appv1.CloudManager) { cm.Spec.Front.Deployment.Name = "1a" },
+		"metadata.name must be at most 63":            func(cm *appv1.CloudManager) { cm.Name = strings.Repeat("a", 64) },
+	} {
+		cm := newCloudManager(ns)
+		mutate(cm)
+		if err := plane.Client.Create(t.Context(), cm, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+	// What is left out has the documented defaults.
+	cm := newCloudManager(ns)
+	plane.Create(t, cm)
+	storage := &cm.Spec.DB.StatefulSet.Storage
+	if storage.AccessModes != corev1.ReadWriteOnce || storage.MountPath != "/var/lib/mysql" || !ptr.Deref(storage.Retain, false) {
+		t.Errorf("defaults of storage: %+v", storage)
+	}
+}
+
+// checkTiers looks at what a reader of the objects relies on.
+func checkTiers(t *testing.T, cm *appv1.CloudManager) {
+	t.Helper()
+	ns := cm.Namespace
+	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
+	plane.Read(t, set)
+	plane.Read(t, secret)
+	if diff := cmp.Diff(map[string][]byte{"username": []byte("root"), "password": []byte("123456")}, secret.Data); diff != "" {
+		t.Errorf("Secret (-want +got):\n%s", diff)
+	}
+	if len(secret.OwnerReferences) > 0 || secret.Annotations[appv1.AnnotationRetainedFor] != "CloudManager.cm" {
+		t.Errorf("the Secret does not outlive the CloudManager: %+v", secret.ObjectMeta)
+	}
+	for _, obj := range []client.Object{
+		set, namedDeployment(ns, "front"), namedDeployment(ns, "identity"),
+		namedService(ns, "db"), namedService(ns, "db-headless"), namedService(ns, "front"),
+	} {
+		plane.Read(t, obj)
+		if !metav1.IsControlledBy(obj, cm) {
+			t.Errorf("%T %s is not the CloudManager's", obj, obj.GetName())
+		}
+		if text := string(marshal(t, obj)); strings.Contains(text, "123456") {
+			t.Errorf("%T %s has the password", obj, obj.GetName())
+		}
+	}
+	plane.Absent(t, namedService(ns, "identity"))
+}
+
+// TestCloudManagerRestart starts another manager over a CloudManager that is well: nothing is written, and nothing read
+// beyond lists.
+func TestCloudManagerRestart(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	m.Idle(t)
+	m.Stop(t)
+	again := plane.Start(t, ns)
+	again.Idle(t)
+	for _, q := range again.Requests.All() {
+		if q.Write() || q.Verb == "get" && q.Resource != "" {
+			t.Errorf("a restart costs %s", q)
+		}
+	}
+}
+
+// TestCloudManagerGrows lets the volumes grow: the claims first, then the StatefulSet is made anew.
+func TestCloudManagerGrows(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	m.Idle(t)
+	set := namedStatefulSet(ns, "db")
+	plane.Read(t, set)
+	was := set.DeepCopy()
+
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
+	plane.Until(t, set, func() error {
+		if set.DeletionTimestamp == nil {
+			return errors.New("the StatefulSet is not replaced")
+		}
+		return nil
+	})
+	// As the garbage collector does once the pods are no longer the StatefulSet's.
+	plane.Change(t, set, func() { set.Finalizers = nil })
+	plane.Until(t, set, func() error {
+		size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
+		if set.UID == was.UID || size != "30Gi" {
+			return fmt.Errorf("the volumes of the StatefulSet are of %s", size)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(was.Spec.Template, set.Spec.Template); diff != "" {
+		t.Errorf("the pods restart (-before +after):\n%s", diff)
+	}
+	plane.Stands(t, cm, "Ready=False/Progressing", "Stalled=False")
+	if cm.Status.Phase != appv1.PhaseReady {
+		t.Errorf("the phase is %s while the StatefulSet is replaced", cm.Status.Phase)
+	}
+	settleSet(t, set, 1)
+	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+}
+
+// TestCloudManagerPassword goes through the ways in which a password comes, and what may be changed when.
+func TestCloudManagerPassword(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	secret, mine := namedSecret(ns, "dbauth"), namedSecret(ns, "mine")
+	password := func(want string) {
+		t.Helper()
+		plane.Until(t, secret, func() error { return holds(want, string(secret.Data["password"])) })
+	}
+	cm := newCloudManager(ns)
+	cm.Spec.DB.RootPass = ""
+	cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: "mine", Key: "root"}
+	set := func(rootPass string, ref *appv1.SecretKeyRef) {
+		t.Helper()
+		plane.Read(t, cm)
+		plane.Change(t, cm, func() { cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = rootPass, ref })
+	}
+
+	// A Secret that is missing, or lacks the key, is looked for until it is there.
+	plane.Create(t, cm)
+	plane.Stands(t, cm, "Ready=False/SecretNotFound", "Stalled=False", "DatabaseReady=False/SecretNotFound")
+	plane.Absent(t, namedStatefulSet(ns, "db"))
+	mine.Data = map[string][]byte{"other": []byte("x")}
+	plane.Create(t, mine)
+	plane.Until(t, cm, func() error {
+		if harness.Message(cm, "Ready") == "" || !strings.Contains(harness.Message(cm, "Ready"), `"root"`) {
+			return errors.New(harness.Message(cm, "Ready"))
+		}
+		return nil
+	})
+	plane.Change(t, mine, func() { mine.Data["root"] = []byte("first") })
+	plane.Stands(t, cm, "Ready=False/Progressing", "PasswordInClearText=False/PasswordInSecret")
+	password("first")
+
+	// There is no claim yet: any other will do.
+	set("second", nil)
+	plane.Stands(t, cm, "PasswordInClearText=True/PasswordInSpec")
+	password("second")
+
+	// With a claim only the same will do.
+	claim := namedClaim(ns, "datadir-db-0")
+	plane.Create(t, claim)
+	set("third", nil)
+	plane.Stands(t, cm, "Stalled=True/PasswordFixed")
+	harness.Says(t, cm, "Stalled", "spec.db.rootPass", "Secret dbauth", "only when it first initialises", "datadir-db-0")
+	if text := string(marshal(t, cm.Status)); strings.Contains(text, "second") || strings.Contains(text, "third") {
+		t.Errorf("the status has a password: %s", text)
+	}
+	password("second")
+	plane.Change(t, mine, func() { mine.Data["root"] = []byte("second") })
+	set("", &appv1.SecretKeyRef{Name: "mine", Key: "root"})
+	plane.Stands(t, cm, "Stalled=False", "PasswordInClearText=False")
+	set("", nil)
+	plane.Stands(t, cm, "Stalled=False")
+	password("second")
+
+	// Without the Secret nobody knows it any more.
+	plane.Delete(t, secret)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" })
+	plane.Stands(t, cm, "Stalled=True/PasswordLost")
+	harness.Says(t, cm, "Stalled", "Secret dbauth", "rootPassSecretRef", "datadir-db-0")
+	plane.Absent(t, secret)
+	plane.Delete(t, claim)
+	plane.Read(t, claim)
+	plane.Change(t, claim, func() { claim.Finalizers = nil }) // As its controller does once no pod uses it.
+	plane.Stands(t, cm, "Stalled=False")
+	plane.Until(t, secret, func() error {
+		if made := string(secret.Data["password"]); len(made) < 20 || made == "second" {
+			return fmt.Errorf("the password that was made has %d characters", len(made))
+		}
+		return nil
+	})
+}
+
+// namedClaim is a claim as the StatefulSet controller makes it of the template.
+func namedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels: map[string]string{
+				appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelCloudManager: "cm", appv1.LabelPart: "db",
+			},
+			Annotations: map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: ptr.To("local-path"),
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}},
+		},
+	}
+}
+
+// TestCloudManagerRename gives each component another name: the old one stays until the new one is up and nothing is led to
+// the old one any more.
+func TestCloudManagerRename(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	m.Idle(t)
+
+	rename := func(change func()) {
+		t.Helper()
+		plane.Read(t, cm)
+		plane.Change(t, cm, change)
+	}
+	rename(func() { cm.Spec.Front.Deployment.Name = "web" })
+	reaches(t, cm, appv1.PhaseFront, "Ready=False/Progressing", "FrontReady=False")
+	m.Idle(t)
+	plane.Read(t, namedDeployment(ns, "front"))
+	plane.Read(t, namedService(ns, "front"))
+	settle(t, namedDeployment(ns, "web"))
+	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	plane.Absent(t, namedDeployment(ns, "front"))
+	plane.Absent(t, namedService(ns, "front"))
+
+	identity, web := namedDeployment(ns, "identity"), namedDeployment(ns, "web")
+	rename(func() {
+		cm.Spec.DB.StatefulSet.Name = "data"
+		cm.Spec.Front.Deployment.Image = "nginx:1.21"
+	})
+	reaches(t, cm, appv1.PhaseDatabase)
+	m.Idle(t)
+	for _, d := range []*appsv1.Deployment{identity, web} {
+		plane.Read(t, d)
+		if host := hostOf(d); host != "db."+ns+".svc" || d.Spec.Template.Spec.Containers[0].Image == "nginx:1.21" {
+			t.Errorf("%s is changed before its database is up: %s", d.Name, host)
+		}
+	}
+	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	for _, d := range []*appsv1.Deployment{identity, web} {
+		plane.Until(t, d, func() error { return holds("data."+ns+".svc", hostOf(d)) })
+	}
+	m.Idle(t)
+	plane.Read(t, namedStatefulSet(ns, "db"))
+	settle(t, identity)
+	settle(t, web)
+	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	plane.Absent(t, namedStatefulSet(ns, "db"))
+	plane.Absent(t, namedService(ns, "db"))
+	plane.Absent(t, namedService(ns, "db-headless"))
+	plane.Read(t, namedSecret(ns, "dbauth"))
+	plane.Read(t, namedSecret(ns, "dataauth"))
+	image(t, web, "nginx:1.21")
+	m.Idle(t)
+	var deleted []string
+	for _, note := range notes(t, cm) {
+		if strings.HasPrefix(note, "Normal Deleted") {
+			deleted = append(deleted, note)
+		}
+	}
+	if diff := cmp.Diff([]string{
+		"Normal Deleted: Deleted Deployment front, Service front",
+		"Normal Deleted: Deleted StatefulSet db, Service db, Service db-headless",
+	}, deleted); diff != "" {
+		t.Errorf("events of deletion (-want +got):\n%s", diff)
+	}
+}
+
+// hostOf is where a tier is told that the database is.
+func hostOf(d *appsv1.Deployment) string {
+	for _, env := range d.Spec.Template.Spec.Containers[0].Env {
+		if env.Name == "DB_HOST" {
+			return env.Value
+		}
+	}
+	return ""
+}
+
+// TestCloudManagerDegrades lets tiers fail that were up: the others stay, and drift in them is repaired.
+func TestCloudManagerDegrades(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
+	settleSet(t, set, 0)
+	reaches(t, cm, appv1.PhaseDegraded, "Ready=False", "DatabaseReady=False/Progressing", "FrontReady=True")
+	plane.Until(t, cm, func() error { return holds("2/3", cm.Status.Ready) })
+	plane.Read(t, front)
+	plane.Change(t, front, func() { front.Spec.Template.Spec.Containers[0].Image = "theirs" })
+	image(t, front, "nginx:1.20")
+	settle(t, front)
+	settleSet(t, set, 1)
+	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+
+	// A change of a tier is no fall: until its controller has looked at it, all is as it was.
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" })
+	reaches(t, cm, appv1.PhaseReady, "Ready=False/Progressing", "DatabaseReady=False")
+	m.Idle(t)
+	reaches(t, cm, appv1.PhaseReady)
+}
+
+// TestCloudManagerStorage changes what cannot be changed about the volumes: nothing of the database is written, and the
+// other tiers go on.
+func TestCloudManagerStorage(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	m.Idle(t)
+	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
+	was := whole(t, set)
+	for i, c := range []struct {
+		change func(*appv1.Storage)
+		reason string
+		words  string
+	}{
+		{func(s *appv1.Storage) { s.Size = resource.MustParse("19Gi") }, appv1.ReasonStorageRefused, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 19Gi"},
+		{func(s *appv1.Storage) { s.Class = ptr.To("fast") }, appv1.ReasonImmutableField, `spec.db.statefulSet.storage.class cannot be changed from "local-path" to "fast"`},
+		{func(s *appv1.Storage) { s.Class = nil }, appv1.ReasonImmutableField, "to the cluster's default"},
+		{func(s *appv1.Storage) { s.AccessModes = corev1.ReadWriteMany }, appv1.ReasonImmutableField, "spec.db.statefulSet.storage.accessModes"},
+	} {
+		plane.Read(t, cm)
+		before := cm.Spec.DB.StatefulSet.Storage
+		newImage := fmt.Sprintf("nginx:2.%d", i)
+		plane.Change(t, cm, func() {
+			c.change(&cm.Spec.DB.StatefulSet.Storage)
+			cm.Spec.DB.StatefulSet.Image = "mariadb:11"
+			cm.Spec.Front.Deployment.Image = newImage
+		})
+		plane.Stands(t, cm, "Stalled=True/"+c.reason, "DatabaseReady=False/"+c.reason)
+		harness.Says(t, cm, "Stalled", c.words)
+		image(t, front, newImage)
+		untouched(t, set, was)
+		plane.Read(t, cm)
+		plane.Change(t, cm, func() {
+			cm.Spec.DB.StatefulSet.Storage = before
+			cm.Spec.DB.StatefulSet.Image = "mariadb:10.3"
+		})
+		plane.Stands(t, cm, "Stalled=False")
+	}
+}

@@ -1,0 +1,335 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// A task is something that takes several requests.
+type task struct {
+	// settled is true if it begins with an App that is in place.
+	settled bool
+	// begin asks for it, while no manager runs.
+	begin func(testing.TB, *appv1.App)
+}
+
+var tasks = map[string]task{
+	"create": {begin: func(t testing.TB, app *appv1.App) { plane.Create(t, app) }},
+	"update": {settled: true, begin: func(t testing.TB, app *appv1.App) {
+		plane.Change(t, app, func() {
+			app.Spec.Image = "nginx:1.17"
+			app.Spec.Ports = append(app.Spec.Ports, appv1.Port{Port: 9090})
+		})
+	}},
+	"takeover": {begin: func(t testing.TB, app *appv1.App) { leave(t, app) }},
+	"adopt": {begin: func(t testing.TB, app *appv1.App) {
+		d, s := tutorialDeployment(app), tutorialService(app)
+		d.OwnerReferences, s.OwnerReferences = nil, nil
+		app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+		plane.Create(t, d, s, app)
+	}},
+	"portless": {settled: true, begin: func(t testing.TB, app *appv1.App) {
+		plane.Change(t, app, func() { app.Spec.Ports = nil })
+	}},
+	"handover": {settled: true, begin: func(t testing.TB, app *appv1.App) {
+		plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
+		plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
+	}},
+	// Nothing but the status is written here, so that no child's event brings the App up again.
+	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { settle(t, deployment(app)) }},
+}
+
+// leastRequests are how many requests each task takes at least. The budgets are tested elsewhere; fewer would mean that
+// requests are not seen, and not tried here.
+var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "handover": 3, "report": 1}
+
+// errRefused is what a request returns that reaches no API server.
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+// mishaps are the ways in which a request can go wrong.
+var mishaps = map[string]harness.Fault{
+	"refused": func(harness.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errRefused },
+	"lost": func(_ harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		resp, err := send()
+		if err == nil {
+			// The API server has done all that it does.
+			_, err = io.Copy(io.Discard, resp.Body)
+			err = errors.Join(err, resp.Body.Close())
+		}
+		return nil, errors.Join(io.ErrUnexpectedEOF, err)
+	},
+	"error": answered(func(harness.Request) apierrors.APIStatus {
+		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	}),
+	"conflict": answered(func(q harness.Request) apierrors.APIStatus {
+		return apierrors.NewConflict(schema.GroupResource{Resource: q.Resource}, q.Name, errors.New("the object has been modified"))
+	}),
+	"busy": answered(func(harness.Request) apierrors.APIStatus {
+		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	}),
+}
+
+// answered is a request that the API server answers with an error and does not carry out.
+func answered(with func(harness.Request) apierrors.APIStatus) harness.Fault {
+	return func(q harness.Request, _ func() (*http.Response, error)) (*http.Response, error) {
+		return harness.Answer(with(q)), nil
+	}
+}
+
+// victim is an App in whose task one request goes wrong.
+type victim struct {
+	app     *appv1.App
+	task    string
+	mishap  string
+	request int32
+	// sent is the number of requests about the App so far.
+	sent atomic.Int32
+	// uids are those of the children before the task, if there are any.
+	uids map[string]types.UID
+}
+
+// trial is many Apps under one manager. They have nothing in common but that, so for each of them it is as if the
+// manager failed, or died, with its own request.
+type trial struct {
+	namespace string
+	// deadly is true if the manager is dead for an App from the request on that goes wrong.
+	deadly  bool
+	victims map[string]*victim
+}
+
+// fault lets the request of each App go wrong.
+func (tr *trial) fault(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	v := tr.victims[q.Name]
+	if v == nil || !q.Write() && q.Verb != "get" {
+		return send()
+	}
+	switch n := v.sent.Add(1); {
+	case n == v.request:
+		return mishaps[v.mishap](q, send)
+	case n > v.request && v.mishap != "" && tr.deadly:
+		return nil, errRefused
+	}
+	return send()
+}
+
+// add adds an App to the trial.
+func (tr *trial) add(task, mishap string, request int) {
+	// Not a word that is in an object anyway: see general.
+	name := fmt.Sprintf("%s-%s-app-%d", task, mishap, request)
+	if mishap == "" {
+		name = task + "-app"
+	}
+	app := newTutorialApp(tr.namespace, name)
+	tr.victims[name] = &victim{app: app, task: task, mishap: mishap, request: int32(request), uids: map[string]types.UID{}}
+}
+
+// each calls do for every App, several at a time.
+func (tr *trial) each(t *testing.T, do func(*victim)) {
+	t.Helper()
+	list := slices.Collect(maps.Values(tr.victims))
+	each(t, len(list), func(i int) { do(list[i]) })
+}
+
+// run carries out the task of every App, and returns once the manager that does it has nothing left to do.
+func (tr *trial) run(t *testing.T) *harness.Manager {
+	t.Helper()
+	m := plane.Start(t, tr.namespace)
+	tr.each(t, func(v *victim) {
+		if tasks[v.task].settled {
+			start(t, v.app)
+		}
+	})
+	m.Idle(t)
+	m.Stop(t)
+	tr.each(t, func(v *victim) {
+		tasks[v.task].begin(t, v.app)
+		for kind, child := range map[string]client.Object{"Deployment": deployment(v.app), "Service": service(v.app)} {
+			if v.task != "create" {
+				plane.Read(t, child)
+				v.uids[kind] = child.GetUID()
+			}
+		}
+	})
+
+	m = plane.Start(t, tr.namespace, harness.WithFault(tr.fault))
+	harness.Eventually(t, func() error {
+		for name, v := range tr.victims {
+			if sent := v.sent.Load(); sent < v.request {
+				return fmt.Errorf("%s: %d requests were sent", name, sent)
+			}
+		}
+		return nil
+	})
+	if tr.deadly {
+		m.Stop(t)
+		m = plane.Start(t, tr.namespace)
+	}
+	m.Idle(t)
+	return m
+}
+
+// outcome is what has become of an App: everything that the API server has of it, without what differs from one App to
+// the next, and between two that were made alike a second apart.
+func (v *victim) outcome(t *testing.T) map[string]any {
+	t.Helper()
+	objects := map[string]any{}
+	for kind, obj := range map[string]client.Object{"App": v.app, "Deployment": deployment(v.app), "Service": service(v.app)} {
+		if kind == "Service" && v.task == "portless" {
+			plane.Absent(t, obj)
+			continue
+		}
+		plane.Read(t, obj)
+		if uid := v.uids[kind]; uid != "" && uid != obj.GetUID() {
+			t.Errorf("%s %s was made anew", kind, v.app.Name)
+		}
+		if kind != "App" && !metav1.IsControlledBy(obj, v.app) {
+			t.Errorf("%s %s is not controlled by its App: %v", kind, v.app.Name, obj.GetOwnerReferences())
+		}
+		objects[kind] = v.anonymous(t, obj)
+	}
+	return objects
+}
+
+// anonymous returns an object without names, times and versions.
+func (v *victim) anonymous(t *testing.T, obj client.Object) any {
+	t.Helper()
+	if s, ok := obj.(*corev1.Service); ok {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+	}
+	managers := obj.GetManagedFields()
+	slices.SortFunc(managers, func(a, b metav1.ManagedFieldsEntry) int { // They are sorted by time.
+		return strings.Compare(a.Manager+a.Subresource, b.Manager+b.Subresource)
+	})
+	obj.SetManagedFields(managers)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.stripped(fields)
+}
+
+// stripped returns a JSON value without fields that tell one App from another. The hash covers the App's UID.
+func (v *victim) stripped(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for key, field := range value {
+			switch key {
+			case "uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime", appv1.AnnotationLastAppliedHash:
+			default:
+				kept[v.general(key)] = v.stripped(field)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(value))
+		for i := range value {
+			kept[i] = v.stripped(value[i])
+		}
+		return kept
+	case string:
+		return v.general(value)
+	}
+	return value
+}
+
+// general returns a text without the App's name, namespace and UID.
+func (v *victim) general(text string) string {
+	return strings.NewReplacer(v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID").Replace(text)
+}
+
+// undisturbed carries out each task without a mishap, and returns the outcomes and the numbers of requests.
+func undisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map[string]int) {
+	t.Helper()
+	tr := &trial{namespace: plane.Namespace(t), victims: map[string]*victim{}}
+	for name := range tasks {
+		tr.add(name, "", 0)
+	}
+	tr.run(t)
+	outcomes, requests = map[string]map[string]any{}, map[string]int{}
+	for _, v := range tr.victims {
+		outcomes[v.task] = v.outcome(t)
+		requests[v.task] = int(v.sent.Load())
+	}
+	for name := range tasks {
+		if least := leastRequests[name]; requests[name] < least || least == 0 {
+			t.Fatalf("%s takes %d requests, want at least %d", name, requests[name], least)
+		}
+	}
+	return outcomes, requests
+}
+
+// TestCrash lets each request of each task go wrong in every way: once with a manager that goes on, and once with one
+// that dies at that moment and has a successor. Nothing of that may be seen in what comes out.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	outcomes, requests := undisturbed(t)
+	for name, deadly := range map[string]bool{"and the manager goes on": false, "and the manager dies": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := &trial{namespace: plane.Namespace(t), deadly: deadly, victims: map[string]*victim{}}
+			for task, n := range requests {
+				for mishap := range mishaps {
+					for request := range n {
+						tr.add(task, mishap, request+1)
+					}
+				}
+			}
+			m := tr.run(t)
+			tr.each(t, func(v *victim) {
+				if diff := cmp.Diff(outcomes[v.task], v.outcome(t)); diff != "" {
+					t.Errorf("%s (-undisturbed +got):\n%s", v.app.Name, diff)
+				}
+			})
+			tr.checkOrphans(t)
+			m.Stop(t)
+			// The hashes, which differ from App to App, are right as well if nothing is left to do.
+			m = plane.Start(t, tr.namespace)
+			counts(t, m, "restart", map[string]int{})
+		})
+	}
+}
+
+// checkOrphans fails the test if there are children that belong to no App.
+func (tr *trial) checkOrphans(t *testing.T) {
+	t.Helper()
+	var deployments appsv1.DeploymentList
+	var services corev1.ServiceList
+	for _, list := range []client.ObjectList{&deployments, &services} {
+		if err := plane.Client.List(t.Context(), list, client.InNamespace(tr.namespace)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withPorts := 0
+	for _, v := range tr.victims {
+		if v.task != "portless" {
+			withPorts++
+		}
+	}
+	if len(deployments.Items) != len(tr.victims) || len(services.Items) != withPorts {
+		t.Errorf("%d Apps, %d of them with ports, have %d Deployments and %d Services",
+			len(tr.victims), withPorts, len(deployments.Items), len(services.Items))
+	}
+}

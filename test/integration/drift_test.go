@@ -1,0 +1,510 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// intruder is a writer of fields that are ours.
+const intruder = client.FieldOwner("intruder")
+
+// owned returns the fields that our manager has applied, by the object's own account.
+func owned(t testing.TB, obj client.Object) *fieldpath.Set {
+	t.Helper()
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Manager == "app-operator/app" && entry.Operation == metav1.ManagedFieldsOperationApply {
+			set := &fieldpath.Set{}
+			if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+				t.Fatal(err)
+			}
+			return set
+		}
+	}
+	t.Fatalf("%T has no fields of our manager", obj)
+	return nil
+}
+
+// locate returns what a path leads to in an object, and functions that replace and remove it.
+func locate(obj map[string]any, path fieldpath.Path) (found any, replace func(any), remove func()) {
+	var at any = obj
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil:
+			fields, name := at.(map[string]any), *element.FieldName
+			found = fields[name]
+			replace = func(v any) { fields[name] = v }
+			remove = func() { delete(fields, name) }
+		case element.Key != nil:
+			list, put := at.([]any), replace
+			i := position(list, element.Key)
+			found = list[i]
+			replace = func(v any) { list[i] = v }
+			remove = func() { put(append(append([]any{}, list[:i]...), list[i+1:]...)) }
+		default:
+			panic("a set member: " + path.String())
+		}
+		at = found
+	}
+	return found, replace, remove
+}
+
+// position finds the item of a list that has the key.
+func position(list []any, key *value.FieldList) int {
+	for i, item := range list {
+		matches := true
+		for _, field := range *key {
+			matches = matches && fmt.Sprint(item.(map[string]any)[field.Name]) == fmt.Sprint(field.Value.Unstructured())
+		}
+		if matches {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("no item has the key %v", key))
+}
+
+// others are values that the API server takes in place of ours; any other string is changed at its end.
+var others = map[string]any{
+	"apiVersion":      "v2",
+	"cpu":             "200m",
+	"fieldRef":        map[string]any{"apiVersion": "v1", "fieldPath": "status.hostIP"},
+	"imagePullPolicy": "Never",
+	"ip":              "10.0.0.2",
+	"maxSurge":        "30%",
+	"maxUnavailable":  "30%",
+	"memory":          "200Mi",
+	"mountPath":       "/elsewhere",
+	"sessionAffinity": "None",
+	"protocol":        "SCTP",
+	"targetPort":      int64(7),
+	"type":            "NodePort",
+}
+
+// otherwise returns another value for a field.
+func otherwise(name string, was any) any {
+	if other, ok := others[name]; ok && reflect.TypeOf(other) == reflect.TypeOf(was) {
+		return other
+	}
+	switch was := was.(type) {
+	case string:
+		return was + "x"
+	case int64:
+		return was + 1
+	case bool:
+		return !was
+	case []any:
+		return append(slices.Clone(was), was...)
+	case map[string]any:
+		added := runtime.DeepCopyJSON(was)
+		if labels, ok := added["matchLabels"].(map[string]any); ok {
+			labels["x"] = "y"
+		}
+		added["x"] = "y" // Of a type without such a field, the API server drops it.
+		return added
+	}
+	panic(fmt.Sprintf("%s is a %T", name, was))
+}
+
+// What becomes of a change of a field of ours.
+const (
+	repaired = "repaired" // It is as it was.
+	refused  = "refused"  // The API server lets nobody make it.
+	same     = "same"     // The API server's default is what we want.
+)
+
+// unrepaired are the changes that need no repair. All others must be repaired.
+var unrepaired = map[string]string{
+	`Deployment .spec.selector changed`:                                                                                               refused,
+	`Deployment .spec.selector removed`:                                                                                               refused,
+	`Deployment .spec.strategy.rollingUpdate.maxSurge removed`:                                                                        same,
+	`Deployment .spec.strategy.rollingUpdate.maxUnavailable removed`:                                                                  same,
+	`Deployment .spec.strategy.type changed`:                                                                                          refused,
+	`Deployment .spec.strategy.type removed`:                                                                                          same,
+	`Deployment .spec.template.metadata.labels.app.huolala.cn/app changed`:                                                            refused,
+	`Deployment .spec.template.metadata.labels.app.huolala.cn/app removed`:                                                            refused,
+	`Deployment .spec.template.spec.containers[name="log"].image removed`:                                                             refused,
+	`Deployment .spec.template.spec.containers[name="log"].resources changed`:                                                         same,
+	`Deployment .spec.template.spec.containers[name="log"].resources removed`:                                                         same,
+	`Deployment .spec.template.spec.containers[name="log"].securityContext changed`:                                                   same,
+	`Deployment .spec.template.spec.containers[name="web"].env[name="IP"].valueFrom.fieldRef removed`:                                 refused,
+	`Deployment .spec.template.spec.containers[name="web"].image removed`:                                                             refused,
+	`Deployment .spec.template.spec.containers[name="web"].livenessProbe.periodSeconds removed`:                                       same,
+	`Deployment .spec.template.spec.containers[name="web"].livenessProbe.tcpSocket.port removed`:                                      refused,
+	`Deployment .spec.template.spec.containers[name="web"].readinessProbe.failureThreshold removed`:                                   same,
+	`Deployment .spec.template.spec.containers[name="web"].readinessProbe.tcpSocket.port removed`:                                     refused,
+	`Deployment .spec.template.spec.containers[name="web"].startupProbe.tcpSocket.port removed`:                                       refused,
+	`Deployment .spec.template.spec.containers[name="web"].startupProbe.timeoutSeconds removed`:                                       same,
+	`Deployment .spec.template.spec.containers[name="web"].volumeMounts[mountPath="/data"].name changed`:                              refused,
+	`Deployment .spec.template.spec.containers[name="web"].volumeMounts[mountPath="/data"].name removed`:                              refused,
+	`Deployment .spec.template.spec.serviceAccount changed`:                                                                           same,
+	`Deployment .spec.template.spec.serviceAccount removed`:                                                                           same,
+	`Deployment .spec.template.spec.serviceAccountName removed`:                                                                       same,
+	`Deployment .spec.template.spec.topologySpreadConstraints[topologyKey="zone",whenUnsatisfiable="ScheduleAnyway"].maxSkew removed`: refused,
+	`Deployment .spec.template.spec.volumes[name="data"] removed`:                                                                     refused,
+	`Deployment .spec.template.spec.volumes[name="data"].emptyDir changed`:                                                            same,
+	`Deployment .spec.template.spec.volumes[name="data"].emptyDir removed`:                                                            same,
+	`Service .spec.ports[port=53,protocol="UDP"].name removed`:                                                                        refused,
+	`Service .spec.ports[port=53,protocol="UDP"].port removed`:                                                                        refused,
+	`Service .spec.ports[port=8080,protocol="TCP"].name removed`:                                                                      refused,
+	`Service .spec.ports[port=8080,protocol="TCP"].port removed`:                                                                      refused,
+	`Service .spec.ports[port=8080,protocol="TCP"].protocol removed`:                                                                  same,
+	`Service .spec.sessionAffinityConfig.clientIP.timeoutSeconds removed`:                                                             same,
+	`Service .spec.type removed`:                                                                                                      same,
+}
+
+// driftFields are fields of the spec beside those of newFullApp: one of each way in which the API server keeps what it is
+// given, as whole lists and maps, as lists by key and as single fields.
+const driftFields = `
+service: {annotations: {example.com/of: service}, sessionAffinity: ClientIP}
+labels: {team: red}
+annotations: {example.com/of: both}
+podAnnotations: {example.com/of: pod}
+volumes: [{name: data, emptyDir: {}}, {name: info, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
+volumeMounts: [{name: data, mountPath: /data, readOnly: true}]
+containers: [{name: log, image: log, securityContext: {}}]
+serviceAccountName: robot
+nodeSelector: {disk: ssd}
+tolerations: [{operator: Exists}]
+hostAliases: [{ip: 10.0.0.1, hostnames: [db]}]
+imagePullSecrets: [{name: registry}]
+terminationGracePeriodSeconds: 60
+podSecurityContext: {runAsNonRoot: true}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+`
+
+// TestDrift changes and removes each field that we apply, one at a time, as another writer does. All must be repaired.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "Service"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			clk := clocktesting.NewFakePassiveClock(time.Now())
+			plane.Start(t, ns, harness.WithClock(clk))
+			app := newFullApp(ns, "web")
+			setFields(t, &app.Spec.WorkloadSpec, driftFields)
+			d, s := start(t, app)
+			child := map[string]client.Object{"Deployment": d, "Service": s}[kind]
+
+			found := map[string]string{}
+			for path := range owned(t, child).All() {
+				path = path.Copy()
+				for _, how := range []string{"changed", "removed"} {
+					// More repairs in a minute would count as a fight.
+					clk.SetTime(clk.Now().Add(10 * time.Minute))
+					what := fmt.Sprintf("%s %s %s", kind, path, how)
+					if outcome := drift(t, asUnstructured(t, child), path, what); outcome != repaired {
+						found[what] = outcome
+					}
+				}
+			}
+			want := maps.Clone(unrepaired)
+			maps.DeleteFunc(want, func(what, _ string) bool { return !strings.HasPrefix(what, kind) })
+			if diff := cmp.Diff(want, found); diff != "" {
+				t.Errorf("not repaired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// drift changes or removes one field of a live object, waits until it is as it was, and says what became of it.
+func drift(t *testing.T, live *unstructured.Unstructured, path fieldpath.Path, what string) string {
+	t.Helper()
+	edited := live.DeepCopy()
+	was, replace, remove := locate(edited.Object, path)
+	switch last := path[len(path)-1]; {
+	case isKey(path) && live.GetKind() != "Service":
+		return repaired // An item by another key is somebody else's, beside ours; see TestOthersSurvive.
+	case strings.HasSuffix(what, "removed"):
+		remove()
+	case last.Key != nil:
+		return repaired // An item is its fields, which are changed by themselves.
+	default:
+		replace(otherwise(*last.FieldName, was))
+	}
+	wanted := stable(live)
+	switch err := plane.Client.Update(t.Context(), edited, intruder); {
+	case apierrors.IsInvalid(err):
+		return refused
+	case err != nil:
+		t.Fatalf("%s: %v", what, err)
+	case cmp.Equal(wanted, stable(edited)):
+		return same
+	}
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(live.GroupVersionKind())
+	now.SetNamespace(live.GetNamespace())
+	now.SetName(live.GetName())
+	plane.Until(t, now, func() error {
+		if err := holds(wanted, stable(now)); err != nil {
+			return fmt.Errorf("%s %w", what, err)
+		}
+		return nil
+	})
+	return repaired
+}
+
+// isKey tells whether a path leads to a field that identifies an item of a list.
+func isKey(path fieldpath.Path) bool {
+	if len(path) < 2 || path[len(path)-2].Key == nil || path[len(path)-1].FieldName == nil {
+		return false
+	}
+	for _, key := range *path[len(path)-2].Key {
+		if key.Name == *path[len(path)-1].FieldName {
+			return true
+		}
+	}
+	return false
+}
+
+// stable returns an object without what every write changes.
+func stable(obj *unstructured.Unstructured) map[string]any {
+	fields := obj.DeepCopy().Object
+	for _, name := range []string{"resourceVersion", "generation", "managedFields"} {
+		unstructured.RemoveNestedField(fields, "metadata", name)
+	}
+	return fields
+}
+
+// TestDriftOfMetadata removes what makes a child ours, in part and altogether.
+func TestDriftOfMetadata(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	for name, strip := range map[string]func(client.Object){
+		"labels":           func(obj client.Object) { obj.SetLabels(nil) },
+		"annotations":      func(obj client.Object) { obj.SetAnnotations(nil) },
+		"owner":            func(obj client.Object) { obj.SetOwnerReferences(nil) },
+		"owner-and-labels": func(obj client.Object) { obj.SetOwnerReferences(nil); obj.SetLabels(nil) },
+		"controller": func(obj client.Object) {
+			owners := obj.GetOwnerReferences()
+			owners[0].Controller, owners[0].BlockOwnerDeletion = nil, nil
+			obj.SetOwnerReferences(owners)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, s := start(t, newApp(ns, name))
+			for _, child := range []client.Object{d, s} {
+				live := asUnstructured(t, child)
+				edited := live.DeepCopy()
+				strip(edited)
+				if err := plane.Client.Update(t.Context(), edited, intruder); err != nil {
+					t.Fatal(err)
+				}
+				plane.Until(t, edited, func() error { return holds(stable(live), stable(edited)) })
+			}
+		})
+	}
+}
+
+// TestOthersSurvive adds things beside our fields. They must outlast every change of ours.
+func TestOthersSurvive(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	app := newFullApp(ns, "web")
+	d, s := start(t, app)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "another-owner"}}
+	plane.Create(t, owner)
+	for _, child := range []client.Object{d, s} {
+		plane.Change(t, child, func() {
+			child.GetLabels()["theirs"] = "label"
+			child.GetAnnotations()["theirs"] = "annotation"
+			child.SetOwnerReferences(append(child.GetOwnerReferences(),
+				metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}))
+		}, intruder)
+	}
+	plane.Change(t, d, func() {
+		pod := &d.Spec.Template
+		pod.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
+		pod.Labels["theirs"] = "label"
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar", Image: "envoy"})
+		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "THEIRS", Value: "1"})
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "theirs", Operator: corev1.TolerationOpExists}}
+		d.Spec.MinReadySeconds = 5
+	}, intruder)
+	plane.Change(t, s, func() {
+		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		s.Spec.PublishNotReadyAddresses = true
+	}, intruder)
+	d, s = children(t, app)
+	wantPod, wantService := d.Spec.DeepCopy(), s.Spec.DeepCopy()
+
+	plane.Change(t, app, func() {
+		app.Spec.Image = "nginx:1.17"
+		app.Spec.Envs = app.Spec.Envs[1:]
+		app.Spec.Ports = app.Spec.Ports[:1]
+	})
+	plane.Stands(t, app, progressing...)
+	wantPod.Template.Spec.Containers[0].Image = "nginx:1.17"
+	wantPod.Template.Spec.Containers[0].Env = wantPod.Template.Spec.Containers[0].Env[1:]
+	wantPod.Template.Spec.Containers[0].Ports = wantPod.Template.Spec.Containers[0].Ports[:1]
+	wantService.Ports = wantService.Ports[:1]
+	d, s = children(t, app)
+	if diff := cmp.Diff(wantPod, &d.Spec); diff != "" {
+		t.Errorf("Deployment (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantService, &s.Spec); diff != "" {
+		t.Errorf("Service (-want +got):\n%s", diff)
+	}
+	for _, child := range []client.Object{d, s} {
+		if child.GetLabels()["theirs"] != "label" || child.GetAnnotations()["theirs"] != "annotation" || len(child.GetOwnerReferences()) != 2 {
+			t.Errorf("metadata of %T is %v", child, child)
+		}
+	}
+}
+
+// TestDriftOfPorts renumbers a port of the Service in place, as "kubectl edit" does, and adds one: all of a Service's
+// ports are the App's.
+func TestDriftOfPorts(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Spec.Ports[0].Name = "http"
+	_, s := start(t, app)
+	want := s.Spec.DeepCopy()
+	for what, edit := range map[string]func(){
+		"renumbered": func() { s.Spec.Ports[0].Port++ },
+		"added":      func() { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "another", Port: 1}) },
+		"replaced":   func() { s.Spec.Ports = []corev1.ServicePort{{Port: 1}} },
+	} {
+		plane.Change(t, s, edit, intruder)
+		plane.Until(t, s, func() error {
+			if err := holds(want, &s.Spec); err != nil {
+				return fmt.Errorf("%s %w", what, err)
+			}
+			return nil
+		})
+	}
+	m.Requests.Reset()
+	counts(t, m, "after the repairs", map[string]int{})
+}
+
+// TestDeletedChild deletes each child. It must be made anew, once what holds it back has let it go.
+func TestDeletedChild(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, s := start(t, app)
+	for _, child := range []client.Object{d, s} {
+		live := asUnstructured(t, child)
+		plane.Delete(t, child)
+		plane.Until(t, child, func() error {
+			if child.GetUID() == live.GetUID() {
+				return errors.New("it is still there")
+			}
+			return nil
+		})
+
+		uid := child.GetUID()
+		plane.Change(t, child, func() { child.SetFinalizers([]string{"test.example.com/hold"}) })
+		plane.Delete(t, child)
+		plane.Until(t, app, func() error {
+			if message := harness.Message(app, "Reconciling"); !strings.Contains(message, "web is being deleted") {
+				return errors.New(message)
+			}
+			return nil
+		})
+		plane.Read(t, child)
+		plane.Change(t, child, func() { child.SetFinalizers(nil) })
+		plane.Until(t, child, func() error {
+			if child.GetUID() == uid {
+				return errors.New("it is still there")
+			}
+			return nil
+		})
+	}
+}
+
+// TestRemadeByOthers deletes a child and makes it again as it was, as "kubectl replace --force" and backup tools do. Its
+// fields are then theirs, and yet one that leaves the spec must leave the child.
+func TestRemadeByOthers(t *testing.T) {
+	t.Parallel()
+	for name, remake := range map[string]func(*testing.T, *appsv1.Deployment){
+		"replaced": func(t *testing.T, d *appsv1.Deployment) {
+			plane.Delete(t, d)
+			d.UID, d.ResourceVersion, d.ManagedFields = "", "", nil
+			if err := plane.Client.Create(t.Context(), d, client.FieldOwner("kubectl-replace")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"managed fields cleared": func(t *testing.T, d *appsv1.Deployment) {
+			plane.Change(t, d, func() { d.ManagedFields = []metav1.ManagedFieldsEntry{{}} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			m := plane.Start(t, ns)
+			app := newFullApp(ns, "web")
+			d, _ := start(t, app)
+			template := d.Spec.Template
+			m.Stop(t)
+			remake(t, d)
+
+			m = plane.Start(t, ns)
+			m.Idle(t)
+			sameTemplate(t, d, template)
+			plane.Read(t, app)
+			plane.Change(t, app, func() { app.Spec.Envs, app.Spec.Args = app.Spec.Envs[:1], nil })
+			plane.Stands(t, app, progressing...)
+			template.Spec.Containers[0].Env, template.Spec.Containers[0].Args = template.Spec.Containers[0].Env[:1], nil
+			sameTemplate(t, d, template)
+		})
+	}
+}
+
+// TestOrderOfVariables puts the variables into another order, which counts as $(NAME) sees the ones before it alone. One
+// that somebody has put between them stays there.
+func TestOrderOfVariables(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Spec.Envs = []corev1.EnvVar{{Name: "HOST", Value: "a"}, {Name: "URL", Value: "http://$(HOST)"}}
+	plane.Create(t, app)
+	plane.Stands(t, app, progressing...)
+	d := deployment(app)
+
+	plane.Read(t, d)
+	plane.Change(t, d, func() { slices.Reverse(d.Spec.Template.Spec.Containers[0].Env) })
+	harness.Eventually(t, func() error {
+		plane.Read(t, d)
+		if env := d.Spec.Template.Spec.Containers[0].Env; env[0].Name != "HOST" {
+			return fmt.Errorf("the variables are %v", env)
+		}
+		return nil
+	})
+
+	plane.Change(t, d, func() {
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Env = slices.Insert(c.Env, 1, corev1.EnvVar{Name: "INJECTED", Value: "x"})
+	})
+	m.Idle(t)
+	plane.Read(t, d)
+	if env := d.Spec.Template.Spec.Containers[0].Env; len(env) != 3 || env[1].Name != "INJECTED" {
+		t.Errorf("the variables are %v, want the injected one between ours", env)
+	}
+}

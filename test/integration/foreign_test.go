@@ -1,0 +1,191 @@
+package integration
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// handMade returns a Deployment as a user writes one.
+func handMade(namespace, name string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "a"}}}
+	d.Spec.Replicas = ptr.To[int32](3)
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"run": name}}
+	d.Spec.Template.Labels = map[string]string{"run": name}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "httpd", Env: []corev1.EnvVar{{Name: "DEMO", Value: "hand"}}}}
+	return d
+}
+
+// handMadeService returns the Service of a Deployment of handMade.
+func handMadeService(namespace, name string) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "a"}}}
+	s.Spec.Selector = map[string]string{"run": name}
+	s.Spec.Ports = []corev1.ServicePort{{Name: "main", Port: 80}}
+	return s
+}
+
+// controlled makes an object belong to a ConfigMap that lives.
+func controlled[T client.Object](t *testing.T, obj T) T {
+	t.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: "owner-of-" + obj.GetName()}}
+	plane.Create(t, owner)
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}})
+	return obj
+}
+
+// exists is how an App stands while an object is in its way.
+var exists = []string{"Ready=False/ResourceExists", "Reconciling=False/ResourceExists", "Stalled=True/ResourceExists"}
+
+// foreigners are objects of other people that are in the way of an App of the name.
+var foreigners = map[string]func(t *testing.T, namespace, name string) client.Object{
+	"deployment": func(_ *testing.T, ns, name string) client.Object { return handMade(ns, name) },
+	"service":    func(_ *testing.T, ns, name string) client.Object { return handMadeService(ns, name) },
+	"controlled-deployment": func(t *testing.T, ns, name string) client.Object {
+		return controlled(t, handMade(ns, name))
+	},
+	"controlled-service": func(t *testing.T, ns, name string) client.Object {
+		return controlled(t, handMadeService(ns, name))
+	},
+	// Nothing in these contradicts what an App means, so that nothing but their being there is in the way.
+	"service-without-selector": func(_ *testing.T, ns, name string) client.Object {
+		s := handMadeService(ns, name)
+		s.Spec.Selector = nil
+		return s
+	},
+	"deployment-that-looks-like-ours": func(_ *testing.T, ns, name string) client.Object {
+		d := handMade(ns, name)
+		d.Labels = childLabels(name)
+		d.Spec.Replicas = ptr.To[int32](2)
+		d.Spec.Selector.MatchLabels = map[string]string{appv1.LabelApp: name}
+		d.Spec.Template.Labels = map[string]string{appv1.LabelApp: name}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: name, Image: "nginx:1.16.1", ImagePullPolicy: "IfNotPresent"}}
+		return d
+	},
+}
+
+// TestForeignObject puts an object of somebody else's in the way of an App. It must stay as it is to the last field, and
+// the App must proceed once it goes.
+func TestForeignObject(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	for name, foreign := range foreigners {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			obj := foreign(t, ns, name)
+			plane.Create(t, obj)
+			was := whole(t, obj)
+
+			app := newApp(ns, name)
+			plane.Create(t, app)
+			plane.Stands(t, app, exists...)
+			kind := "Deployment"
+			other := client.Object(service(app))
+			if _, isService := obj.(*corev1.Service); isService {
+				kind, other = "Service", deployment(app)
+			}
+			harness.Says(t, app, "Stalled", kind+" "+name+" exists")
+			plane.Absent(t, other)
+			setImage(t, app, "nginx:1.17")
+			plane.Stands(t, app, exists...)
+			untouched(t, obj, was)
+			plane.Absent(t, other)
+			if app.Status.Endpoint != "" || app.Status.Selector != "" || app.Status.Ready != "0/2" {
+				t.Errorf("the status is that of the foreign object: %+v", app.Status)
+			}
+			m.Idle(t)
+			events(t, app, "Warning ErrResourceExists: "+harness.Message(app, "Stalled"))
+
+			plane.Delete(t, obj)
+			plane.Stands(t, app, progressing...)
+			d, s := children(t, app)
+			if !metav1.IsControlledBy(d, app) || !metav1.IsControlledBy(s, app) || d.UID == obj.GetUID() || s.UID == obj.GetUID() {
+				t.Error("a child does not belong to the App, or is the foreign object")
+			}
+		})
+	}
+}
+
+// TestForeignObjectUnseen creates the foreign object after the manager has looked and before it writes.
+func TestForeignObjectUnseen(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range foreigners {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			obj := foreign(t, ns, "web")
+			resource := "deployments"
+			if _, isService := obj.(*corev1.Service); isService {
+				resource = "services"
+			}
+			var was map[string]any
+			create := sync.OnceFunc(func() {
+				err := plane.Client.Create(t.Context(), obj)
+				if err == nil {
+					was, err = runtime.DefaultUnstructuredConverter.ToUnstructured(obj.DeepCopyObject())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			m := plane.Start(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				if q.Verb == "patch" && q.Resource == resource {
+					create()
+				}
+				return send()
+			}))
+			app := newApp(ns, "web")
+			plane.Create(t, app)
+			plane.Stands(t, app, exists...)
+			m.Idle(t)
+			untouched(t, obj, was)
+			setImage(t, app, "nginx:1.17")
+			plane.Stands(t, app, exists...)
+			m.Idle(t)
+			untouched(t, obj, was)
+
+			plane.Delete(t, obj)
+			plane.Stands(t, app, progressing...)
+			image(t, deployment(app), "nginx:1.17")
+		})
+	}
+}
+
+// TestForeignObjectTakesOver gives a child of ours to another owner, who is not fought.
+func TestForeignObjectTakesOver(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, _ := start(t, app)
+	plane.Change(t, d, func() { controlled(t, d) })
+	plane.Stands(t, app, exists...)
+	harness.Says(t, app, "Stalled", "Deployment web exists and belongs to ConfigMap owner-of-web")
+	was := whole(t, d)
+	setImage(t, app, "nginx:1.17")
+	plane.Stands(t, app, exists...)
+	untouched(t, d, was)
+}
+
+// TestNamespaceTerminates deletes the namespace under an App. Nothing can be made in it any more, which is no error.
+func TestNamespaceTerminates(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns, harness.WithForbidden())
+	app := newApp(ns, "web")
+	d, _ := start(t, app)
+	plane.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	plane.Delete(t, d)
+	plane.Stands(t, app, "Ready=False/NamespaceTerminating", "Reconciling=True/NamespaceTerminating", "Stalled=False")
+	harness.Says(t, app, "Ready", "the namespace is being deleted")
+}

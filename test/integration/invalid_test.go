@@ -1,0 +1,375 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// written returns an App with a spec as a user writes it, in YAML.
+func written(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	app := &unstructured.Unstructured{}
+	var fields map[string]any
+	if err := yaml.Unmarshal([]byte(spec), &fields); err != nil {
+		t.Fatalf("%s: %v", spec, err)
+	}
+	app.Object = map[string]any{"spec": fields}
+	app.SetGroupVersionKind(appv1.GroupVersion.WithKind("App"))
+	app.SetNamespace(namespace)
+	app.SetName(name)
+	return app
+}
+
+// TestSchemaRefuses writes Apps that are wrong. Each must be refused with an error that names the field.
+func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	for _, c := range []struct{ spec, says string }{
+		{`{}`, "spec.image: Required value"},
+		{`{image: ""}`, "spec.image: Invalid value"},
+		{`{image: " "}`, `spec.image: Invalid value: " ": must not contain white space`},
+		{`{image: "nginx "}`, `spec.image: Invalid value: "nginx ": must not contain white space`},
+		{`{image: "a\tb"}`, `spec.image: Invalid value: "a\tb": must not contain white space`},
+		{`{image: "a\nb"}`, `spec.image: Invalid value: "a\nb": must not contain white space`},
+		{`{image: ` + strings.Repeat("a", 1025) + `}`, "spec.image: Too long"},
+		{`{image: 1}`, "spec.image: Invalid value"},
+		{`{image: a, replicas: -1}`, "spec.replicas: Invalid value: -1"},
+		{`{image: a, replicas: 2147483648}`, "spec.replicas: Invalid value"},
+		{`{image: a, replicas: "2"}`, "spec.replicas: Invalid value"},
+		{`{image: a, imagePullPolicy: Sometimes}`, `spec.imagePullPolicy: Unsupported value: "Sometimes"`},
+		{`{image: a, command: sh}`, "spec.command: Invalid value"},
+		{`{image: a, args: [1]}`, "spec.args[0]: Invalid value"},
+		{`{image: a, envs: [{value: b}]}`, "spec.envs[0].name: Required value"},
+		{`{image: a, envs: [{name: A, value: b}, {name: A, value: c}]}`, "spec.envs[1]: Duplicate value"},
+		{`{image: a, envs: [{name: A, value: 1}]}`, "spec.envs[0].value: Invalid value"},
+		{`{image: a, envs: [{name: A, valueFrom: {fieldRef: {}}}]}`, "spec.envs[0].valueFrom.fieldRef.fieldPath: Required value"},
+		{`{image: a, envs: [{name: A, valueFrom: {secretKeyRef: {name: s}}}]}`, "spec.envs[0].valueFrom.secretKeyRef.key: Required value"},
+		{`{image: a, ports: [{}]}`, "spec.ports[0].port: Required value"},
+		{`{image: a, ports: [{port: 0}]}`, "spec.ports[0].port: Invalid value: 0"},
+		{`{image: a, ports: [{port: -1}]}`, "spec.ports[0].port: Invalid value: -1"},
+		{`{image: a, ports: [{port: 65536}]}`, "spec.ports[0].port: Invalid value: 65536"},
+		{`{image: a, ports: [{port: "80"}]}`, "spec.ports[0].port: Invalid value"},
+		{`{image: a, ports: [{port: 1}, {port: 1}]}`, "spec.ports[1]: Duplicate value"},
+		{`{image: a, ports: [{port: 1}, {port: 1, protocol: TCP}]}`, "spec.ports[1]: Duplicate value"},
+		{`{image: a, ports: [{port: 1, protocol: HTTP}]}`, `spec.ports[0].protocol: Unsupported value: "HTTP"`},
+		{`{image: a, ports: [{port: 1, protocol: tcp}]}`, `spec.ports[0].protocol: Unsupported value: "tcp"`},
+		{`{image: a, ports: [{port: 1, name: x}, {port: 2, name: x}]}`, "spec.ports: Invalid value: port names must be unique"},
+		{`{image: a, ports: [{port: 1, name: ""}]}`, "spec.ports[0].name: Invalid value"},
+		{`{image: a, ports: [{port: 1, name: Web}]}`, "spec.ports[0].name: Invalid value"},
+		{`{image: a, ports: [{port: 1, name: web-}]}`, "spec.ports[0].name: Invalid value"},
+		{`{image: a, ports: [{port: 1, name: ` + strings.Repeat("a", 64) + `}]}`, "spec.ports[0].name: Too long"},
+		{`{image: a, ports: [{port: 1, targetPort: 0}]}`, "spec.ports[0].targetPort: Invalid value: 0: must be a number from 1 to 65535"},
+		{`{image: a, ports: [{port: 1, targetPort: 65536}]}`, "spec.ports[0].targetPort: Invalid value: 65536: must be a number from 1 to 65535"},
+		{`{image: a, ports: [{port: 1, targetPort: -1}]}`, "spec.ports[0].targetPort: Invalid value: -1: must be a number from 1 to 65535"},
+		{`{image: a, ports: [{port: 1, targetPort: "80"}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: ""}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: UPPER}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: a--b}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: -a}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: sixteen-chars-xx}]}`, "spec.ports[0].targetPort: Too long"},
+		{`{image: a, ports: [{port: 1, nodePort: 0}]}`, "spec.ports[0].nodePort: Invalid value: 0"},
+		{`{image: a, ports: [{port: 1, nodePort: 65536}]}`, "spec.ports[0].nodePort: Invalid value: 65536"},
+		{`{image: a, ports: [{port: 1, appProtocol: ""}]}`, "spec.ports[0].appProtocol: Invalid value"},
+		{`{image: a, ports: ` + manyPorts(101) + `}`, "spec.ports: Too many"},
+		{`{image: a, resources: {requests: {cpu: "2"}, limits: {cpu: "1"}}}`, "spec.resources: Invalid value: the cpu request must not be above the cpu limit"},
+		{`{image: a, resources: {requests: {cpu: 1001m}, limits: {cpu: 1}}}`, "spec.resources: Invalid value: the cpu request must not be above the cpu limit"},
+		{`{image: a, resources: {requests: {memory: 1Gi}, limits: {memory: 1G}}}`, "spec.resources: Invalid value: the memory request must not be above the memory limit"},
+		{`{image: a, resources: {requests: {ephemeral-storage: 2}, limits: {ephemeral-storage: 1}}}`, "spec.resources: Invalid value: the ephemeral-storage request must not be above the limit"},
+		{`{image: a, resources: {limits: {cpu: lots}}}`, "spec.resources.limits.cpu: Invalid value"},
+		{`{image: a, resources: {limits: {memory: 1GB}}}`, "spec.resources.limits.memory: Invalid value"},
+		{`{image: a, resources: {limits: {memory: 1 Gi}}}`, "spec.resources.limits.memory: Invalid value"},
+		{`{image: a, resources: {limits: {memory: ""}}}`, "spec.resources.limits.memory: Invalid value"},
+		{`{image: a, resources: {limits: {memory: 1.5}}}`, "spec.resources.limits.memory: Invalid value"},
+		{`{image: a, size: tiny}`, `spec.size: Unsupported value: "tiny"`},
+		{`{image: a, strategy: recreate}`, `spec.strategy: Unsupported value: "recreate"`},
+		{`{image: a, strategy: Recreate, rollingUpdate: 1}`, "spec.rollingUpdate: Invalid value: goes with the strategy RollingUpdate alone"},
+		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number from 1, or a percentage from 1% to 100%"},
+		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number from 1"},
+		{`{image: a, rollingUpdate: "0"}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, rollingUpdate: 0%}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, rollingUpdate: 101%}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, rollingUpdate: 1.5%}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, rollingUpdate: many}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, minReadySeconds: -1}`, "spec.minReadySeconds: Invalid value: -1"},
+		{`{image: a, revisionHistoryLimit: -1}`, "spec.revisionHistoryLimit: Invalid value: -1"},
+		{`{image: a, progressDeadlineSeconds: 0}`, "spec.progressDeadlineSeconds: Invalid value: 0"},
+		{`{image: a, terminationGracePeriodSeconds: -1}`, "spec.terminationGracePeriodSeconds: Invalid value: -1"},
+		{`{image: a, dnsPolicy: Sometimes}`, `spec.dnsPolicy: Unsupported value: "Sometimes"`},
+		{`{image: a, dnsPolicy: None}`, "spec.dnsPolicy: Invalid value: None needs dnsConfig.nameservers"},
+		{`{image: a, dnsPolicy: None, dnsConfig: {nameservers: []}}`, "spec.dnsPolicy: Invalid value: None needs dnsConfig.nameservers"},
+		{`{image: a, service: {type: ExternalName}}`, `spec.service.type: Unsupported value: "ExternalName"`},
+		{`{image: a, service: {clusterIP: 10.0.0.1}}`, `spec.service.clusterIP: Unsupported value: "10.0.0.1"`},
+		{`{image: a, service: {clusterIP: None, type: NodePort}}`, "spec.service.clusterIP: Invalid value: clusterIP None goes with the type ClusterIP alone"},
+		{`{image: a, service: {loadBalancerClass: a.b/c}}`, "spec.service.loadBalancerClass: Invalid value: goes with the type LoadBalancer alone"},
+		{`{image: a, service: {externalTrafficPolicy: Nearby}}`, `spec.service.externalTrafficPolicy: Unsupported value: "Nearby"`},
+		{`{image: a, service: {sessionAffinity: Cookie}}`, `spec.service.sessionAffinity: Unsupported value: "Cookie"`},
+		{`{image: a, probes: {disabled: true, liveness: {exec: {command: [a]}}}}`, "spec.probes.disabled: Invalid value: no probe may be given beside disabled: true"},
+		{`{image: a, volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]}`, "spec.volumes[1]: Duplicate value"},
+		{`{image: a, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]}`, "spec.volumeMounts[1]: Duplicate value"},
+		{`{image: a, containers: [{name: a, image: a}, {name: a, image: b}]}`, "spec.containers[1]: Duplicate value"},
+		{`{image: a, initContainers: [{name: a, image: a}, {name: a, image: b}]}`, "spec.initContainers[1]: Duplicate value"},
+		{`{image: a, containers: [{name: a, image: a, env: [{name: A}, {name: A}]}]}`, "spec.containers[0].env[1]: Duplicate value"},
+		{`{image: a, containers: [{name: a, image: a, ports: [{containerPort: 1}, {containerPort: 1}]}]}`, "spec.containers[0].ports[1]: Duplicate value"},
+		{`{image: a, hostAliases: [{ip: 10.0.0.1}, {ip: 10.0.0.1}]}`, "spec.hostAliases[1]: Duplicate value"},
+		{`{image: a, imagePullSecrets: [{name: a}, {name: a}]}`, "spec.imagePullSecrets[1]: Duplicate value"},
+		{`{image: a, resources: {claims: [{name: gpu}]}}`, "spec.resources.claims: Invalid value: claims are not supported here"},
+	} {
+		err := plane.Client.Create(t.Context(), written(t, ns, "web", c.spec))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%.100s\ngot  %v\nwant %s", c.spec, err, c.says)
+		}
+	}
+}
+
+// manyPorts is a list of ports in YAML.
+func manyPorts(n int) string {
+	ports := make([]string, n)
+	for i := range ports {
+		ports[i] = fmt.Sprintf("{port: %d}", i+1)
+	}
+	return "[" + strings.Join(ports, ", ") + "]"
+}
+
+// TestSchemaRefusesNames writes Apps by names that a Service cannot have.
+func TestSchemaRefusesNames(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	for _, name := range []string{strings.Repeat("a", 64), "1a", "a.b", "0"} {
+		err := plane.Client.Create(t.Context(), written(t, ns, name, `{image: a}`))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.name must be at most 63") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSchemaTakes writes Apps that are odd and right. All their objects must be made.
+func TestSchemaTakes(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	for i, spec := range []string{
+		`{image: a}`,
+		`{image: "registry.example.com:5000/a/b_c.d-e/f:v1.2.3-rc.1@sha256:` + strings.Repeat("0f", 32) + `"}`,
+		`{image: ` + strings.Repeat("a", 1024) + `}`,
+		`{image: a, replicas: 0}`,
+		`{image: a, replicas: 2147483647}`,
+		`{image: a, command: [], args: [], envs: [], envFrom: [], ports: [], resources: {}}`,
+		`{image: a, command: [""], args: ["", "a b", "$(A)"]}`,
+		`{image: a, envs: [{name: A}, {name: a.b-c, value: ""}, {name: _1, value: "multi\nline"}]}`,
+		`{image: a, envs: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}]}`,
+		`{image: a, envFrom: [{secretRef: {name: s}}, {prefix: P_, configMapRef: {name: c}}, {secretRef: {name: s}}]}`,
+		`{image: a, ports: [{port: 1}, {port: 65535}]}`,
+		`{image: a, ports: [{port: 53}, {port: 53, protocol: UDP}, {port: 53, protocol: SCTP}]}`,
+		`{image: a, ports: [{port: 1, targetPort: 80}, {port: 2, targetPort: 80}]}`,
+		`{image: a, ports: [{port: 1, targetPort: http}, {port: 2, targetPort: http}]}`,
+		`{image: a, ports: [{port: 1, targetPort: dns}, {port: 2, targetPort: dns, protocol: UDP}]}`,
+		`{image: a, ports: [{port: 1, targetPort: 1-2-a}, {port: 2, targetPort: fifteen-chars-x}]}`,
+		`{image: a, ports: [{port: 80, targetPort: web}, {port: 81, targetPort: 80}]}`,
+		`{image: a, ports: [{port: 1, name: tcp-2}, {port: 2}, {port: 3, name: 1a}]}`,
+		`{image: a, ports: [{port: 1, name: ` + strings.Repeat("a", 63) + `}]}`,
+		`{image: a, ports: [{port: 1, nodePort: 1}]}`,
+		`{image: a, ports: [{port: 1, appProtocol: kubernetes.io/h2c}]}`,
+		`{image: a, ports: ` + manyPorts(100) + `}`,
+		`{image: a, resources: {requests: {cpu: 1}, limits: {cpu: 1000m}}}`,
+		`{image: a, resources: {requests: {cpu: "0.0001"}, limits: {cpu: 1e3, memory: 128974848000m}}}`,
+		`{image: a, resources: {requests: {memory: 1Mi}}}`,
+		`{image: a, resources: {limits: {example.com/gpu: 1}}}`,
+		`{image: a, rollingUpdate: 100%}`,
+		`{image: a, rollingUpdate: "100000", strategy: RollingUpdate}`,
+		`{image: a, strategy: Recreate}`,
+		`{image: a, dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1]}}`,
+		`{image: a, securityContext: {}, podSecurityContext: {}, affinity: {}, lifecycle: {}, probes: {}, service: {}, dnsConfig: {}, podTemplate: {}}`,
+		`{image: a, volumes: [], volumeMounts: [], containers: [], initContainers: [], tolerations: [], hostAliases: [], imagePullSecrets: [], topologySpreadConstraints: []}`,
+		`{image: a, labels: {}, annotations: {}, podLabels: {}, podAnnotations: {}, nodeSelector: {}, priorityClassName: "", serviceAccountName: ""}`,
+		`{image: a, ports: [{port: 1, targetPort: side}], containers: [{name: a, image: a, ports: [{containerPort: 5, name: side}]}]}`,
+		`{image: a, labels: {app.kubernetes.io/version: "1", app.kubernetes.io/part-of: shop}, podLabels: {app.kubernetes.io/version: "1"}}`,
+	} {
+		app := &appv1.App{}
+		app.Namespace, app.Name = ns, fmt.Sprintf("app-%d", i)
+		if err := plane.Client.Create(t.Context(), written(t, ns, app.Name, spec)); err != nil {
+			t.Errorf("%.100s: %v", spec, err)
+			continue
+		}
+		plane.Until(t, app, func() error {
+			if app.Status.ObservedGeneration == 0 {
+				return fmt.Errorf("%.100s: no status yet", spec)
+			}
+			return nil
+		})
+		if message := harness.Message(app, "Stalled"); message != "" {
+			t.Errorf("%.100s: %s", spec, message)
+			continue
+		}
+		plane.Read(t, deployment(app))
+		if len(app.Spec.Ports) > 0 {
+			plane.Read(t, service(app))
+		}
+	}
+}
+
+// TestInvalidSpec changes an App to what the schema takes and a Deployment or a Service cannot be. What lives must stay
+// as it is, and the App must say which field it is, and converge once it is mended.
+func TestInvalidSpec(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	for name, c := range map[string]struct {
+		mutate func(*appv1.AppSpec)
+		says   []string
+		// service is true if the API server finds fault with the Service alone.
+		service bool
+	}{
+		"value-and-source": {
+			mutate: func(s *appv1.AppSpec) {
+				s.Envs = []corev1.EnvVar{{Name: "A", Value: "hunter2", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			},
+			says: []string{"spec.envs[0].valueFrom"},
+		},
+		"no-source": {
+			mutate: func(s *appv1.AppSpec) { s.Envs = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{}}} },
+			says:   []string{"spec.envs[0].valueFrom"},
+		},
+		"env-from-nothing": {
+			mutate: func(s *appv1.AppSpec) { s.EnvFrom = []corev1.EnvFromSource{{Prefix: "A"}} },
+			says:   []string{"spec.envFrom[0]"},
+		},
+		"env-name": {
+			mutate: func(s *appv1.AppSpec) { s.Envs = []corev1.EnvVar{{Name: "A=B", Value: "1"}} },
+			says:   []string{"spec.envs[0].name"},
+		},
+		"negative-quantity": {
+			mutate: func(s *appv1.AppSpec) { s.Resources.Limits = corev1.ResourceList{"cpu": quantity("-1")} },
+			says:   []string{"spec.resources.limits[cpu]"},
+		},
+		"node-ports": {
+			mutate: func(s *appv1.AppSpec) { s.Ports = []appv1.Port{{Port: 1, NodePort: 30000}, {Port: 2, NodePort: 30000}} },
+			says:   []string{"spec.ports[1].nodePort"},
+		},
+		"containers-name": {
+			mutate: func(s *appv1.AppSpec) { s.Containers = []corev1.Container{{Name: "containers-name", Image: "a"}} },
+			says:   []string{"spec.containers[0].name", "unique"},
+		},
+		"no-volume": {
+			mutate: func(s *appv1.AppSpec) { s.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}} },
+			says:   []string{"spec.volumeMounts[0].name", "must be the name of one of the volumes"},
+		},
+		"no-handler": {
+			mutate: func(s *appv1.AppSpec) { s.Probes.Liveness = &corev1.Probe{PeriodSeconds: 5} },
+			says:   []string{"spec.probes.liveness", "exactly one of"},
+		},
+		"deadline": {
+			mutate: func(s *appv1.AppSpec) { s.MinReadySeconds = ptr.To[int32](600) },
+			says:   []string{"spec.minReadySeconds", "progressDeadlineSeconds"},
+		},
+		"reserved": {
+			mutate: func(s *appv1.AppSpec) { s.Labels = map[string]string{appv1.LabelManagedBy: "me"} },
+			says:   []string{"spec.labels[app.kubernetes.io/managed-by]", "is set by the operator"},
+		},
+		"unknown-to-the-cluster": {
+			mutate: func(s *appv1.AppSpec) {
+				s.Volumes = []corev1.Volume{{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Mode: ptr.To[int32](0o755)}}}}
+			},
+			says: []string{"Deployment unknown-to-the-cluster", "emptyDir.mode"},
+		},
+		"field-path": {
+			mutate: func(s *appv1.AppSpec) {
+				s.Envs = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.moon"}}}}
+			},
+			says: []string{"Deployment field-path is refused", "env[0].valueFrom.fieldRef.fieldPath"},
+		},
+		"resource-name": {
+			mutate: func(s *appv1.AppSpec) { s.Resources.Limits = corev1.ResourceList{"moon": quantity("1")} },
+			says:   []string{"Deployment resource-name is refused", "resources.limits[moon]"},
+		},
+		"app-protocol": {
+			mutate:  func(s *appv1.AppSpec) { s.Ports[0].AppProtocol = ptr.To("not a name") },
+			says:    []string{"Service app-protocol is refused", "spec.ports[0].appProtocol"},
+			service: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := newApp(ns, name)
+			d, s := start(t, app)
+			deploymentWas, serviceWas := whole(t, d), whole(t, s)
+			right := app.Spec.DeepCopy()
+
+			plane.Change(t, app, func() { c.mutate(&app.Spec) })
+			plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
+			harness.Says(t, app, "Stalled", c.says...)
+			if strings.Contains(harness.Message(app, "Stalled"), "hunter2") {
+				t.Error("the message repeats a value")
+			}
+			m.Idle(t)
+			if !c.service {
+				untouched(t, d, deploymentWas)
+			}
+			untouched(t, s, serviceWas)
+			template := d.Spec.Template
+
+			plane.Change(t, app, func() { right.DeepCopyInto(&app.Spec) })
+			plane.Stands(t, app, progressing...)
+			sameTemplate(t, d, template)
+			untouched(t, s, serviceWas)
+			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
+			image(t, d, "nginx:1.17")
+		})
+	}
+}
+
+// TestInvalidFromTheBeginning creates an App that cannot be, beside one that can.
+func TestInvalidFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Spec.Resources.Limits = corev1.ResourceList{"moon": quantity("1")}
+	plane.Create(t, app)
+	plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
+	start(t, newApp(ns, "beside"))
+	m.Idle(t)
+	plane.Absent(t, deployment(app))
+	plane.Absent(t, service(app))
+	events(t, app, "Warning ErrInvalid: "+harness.Message(app, "Stalled"))
+
+	plane.Change(t, app, func() { app.Spec.Resources.Limits = nil })
+	plane.Stands(t, app, progressing...)
+	children(t, app)
+}
+
+// TestImmutableField adopts a Deployment whose selector has an expression, which an App's cannot have, and a selector is
+// for ever.
+func TestImmutableField(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	d := handMade(ns, "web")
+	d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "run", Operator: metav1.LabelSelectorOpExists}}
+	plane.Create(t, d)
+	spec := d.Spec.DeepCopy()
+	app := newApp(ns, "web")
+	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	plane.Create(t, app)
+	plane.Stands(t, app, "Ready=False/ImmutableField", "Reconciling=False/ImmutableField", "Stalled=True/ImmutableField")
+	harness.Says(t, app, "Stalled", "Deployment web is refused: spec.selector", "delete the Deployment web")
+	plane.Read(t, d)
+	if err := holds(spec, &d.Spec); err != nil {
+		t.Errorf("Deployment %v", err)
+	}
+
+	// As the message says.
+	plane.Delete(t, d)
+	plane.Stands(t, app, progressing...)
+	children(t, app)
+}

@@ -1,0 +1,152 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// tooLong is what an event says where the record of the spec does not hold the spec.
+const tooLong = "; the spec is too long for an annotation, only its hash is recorded"
+
+// repetitive returns a text that compresses well.
+func repetitive(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }
+
+// incompressible returns a text that hardly compresses, the same each time.
+func incompressible(n int) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	src := rand.New(rand.NewSource(int64(n)))
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = letters[src.Intn(len(letters))]
+	}
+	return string(text)
+}
+
+// variables returns environment variables of n bytes in all.
+func variables(text string) []corev1.EnvVar {
+	const each = 5000
+	var vars []corev1.EnvVar
+	for ; len(text) > each; text = text[each:] {
+		vars = append(vars, corev1.EnvVar{Name: fmt.Sprintf("V%d", len(vars)), Value: text[:each]})
+	}
+	return append(vars, corev1.EnvVar{Name: "LAST", Value: text})
+}
+
+// largeCases are specs of 250 KiB.
+var largeCases = map[string]struct {
+	text   func(int) string
+	prefix string
+	event  string
+	reason string
+}{
+	"compressible":   {text: repetitive, prefix: "gzip:", event: "Normal"},
+	"incompressible": {text: incompressible, prefix: "sha256:", event: "Warning", reason: tooLong},
+}
+
+// TestLargeSpec leads an App of 250 KiB through its life: it is made under an older release, so that what is taken for a
+// change of the spec shows in the pod template.
+func TestLargeSpec(t *testing.T) {
+	t.Parallel()
+	for name, c := range largeCases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			m := plane.Start(t, ns, older)
+			app := newApp(ns, "web")
+			app.Spec.Envs = variables(c.text(250 << 10))
+			d, _ := start(t, app)
+			checkRecord(t, d, c.prefix)
+			if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+				t.Error(err)
+			}
+			m.Idle(t)
+			events(t, app, c.event+" Created: Created Deployment web, Service web"+c.reason)
+			m.Stop(t)
+
+			m = plane.Start(t, ns)
+			counts(t, m, "upgrade", map[string]int{"patch apps/status": 1})
+			changeLarge(t, app, c.prefix)
+			m.Idle(t)
+			m.Stop(t)
+			m = plane.Start(t, ns)
+			counts(t, m, "restart", map[string]int{})
+		})
+	}
+}
+
+// checkRecord checks the recorded spec and the length of all annotations.
+func checkRecord(t *testing.T, d *appsv1.Deployment, prefix string) {
+	t.Helper()
+	total := 0
+	for key, value := range d.Annotations {
+		total += len(key) + len(value)
+	}
+	if record := d.Annotations[appv1.AnnotationLastAppliedSpec]; !strings.HasPrefix(record, prefix) || total > 130<<10 {
+		t.Errorf("the record begins with %.20q, want %q; all annotations have %d bytes", record, prefix, total)
+	}
+}
+
+// changeLarge changes a large App of an older release.
+func changeLarge(t *testing.T, app *appv1.App, prefix string) {
+	t.Helper()
+	d := deployment(app)
+	plane.Read(t, d)
+	template := d.Spec.Template
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
+	plane.Stands(t, app, progressing...)
+	sameTemplate(t, d, template)
+	rendered(t, app, `{"rendering":0}`, 0, 1)
+	if *d.Spec.Replicas != 5 {
+		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
+	}
+
+	// One byte at the end of the last variable.
+	last := &app.Spec.Envs[len(app.Spec.Envs)-1]
+	plane.Change(t, app, func() { last.Value = last.Value[1:] + "!" })
+	plane.Stands(t, app, progressing...)
+	rendered(t, app, `{"rendering":1}`, 1, 0)
+	plane.Read(t, d)
+	checkRecord(t, d, prefix)
+	if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGrowingSpec lets a spec grow over all limits of its record and shrink again, beside annotations of others. The
+// limit of an object's annotations, 256 KiB in all, must never be in the way.
+func TestGrowingSpec(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, _ := start(t, app)
+	plane.Change(t, d, func() { d.Annotations["foreign"] = incompressible(120 << 10) }, intruder)
+	m.Idle(t)
+
+	for _, kib := range []int{20, 31, 33, 100, 120, 128, 140, 170, 200, 250, 400, 600, 128, 10} {
+		for name, text := range map[string]func(int) string{"compressible": repetitive, "incompressible": incompressible} {
+			plane.Change(t, app, func() { app.Spec.Envs = variables(text(kib << 10)) })
+			plane.Stands(t, app, progressing...)
+			plane.Read(t, d)
+			if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+				t.Fatalf("%d KiB, %s: %v", kib, name, err)
+			}
+		}
+	}
+	m.Idle(t)
+	if len(d.Annotations["foreign"]) != 120<<10 {
+		t.Error("somebody else's annotation is gone")
+	}
+	m.Requests.Reset()
+	annotate(t, app, "x", "y")
+	counts(t, m, "nothing of ours", map[string]int{})
+}

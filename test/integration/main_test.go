@@ -1,0 +1,42 @@
+// Package integration tests the manager against a real etcd and kube-apiserver, with no other controllers.
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// parallel is how many tests run at once, unless the command line says otherwise. They mostly wait for a manager to have
+// nothing to do, so the number of processors says nothing.
+const parallel = "12"
+
+// plane is the control plane that all tests share; each has a namespace and a manager of its own.
+var plane *harness.Plane
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	ctrl.SetLogger(logr.Discard())
+	err := flag.Set("test.parallel", parallel)
+	if err == nil {
+		plane, err = harness.Bare()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := plane.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+			code = 1
+		}
+	}()
+	return m.Run()
+}

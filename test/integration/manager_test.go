@@ -1,0 +1,205 @@
+package integration
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// TestElection runs two managers for one namespace. One works and the other does nothing, until the first is stopped.
+func TestElection(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	lease := harness.WithElection(ns)
+	leader := plane.Start(t, ns, lease)
+	wait(t, leader.Elected())
+	follower := plane.Start(t, ns, lease)
+	start(t, newApp(ns, "first"))
+	counts(t, follower, "the follower", map[string]int{})
+
+	leader.Stop(t)
+	leader.Requests.Reset()
+	stopped := time.Now()
+	app := newApp(ns, "second")
+	plane.Create(t, app)
+	wait(t, follower.Elected())
+	plane.Stands(t, app, progressing...)
+	took := time.Since(stopped)
+	t.Logf("the follower worked after %s", took.Round(10*time.Millisecond))
+	// A leader that does not give up its lease is waited for longer than that: 15 s.
+	if took > 10*time.Second {
+		t.Errorf("the follower worked after %s", took)
+	}
+	children(t, app)
+	if writes := leader.Requests.Writes(); len(writes) > 0 {
+		t.Errorf("the leader has written after its end: %v", writes)
+	}
+}
+
+// wait waits until a channel is closed.
+func wait(t *testing.T, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(harness.Patience):
+		t.Fatalf("nothing within %s", harness.Patience)
+	}
+}
+
+// TestReadiness holds back one of the caches. The manager must be alive, and not ready before it has seen all.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	for _, resource := range []string{"apps", "deployments", "services", "pods", "horizontalpodautoscalers"} {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			ns, address := plane.Namespace(t), freeAddress(t)
+			held, release := make(chan struct{}), make(chan struct{})
+			hold := sync.OnceFunc(func() { close(held) })
+			m := plane.Launch(t, ns, harness.WithProbes(address), harness.WithFault(
+				func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+					if q.Resource == resource {
+						hold()
+						select {
+						case <-release:
+						case <-t.Context().Done():
+						}
+					}
+					return send()
+				}))
+			wait(t, held)
+			m.Idle(t) // All else is there.
+			answers(t, address, "healthz", http.StatusOK)
+			answers(t, address, "readyz", http.StatusInternalServerError)
+			close(release)
+			answers(t, address, "readyz", http.StatusOK)
+		})
+	}
+}
+
+// freeAddress returns an address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// answers waits until a probe answers with a status.
+func answers(t *testing.T, address, probe string, want int) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		resp, err := http.Get("http://" + address + "/" + probe)
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != want {
+			return fmt.Errorf("%s answers %d, want %d", probe, resp.StatusCode, want)
+		}
+		return nil
+	})
+}
+
+// TestNamespaces runs a manager for two namespaces of three.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	one, two, other := plane.Namespace(t), plane.Namespace(t), plane.Namespace(t)
+	m := plane.Start(t, one, harness.WithNamespaces(two))
+	left := newApp(other, "web")
+	plane.Create(t, left)
+	for _, ns := range []string{one, two} {
+		app := newApp(ns, "web")
+		d, s := start(t, app)
+		plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }, intruder)
+		plane.Until(t, s, func() error { return holds(1, len(s.Spec.Selector)) })
+		plane.Delete(t, d)
+		uid := d.UID
+		plane.Until(t, d, func() error {
+			if d.UID == uid {
+				return fmt.Errorf("the Deployment is still there")
+			}
+			return nil
+		})
+	}
+	m.Idle(t)
+	plane.Read(t, left)
+	if left.Status.ObservedGeneration != 0 {
+		t.Errorf("an App elsewhere has a status: %+v", left.Status)
+	}
+	plane.Absent(t, deployment(left))
+	for _, q := range m.Requests.All() {
+		if strings.Contains(q.Path, "/namespaces/"+other+"/") {
+			t.Errorf("a request to another namespace: %s", q)
+		}
+	}
+}
+
+// TestStopInTheMiddle stops a manager that has much to do. It must end in good order, and another one finish its work.
+func TestStopInTheMiddle(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	const apps = 30
+	each(t, apps, func(i int) { plane.Create(t, newApp(ns, fmt.Sprintf("app-%d", i))) })
+	m.Stop(t)
+	m.Requests.Reset()
+
+	plane.Start(t, ns)
+	each(t, apps, func(i int) {
+		app := newApp(ns, fmt.Sprintf("app-%d", i))
+		plane.Stands(t, app, progressing...)
+		children(t, app)
+	})
+	if writes := m.Requests.Writes(); len(writes) > 0 {
+		t.Errorf("a manager has written after its end: %v", writes)
+	}
+}
+
+// TestDeletedApp deletes an App that a finalizer holds back. Its children are the garbage collector's: nothing is made
+// or changed any more.
+func TestDeletedApp(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Finalizers = []string{"test.example.com/hold"}
+	d, s := start(t, app)
+	m.Idle(t)
+	m.Requests.Reset()
+
+	plane.Delete(t, app)
+	plane.Read(t, app)
+	if app.DeletionTimestamp == nil {
+		t.Fatal("the App is not being deleted")
+	}
+	plane.Delete(t, d)
+	plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }, intruder)
+	plane.Change(t, app, func() {
+		app.Spec.Image = "nginx:1.17"
+		app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"}
+	})
+	counts(t, m, "an App on its way out", map[string]int{})
+	plane.Absent(t, d)
+	if plane.Read(t, s); s.Spec.Selector["x"] != "y" {
+		t.Error("the Service was repaired")
+	}
+
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Finalizers = nil })
+	plane.Gone(t, app)
+	counts(t, m, "an App that is gone", map[string]int{})
+}

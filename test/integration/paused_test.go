@@ -1,0 +1,98 @@
+package integration
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestPaused does to a paused App what would make the operator write, and then resumes it.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, s := start(t, app)
+	annotate(t, app, appv1.AnnotationPaused, "true")
+	plane.Stands(t, app, "Reconciling=False/Paused", "Stalled=False")
+	m.Idle(t)
+	m.Requests.Reset()
+
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Image, app.Spec.Ports = "nginx:1.17", nil })
+	plane.Change(t, d, func() { container(d).Image = "somebody/else's" })
+	plane.Delete(t, s)
+	plane.Stands(t, app, "Reconciling=False/Paused")
+	plane.Read(t, d)
+	was := d.Spec.DeepCopy()
+
+	// The status stays live.
+	settle(t, d)
+	plane.Stands(t, app, "Ready=True/Ready", "Reconciling=False/Paused", "Stalled=False")
+	if app.Status.Ready != "2/2" || app.Status.Endpoint != "" {
+		t.Errorf("status is %+v", app.Status)
+	}
+	plane.ChangeStatus(t, d, func() { d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1 })
+	plane.Stands(t, app, "Ready=False/Progressing", "Reconciling=False/Paused")
+	plane.Until(t, app, func() error {
+		if app.Status.Ready != "1/2" || app.Status.AvailableReplicas != 1 {
+			return errors.New("the figures are " + app.Status.Ready)
+		}
+		return nil
+	})
+	m.Idle(t)
+	writes := m.Requests.Writes()
+	delete(writes, "patch apps/status")
+	if len(writes) > 0 {
+		t.Errorf("writes while paused: %v", writes)
+	}
+	plane.Read(t, d)
+	if err := holds(was, &d.Spec); err != nil {
+		t.Errorf("Deployment %v", err)
+	}
+	plane.Absent(t, s)
+
+	annotate(t, app, appv1.AnnotationPaused, "")
+	plane.Stands(t, app, progressing...)
+	image(t, d, "nginx:1.17")
+	plane.Absent(t, s)
+}
+
+// TestCreatedPaused creates Apps paused, one of them beside a foreign object.
+func TestCreatedPaused(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Annotations = map[string]string{appv1.AnnotationPaused: "true"}
+	plane.Create(t, app)
+	plane.Stands(t, app, "Ready=False/Progressing", "Reconciling=False/Paused", "Stalled=False")
+	m.Idle(t)
+	for _, child := range []client.Object{deployment(app), service(app)} {
+		plane.Absent(t, child)
+	}
+	if app.Status.Ready != "0/2" {
+		t.Errorf("status is %+v", app.Status)
+	}
+	annotate(t, app, appv1.AnnotationPaused, "false")
+	plane.Stands(t, app, progressing...)
+	children(t, app)
+
+	// Removing the last pod of a paused App is up to the user's hands as well.
+	annotate(t, app, appv1.AnnotationPaused, "true")
+	plane.Stands(t, app, "Reconciling=False/Paused")
+	d := deployment(app)
+	plane.Read(t, d)
+	plane.Change(t, d, func() { d.Spec.Replicas = ptr.To[int32](0) })
+	settle(t, d)
+	plane.Until(t, app, func() error {
+		if app.Status.Ready != "0/0" {
+			return errors.New("the figures are " + app.Status.Ready)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,184 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	lua "github.com/yuin/gopher-lua"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// argocd is what Argo CD says of a resource's health.
+type argocd struct {
+	t      *testing.T
+	script string
+}
+
+// newArgoCD reads the health check that docs/gitops.md gives to Argo CD.
+func newArgoCD(t *testing.T) *argocd {
+	t.Helper()
+	data, err := os.ReadFile("../../config/gitops/argocd/argocd-cm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patch struct {
+		Data map[string]string `json:"data"`
+	}
+	var customizations map[string]map[string]string
+	err = yaml.UnmarshalStrict(data, &patch)
+	if err == nil {
+		err = yaml.UnmarshalStrict([]byte(patch.Data["resource.customizations"]), &customizations)
+	}
+	script := customizations[appv1.GroupVersion.Group+"/*"]["health.lua"]
+	if err != nil || script == "" {
+		t.Fatalf("no health check: %v", err)
+	}
+	return &argocd{t, script}
+}
+
+// health runs the check as Argo CD does: with the resource as obj, and without the libraries that reach out.
+func (a *argocd) health(obj map[string]any) (status, message string, err error) {
+	l := lua.NewState(lua.Options{SkipOpenLibs: true})
+	defer l.Close()
+	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
+		if err := l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)); err != nil {
+			return "", "", err
+		}
+	}
+	l.SetGlobal("obj", luaValue(l, obj))
+	if err := l.DoString(a.script); err != nil {
+		return "", "", err
+	}
+	table, ok := l.Get(-1).(*lua.LTable)
+	if !ok {
+		return "", "", fmt.Errorf("the check returns %v, want a table", l.Get(-1))
+	}
+	return lua.LVAsString(table.RawGetString("status")), lua.LVAsString(table.RawGetString("message")), nil
+}
+
+// luaValue is a value of JSON in Lua.
+func luaValue(l *lua.LState, value any) lua.LValue {
+	switch v := value.(type) {
+	case map[string]any:
+		table := l.NewTable()
+		for key, item := range v {
+			table.RawSetString(key, luaValue(l, item))
+		}
+		return table
+	case []any:
+		table := l.NewTable()
+		for _, item := range v {
+			table.Append(luaValue(l, item))
+		}
+		return table
+	case string:
+		return lua.LString(v)
+	case bool:
+		return lua.LBool(v)
+	case int64:
+		return lua.LNumber(v)
+	case float64:
+		return lua.LNumber(v)
+	}
+	return lua.LNil
+}
+
+// says waits until Argo CD says so of a resource as it is in the API server.
+func (a *argocd) says(obj client.Object, kind, status string, words ...string) {
+	a.t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(appv1.GroupVersion.WithKind(kind))
+	harness.Eventually(a.t, func() error {
+		if err := plane.Client.Get(a.t.Context(), client.ObjectKeyFromObject(obj), live); err != nil {
+			return err
+		}
+		is, message, err := a.health(live.Object)
+		if err == nil && is != status {
+			err = fmt.Errorf("Argo CD says %s (%s), want %s", is, message, status)
+		}
+		for _, word := range words {
+			if err == nil && !strings.Contains(message, word) {
+				err = fmt.Errorf("Argo CD does not say %q: %s", word, message)
+			}
+		}
+		return err
+	})
+	if status == "Progressing" {
+		return
+	}
+	// Of a spec that the operator has not seen nothing is known.
+	live.SetGeneration(live.GetGeneration() + 1)
+	if is, message, err := a.health(live.Object); err != nil || is != "Progressing" || !strings.Contains(message, "not looked at") {
+		a.t.Errorf("after a change of the spec Argo CD says %s (%s), %v", is, message, err)
+	}
+}
+
+// TestArgoCD takes each kind through what can become of it, and asks the health check of docs/gitops.md at each point.
+func TestArgoCD(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	app, box, ud := newApp(ns), newModelBox(ns), newUnited(ns)
+	box.Name, ud.Spec.DeploymentName = "box", "theirs"
+	plane.Create(t, app, box, ud)
+	newKubectl(t, ns).run("apply", "-f", cloudManagerSample)
+	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cloudmanager-sample"}}
+	argo := newArgoCD(t)
+
+	argo.says(app, "App", "Progressing", "not looked at")
+	plane.Start(t, ns)
+	argo.says(app, "App", "Healthy", "Ready: ")
+	argo.says(box, "ModelBox", "Healthy", "Ready: ")
+	argo.says(cm, "CloudManager", "Healthy", "Ready: ")
+	argo.says(ud, "UnitedDeployment", "Progressing", "DeploymentNotFound: ", "theirs")
+
+	theirs := newForeign(ns)
+	theirs.Name = "theirs"
+	plane.Create(t, theirs)
+	argo.says(ud, "UnitedDeployment", "Healthy", "Ready: ")
+	plane.Change(t, ud, func() { ud.Spec.DeploymentName = "web" })
+	argo.says(ud, "UnitedDeployment", "Degraded", "DeploymentTaken: ", "web")
+
+	plane.Change(t, app, func() { app.Spec.Image = "imagepullbackoff.test/x:1" })
+	argo.says(app, "App", "Progressing", "ImagePullBackOff: ")
+	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationPaused: "true"} })
+	argo.says(app, "App", "Suspended", appv1.AnnotationPaused)
+	plane.Change(t, app, func() { app.Annotations, app.Spec.ProgressDeadlineSeconds = nil, ptr.To[int32](2) })
+	argo.says(app, "App", "Degraded", "ImagePullBackOff: ", "2 s")
+
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Image = "crashloopbackoff.test/x:1" })
+	argo.says(cm, "CloudManager", "Progressing", "CrashLoopBackOff: ")
+	// The database's only pod is replaced by one that fails.
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "crashloopbackoff.test/x:1" })
+	argo.says(cm, "CloudManager", "Degraded", "CrashLoopBackOff: ", "cm-db")
+	plane.Change(t, cm, func() { cm.Spec.DB.RootPass = "another" })
+	argo.says(cm, "CloudManager", "Degraded", "rootPass")
+}
+
+// TestArgoCDOfNothing checks that a resource without a status, or with a part of one, is no error.
+func TestArgoCDOfNothing(t *testing.T) {
+	t.Parallel()
+	argo := newArgoCD(t)
+	for name, obj := range map[string]map[string]any{
+		"new":              {"metadata": map[string]any{"generation": int64(1)}},
+		"without metadata": {"metadata": map[string]any{}},
+		"no conditions":    {"metadata": map[string]any{"generation": int64(1)}, "status": map[string]any{"observedGeneration": int64(1)}},
+		"no message": {"metadata": map[string]any{}, "status": map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": "False", "reason": "Progressing"},
+		}}},
+	} {
+		if status, _, err := argo.health(obj); status != "Progressing" {
+			t.Errorf("%s: %s, %v", name, status, errors.Join(err))
+		}
+	}
+}

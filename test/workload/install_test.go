@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// TestInstall applies what `make deploy` applies: once, again, with components, and without them again. Each time there is
+// no conflict, and afterwards nothing left to apply. The manager's pods are such as their namespace allows. It is not
+// parallel: another test applies the definitions in another way.
+func TestInstall(t *testing.T) {
+	readConfig(t)
+	k := newKubectl(t, "")
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: name}
+	}
+	d := &appsv1.Deployment{ObjectMeta: meta("app-operator-controller-manager")}
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: d.ObjectMeta}
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta("app-operator-namespaced-manager-rolebinding")}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: d.ObjectMeta}
+	defer func() {
+		for _, obj := range []client.Object{d, budget, policy, binding} {
+			plane.Delete(t, obj)
+		}
+	}()
+
+	// With force, once: the test's own control plane has some of the objects already.
+	deploy(t, k, nil, "--force-conflicts")
+	deploy(t, k, nil)
+	plane.Until(t, d, func() error {
+		if d.Status.AvailableReplicas != 2 {
+			return fmt.Errorf("%d pods are available: %v", d.Status.AvailableReplicas, d.Status.Conditions)
+		}
+		return nil
+	})
+	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
+
+	deploy(t, k, []string{"network-policy", "namespaced"})
+	plane.Read(t, policy)
+	plane.Read(t, binding)
+	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+	}})
+	deploy(t, k, nil)
+	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
+}
+
+// readConfig reads what kubectl is about to read, so that Go knows what a cached result depends on.
+func readConfig(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(harness.Root(), "config"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deploy applies config/default with components on top.
+func deploy(t *testing.T, k *kubectl, components []string, flags ...string) {
+	t.Helper()
+	folder := t.TempDir()
+	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
+	lines := []string{"resources:", "- " + filepath.Join(up, "default"), "components:"}
+	for _, component := range components {
+		lines = append(lines, "- "+filepath.Join(up, "components", component))
+	}
+	overlay, all := filepath.Join(folder, "kustomization.yaml"), filepath.Join(folder, "all.yaml")
+	if err := errors.Join(err, os.WriteFile(overlay, []byte(strings.Join(lines, "\n")+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(all, []byte(k.run("kustomize", folder)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--server-side", "--field-manager=app-operator-deploy", "-f", all}
+	k.run(append(append([]string{"apply"}, flags...), args...)...)
+	// It fails if there is a difference.
+	k.run(append([]string{"diff"}, args...)...)
+}
+
+// watched checks which namespaces the manager is told to watch.
+func watched(t *testing.T, d *appsv1.Deployment, want *corev1.EnvVar) {
+	t.Helper()
+	plane.Read(t, d)
+	var got []corev1.EnvVar
+	for _, env := range d.Spec.Template.Spec.Containers[0].Env {
+		if env.Name == want.Name {
+			got = append(got, env)
+		}
+	}
+	if len(got) != 1 || got[0].String() != want.String() {
+		t.Errorf("the manager has %v, want %v", got, want)
+	}
+}

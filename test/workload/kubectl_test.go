@@ -1,0 +1,94 @@
+package workload
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// kubectl is the cluster's own kubectl, acting as its administrator.
+type kubectl struct {
+	t    testing.TB
+	args []string
+}
+
+// newKubectl returns a kubectl for one namespace.
+func newKubectl(t testing.TB, namespace string) *kubectl {
+	t.Helper()
+	return &kubectl{t: t, args: []string{
+		"--kubeconfig", writeKubeconfig(t, plane.Config, ""), "--cache-dir", t.TempDir(), "--namespace", namespace,
+	}}
+}
+
+// run runs a command and returns what it prints.
+func (k *kubectl) run(args ...string) string {
+	k.t.Helper()
+	out, err := k.try(args...)
+	if err != nil {
+		k.t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// try is run for a command that may fail; its error has what the command says.
+func (k *kubectl) try(args ...string) (string, error) {
+	k.t.Helper()
+	binary := filepath.Join(filepath.Dir(os.Getenv("CLUSTER_BINARY")), "kubectl")
+	cmd := exec.CommandContext(k.t.Context(), binary, append(k.args, args...)...)
+	cmd.Dir = harness.Root()
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return "", &commandError{err: err, said: said.String() + out.String()}
+	}
+	return out.String(), nil
+}
+
+// table runs a command that prints a table and returns its rows, the header first, by columns. No cell may be empty or
+// have a space in it.
+func (k *kubectl) table(args ...string) [][]string {
+	k.t.Helper()
+	var rows [][]string
+	for line := range strings.Lines(k.run(args...)) {
+		rows = append(rows, strings.Fields(line))
+	}
+	return rows
+}
+
+// commandError is the error of a command, with what it said.
+type commandError struct {
+	err  error
+	said string
+}
+
+func (e *commandError) Error() string { return e.err.Error() + ": " + e.said }
+
+// writeKubeconfig writes a kubeconfig for what cfg connects to, as another user unless that is empty.
+func writeKubeconfig(t testing.TB, cfg *rest.Config, user string) string {
+	t.Helper()
+	tls := rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(tls); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["plane"] = &clientcmdapi.Cluster{Server: tls.Host, CertificateAuthorityData: tls.CAData}
+	kubeconfig.AuthInfos["plane"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData, Token: tls.BearerToken, Impersonate: user,
+	}
+	kubeconfig.Contexts["plane"] = &clientcmdapi.Context{Cluster: "plane", AuthInfo: "plane"}
+	kubeconfig.CurrentContext = "plane"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

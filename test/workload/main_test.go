@@ -1,0 +1,52 @@
+// Package workload tests the manager against a whole control plane: etcd, kube-apiserver, kube-controller-manager,
+// kube-scheduler and simulated nodes. Whatever a user sees of an App is checked here: pods are made, turn ready, fail,
+// are rolled over and go.
+package workload
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// parallel is how many tests run at once, unless the command line says otherwise. They mostly wait for controllers, so
+// the number of processors says nothing.
+const parallel = "10"
+
+// plane is the control plane that all tests share; each has a namespace and a manager of its own.
+var plane *harness.Plane
+
+// scratch is a folder for what tests share.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	ctrl.SetLogger(logr.Discard())
+	var err error
+	if scratch, err = os.MkdirTemp("", "workload-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if err = flag.Set("test.parallel", parallel); err == nil {
+		plane, err = harness.Whole("workload", 3)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := plane.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+			code = 1
+		}
+	}()
+	return m.Run()
+}

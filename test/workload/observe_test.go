@@ -1,0 +1,185 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// newApp returns an App of two pods with one port.
+func newApp(namespace string) *appv1.App {
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	app.Spec.Replicas = ptr.To[int32](2)
+	app.Spec.Image = "nginx:1.16.1"
+	app.Spec.Ports = []appv1.Port{{Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80))}}
+	return app
+}
+
+// newModelBox returns a ModelBox like newApp's App.
+func newModelBox(namespace string) *appv1.ModelBox {
+	app := newApp(namespace)
+	return &appv1.ModelBox{ObjectMeta: app.ObjectMeta, Spec: appv1.ModelBoxSpec{WorkloadSpec: app.Spec.WorkloadSpec}}
+}
+
+// specOf and statusOf are what an App and a ModelBox share.
+func specOf(obj harness.Resource) *appv1.WorkloadSpec {
+	if box, ok := obj.(*appv1.ModelBox); ok {
+		return &box.Spec.WorkloadSpec
+	}
+	return &obj.(*appv1.App).Spec.WorkloadSpec
+}
+
+func statusOf(obj harness.Resource) *appv1.WorkloadStatus {
+	if box, ok := obj.(*appv1.ModelBox); ok {
+		return &box.Status.WorkloadStatus
+	}
+	return &obj.(*appv1.App).Status.WorkloadStatus
+}
+
+// ready waits until a resource is Ready, and neither Reconciling nor Stalled.
+func ready(t testing.TB, obj harness.Resource) {
+	t.Helper()
+	plane.Stands(t, obj, "Ready=True", "Reconciling=False/Settled", "Stalled=False")
+}
+
+// readyPods waits until an App or a ModelBox is Ready with this number of pods.
+func readyPods(t testing.TB, obj harness.Resource, n int) {
+	t.Helper()
+	plane.Until(t, obj, func() error {
+		want, is := fmt.Sprintf("%d/%[1]d", n), statusOf(obj).Ready
+		if running := len(pods(t, obj.GetNamespace())); is != want || running != n {
+			return fmt.Errorf("ready %s with %d pods, want %s", is, running, want)
+		}
+		return nil
+	})
+	ready(t, obj)
+}
+
+// deployment and service are the children of an App or a ModelBox, to be read.
+func deployment(obj client.Object) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+}
+
+func service(obj client.Object) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+}
+
+// read reads an object that exists.
+func read[T client.Object](t testing.TB, obj T) T {
+	t.Helper()
+	plane.Read(t, obj)
+	return obj
+}
+
+// pods are those of a namespace that are not on their way out.
+func pods(t testing.TB, namespace string) []corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := plane.Client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// uids are those of the pods of a namespace, in order.
+func uids(t testing.TB, namespace string) []types.UID {
+	t.Helper()
+	var found []types.UID
+	for _, pod := range pods(t, namespace) {
+		found = append(found, pod.UID)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// replicaSets returns how many ReplicaSets a namespace has: one for each pod template that was ever rolled out.
+func replicaSets(t testing.TB, namespace string) int {
+	t.Helper()
+	var list appsv1.ReplicaSetList
+	if err := plane.Client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+// shared returns how many UIDs two lists have in common.
+func shared(a, b []types.UID) int {
+	n := 0
+	for _, uid := range a {
+		if slices.Contains(b, uid) {
+			n++
+		}
+	}
+	return n
+}
+
+// journal is every state of the objects of one type and namespace, from the time it was opened.
+type journal[T client.Object] struct {
+	mu   sync.Mutex
+	seen []T
+	err  error
+}
+
+// follow opens a journal. It ends with the test.
+func follow[T client.Object](t testing.TB, list client.ObjectList, namespace string) *journal[T] {
+	t.Helper()
+	watcher, err := client.NewWithWatch(plane.Config, client.Options{Scheme: harness.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(events.Stop)
+	j := &journal[T]{}
+	go func() {
+		for event := range events.ResultChan() {
+			j.mu.Lock()
+			if obj, ok := event.Object.(T); ok {
+				j.seen = append(j.seen, obj)
+			} else {
+				j.err = errors.Join(j.err, apierrors.FromObject(event.Object))
+			}
+			j.mu.Unlock()
+		}
+	}()
+	return j
+}
+
+// upTo returns the states up to the one that obj is in now.
+func (j *journal[T]) upTo(t testing.TB, obj T) []T {
+	t.Helper()
+	read(t, obj)
+	var states []T
+	harness.Eventually(t, func() error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.err != nil {
+			return j.err
+		}
+		last := slices.IndexFunc(j.seen, func(s T) bool {
+			return s.GetUID() == obj.GetUID() && s.GetResourceVersion() == obj.GetResourceVersion()
+		})
+		if last < 0 {
+			return fmt.Errorf("the watch has not shown version %s yet", obj.GetResourceVersion())
+		}
+		states = slices.Clone(j.seen[:last+1])
+		return nil
+	})
+	return states
+}
