@@ -1,0 +1,258 @@
+# app-operator. `make` lists the targets; docs/ and README.md tell the rest.
+#
+# Every tool is pinned in hack/tools/<tool>/go.mod and built from Go modules into bin/;
+# nothing here downloads a script or a binary from a web site.
+
+VERSION ?= 0.2.0
+IMAGE_TAG_BASE ?= quay.io/app-operator/app-operator
+# The manager's image: docker-build makes it, deploy, build-installer and bundle name it.
+IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
+BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# Of a version of its own: that of config/scorecard.
+SCORECARD_IMG ?= $(IMAGE_TAG_BASE)-scorecard:v1
+# The channels of a bundle for who installs it without the catalog; in the catalog, catalog/semver.yaml says.
+CHANNELS ?= stable-v0,candidate-v0
+DEFAULT_CHANNEL ?= stable-v0
+
+# docker, podman or buildah.
+CONTAINER_TOOL ?= docker
+PLATFORMS ?= linux/amd64,linux/arm64,linux/ppc64le,linux/s390x
+# Further flags for the container tool, such as PUSH_FLAGS=--tls-verify=false.
+BUILD_FLAGS ?=
+PUSH_FLAGS ?=
+
+# A machine without kubectl has the one that the demo and the tests build.
+KUBECTL ?= $(shell command -v kubectl || echo "$$(hack/cluster/build.sh)/kubectl")
+# Server-side, so that what others set is theirs, and a conflict with them is said, not overwritten.
+# APPLY_FLAGS=--force-conflicts takes over.
+APPLY_FLAGS ?=
+# What of config/components comes with it, such as COMPONENTS='prometheus network-policy'.
+COMPONENTS ?=
+APPLY = $(KUBECTL) apply --server-side --field-manager=app-operator-deploy $(APPLY_FLAGS) -f -
+DELETE = $(KUBECTL) delete --ignore-not-found -f -
+
+COMMIT = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS = -X main.version=v$(VERSION) -X main.commit=$(COMMIT)
+
+# Which tests: PKG=./internal/... RUN=TestName TESTFLAGS='-v -count=1'
+PKG ?= ./...
+RUN ?=
+TESTFLAGS ?=
+TEST_TIMEOUT ?= 20m
+# The race detector needs a C compiler; without one the tests run without it.
+HAS_CC = $(shell echo 'int main(void) { return 0; }' | $(CC) -include stdlib.h -x c -o /dev/null - 2>/dev/null && echo yes)
+RACE ?= $(if $(HAS_CC),-race)
+
+ENABLE_WEBHOOKS ?= true
+export ENABLE_WEBHOOKS
+
+# One setting for all: with two, Go compiles every package twice. Only -race asks for another.
+export CGO_ENABLED = 0
+
+SHELL = /usr/bin/env bash -o pipefail
+.SHELLFLAGS = -ec
+.DEFAULT_GOAL = help
+.DELETE_ON_ERROR:
+
+##@ General
+
+.PHONY: help
+help: ## Show this.
+	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make \033[36m<target>\033[0m [VARIABLE=value]\n"} \
+		/^[a-zA-Z_0-9-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} \
+		/^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## A Kubernetes on this machine, the operator and one of each kind; Ctrl-C ends it. DEMO_EXIT=1: it ends by itself.
+	@hack/demo.sh
+
+.PHONY: clean
+clean: ## Remove what was built into the tree.
+	rm -rf bin dist cover.out
+
+##@ Development
+
+.PHONY: generate
+generate: bin/controller-gen ## Generate the DeepCopy methods of api/.
+	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+# By way of a folder of its own: config/ sees a definition only once it is trimmed and within its budget.
+.PHONY: manifests
+manifests: generate ## Generate the CRDs and the manager's role from the markers.
+	rm -rf bin/crd
+	bin/controller-gen crd:generateEmbeddedObjectMeta=true rbac:roleName=manager-role paths=./api/... paths=./controllers/... \
+		output:crd:artifacts:config=bin/crd output:rbac:artifacts:config=config/rbac
+	go run ./hack/crdtrim bin/crd config/crd/bases
+
+.PHONY: docs
+docs: bin/crd-ref-docs ## Generate the API reference, docs/api.md.
+	mkdir -p docs
+	bin/crd-ref-docs --source-path=api --config=hack/crd-ref-docs.yaml --renderer=markdown \
+		--log-level=ERROR --output-path=docs/api.md
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	gofmt -l -w .
+
+.PHONY: vet
+vet: ## Run go vet.
+	go vet -tags e2e ./...
+
+.PHONY: lint
+# The cache of findings names files by where they are: one for all clones would report those of another.
+lint: bin/golangci-lint ## Run the linters (.golangci.yml says why each).
+	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache bin/golangci-lint run
+
+.PHONY: verify
+verify: ## Check that all that is generated is up to date, and formatting, go.mod, vet and the CRDs' sizes.
+	@hack/verify.sh
+
+.PHONY: assets
+assets: ## Build the Kubernetes of demo and tests, once a version; prints its folder.
+	@hack/cluster/build.sh
+
+# The Kubernetes of the tests: the user's, or the one that is built here.
+WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
+	export KUBEBUILDER_ASSETS="$$assets" CLUSTER_BINARY="$${CLUSTER_BINARY:-$$assets/cluster}"
+# vet is a target of its own; here it would only run twice.
+GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
+
+.PHONY: test
+test: test-operator $(if $(filter ./...,$(PKG)),test-cluster) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+
+.PHONY: test-operator
+test-operator:
+	@$(WITH_ASSETS); set -x; CGO_ENABLED=$(if $(RACE),1,0) $(GO_TEST) $(RACE) $(PKG)
+
+# With the flags of hack/cluster/build.sh, or all of Kubernetes would be compiled a second time.
+.PHONY: test-cluster
+test-cluster:
+	@$(WITH_ASSETS); cd hack/cluster; set -x; $(GO_TEST) -trimpath ./...
+
+# Not among the others: it builds images, and takes over a cluster. The head of test/e2e/main_test.go tells what it takes.
+E2E_TIMEOUT ?= 90m
+.PHONY: e2e
+e2e: bin/kustomize bin/operator-sdk bin/opm bin/crane ## Prove what is delivered on the cluster of KUBECONFIG, by way of E2E_REGISTRY. RUN=Delivery/deploy runs a part.
+	CONTAINER_TOOL='$(CONTAINER_TOOL)' BUILD_FLAGS='$(BUILD_FLAGS)' PUSH_FLAGS='$(PUSH_FLAGS)' \
+		go test -vet=off -tags e2e -count=1 -timeout $(E2E_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/e2e
+
+##@ Build
+
+.PHONY: build
+build: manifests bin/manager ## Build the manager, bin/manager.
+
+# Go knows best whether there is anything to do.
+.PHONY: bin/manager
+bin/manager:
+	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/manager .
+
+ARGS ?= --metrics-bind-address=:8443
+
+.PHONY: run
+run: build ## Run the manager here against the current kubeconfig (also with ENABLE_WEBHOOKS=false). ARGS= are its flags.
+	exec bin/manager $(ARGS)
+
+BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT)
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG with CONTAINER_TOOL (docker, podman or buildah).
+	$(CONTAINER_TOOL) build $(BUILD_FLAGS) $(BUILD_ARGS) -t $(IMG) -f Dockerfile .
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG.
+	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(IMG)
+
+# BUILDPLATFORM by hand: older buildahs (1.28, for one) do not set it.
+.PHONY: docker-buildx
+docker-buildx: ## Build IMG for all of PLATFORMS and push it as one.
+ifeq ($(notdir $(CONTAINER_TOOL)),docker)
+	$(CONTAINER_TOOL) buildx inspect app-operator-builder >/dev/null 2>&1 || $(CONTAINER_TOOL) buildx create --name app-operator-builder
+	$(CONTAINER_TOOL) buildx build $(BUILD_FLAGS) --builder app-operator-builder --push --platform $(PLATFORMS) \
+		$(BUILD_ARGS) -t $(IMG) -f Dockerfile .
+else
+	$(CONTAINER_TOOL) manifest rm $(IMG) >/dev/null 2>&1 || true # a list of before would only grow
+	$(CONTAINER_TOOL) build $(BUILD_FLAGS) --platform $(PLATFORMS) --manifest $(IMG) \
+		$(BUILD_ARGS) --build-arg BUILDPLATFORM=linux/$$(go env GOHOSTARCH) -f Dockerfile .
+	$(CONTAINER_TOOL) manifest push --all $(PUSH_FLAGS) $(IMG) docker://$(IMG)
+endif
+
+.PHONY: build-installer
+build-installer: manifests bin/kustomize ## Write all that deploy applies into one file, dist/install.yaml. COMPONENTS= as for deploy.
+	mkdir -p dist
+	hack/render.sh $(IMG) $(COMPONENTS) > dist/install.yaml
+
+##@ Deployment
+
+.PHONY: install
+install: manifests bin/kustomize ## Put the CRDs into the current cluster.
+	bin/kustomize build config/crd | $(APPLY)
+
+.PHONY: uninstall
+uninstall: bin/kustomize ## Remove the CRDs, and with them every object of their kinds.
+	bin/kustomize build config/crd | $(DELETE)
+
+.PHONY: deploy
+deploy: manifests bin/kustomize ## Put CRDs, RBAC and the manager, with the image IMG, into the current cluster. COMPONENTS= of config/components, too.
+	hack/render.sh $(IMG) $(COMPONENTS) | $(APPLY)
+
+# The CRDs go first: while the manager lives, it can still clean up behind its objects.
+.PHONY: undeploy
+undeploy: uninstall ## Remove all that deploy put there, COMPONENTS= included, and with the CRDs every object of their kinds.
+	hack/render.sh $(IMG) $(COMPONENTS) | $(DELETE)
+
+##@ OLM
+
+OUT ?= .
+
+.PHONY: bundle
+bundle: manifests bin/kustomize bin/operator-sdk ## Make the OLM bundle of VERSION for CHANNELS, with IMG by tag; by digest with USE_IMAGE_DIGESTS=true, once IMG is pushed. OUT= is where to.
+	@VERSION='$(VERSION)' IMG='$(IMG)' CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' OUT='$(OUT)' \
+		USE_IMAGE_DIGESTS='$(USE_IMAGE_DIGESTS)' hack/bundle.sh
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle's image BUNDLE_IMG, of the bundle in OUT.
+	cd $(OUT) && $(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(BUNDLE_IMG) -f bundle.Dockerfile .
+
+.PHONY: bundle-push
+bundle-push: ## Push the image BUNDLE_IMG.
+	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(BUNDLE_IMG)
+
+.PHONY: catalog
+catalog: bin/opm bin/crane ## Render catalog/semver.yaml, from the bundles in the tree. CATALOG_FROM=registry: from the pushed ones.
+	@BUNDLE_REPOSITORY='$(IMAGE_TAG_BASE)-bundle' CATALOG_FROM='$(CATALOG_FROM)' hack/catalog.sh
+
+.PHONY: catalog-build
+catalog-build: ## Build the catalog's image CATALOG_IMG, of the catalog in OUT.
+	cd $(OUT) && $(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(CATALOG_IMG) -f catalog.Dockerfile .
+
+.PHONY: catalog-push
+catalog-push: ## Push the image CATALOG_IMG.
+	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(CATALOG_IMG)
+
+.PHONY: scorecard-build
+scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
+	$(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(SCORECARD_IMG) -f test/scorecard/Dockerfile .
+
+.PHONY: scorecard-push
+scorecard-push: ## Push the image SCORECARD_IMG.
+	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(SCORECARD_IMG)
+
+##@ Tools
+
+TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane
+
+# What a tool is built with beside its module. Both would else ask for cgo and a C library (gpgme), and operator-sdk
+# writes its own version into what it generates.
+SDK_VERSION = $(shell sed -n 's|.*operator-framework/operator-sdk \(v[^ ]*\).*|\1|p' hack/tools/operator-sdk/go.mod)
+TOOLFLAGS_operator-sdk = -tags containers_image_openpgp \
+	-ldflags '-X github.com/operator-framework/operator-sdk/internal/version.Version=$(SDK_VERSION)'
+TOOLFLAGS_opm = -tags containers_image_openpgp
+
+.PHONY: tools
+tools: $(TOOLS:%=bin/%) ## Build all tools into bin/.
+
+$(TOOLS:%=bin/%): bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
+	@echo "building $@ (once a version)"
+	@cd hack/tools/$* && go build $(TOOLFLAGS_$*) -o ../../../$@ tool
+	@touch $@

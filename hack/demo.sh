@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# A whole Kubernetes on this machine, the operator in it, and the samples of config/samples: shows
+# what becomes of them, and stays up until Ctrl-C. With DEMO_EXIT=1 it ends by itself; its status
+# tells whether all of them turned Ready.
+#
+# The manager runs as a process of this machine, but as the ServiceAccount that it has in a cluster:
+# it has the rights of the generated role here, and no more.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+exit_when_shown=${DEMO_EXIT:-}
+namespace=default # of the samples
+account=system:serviceaccount:app-operator-system:app-operator-controller-manager
+ours=app.kubernetes.io/managed-by=app-operator
+
+bold='' plain=''
+if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
+
+say() { printf '\n%s==> %s%s\n' "$bold" "$*" "$plain"; }
+show() {
+  printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"
+  "$@"
+}
+
+# --- the two processes, and their end ------------------------------------------------------------
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/app-operator-demo.XXXXXX")
+cluster='' manager=''
+
+alive() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null; }
+
+stop() { # PID
+  if alive "$1"; then
+    kill -TERM "$1" || true
+    wait "$1" || true
+  fi
+} 2>/dev/null
+
+# ended NAME PID LOG: says so if that process has ended by itself.
+ended() {
+  if [ -z "$2" ] || alive "$2"; then return 1; fi
+  say "The $1 ended. The end of its log:"
+  tail -n 20 "$3"
+} >&2
+
+clean_up() {
+  trap '' INT TERM # to the end, even if the user is impatient
+  if ! ended cluster "$cluster" "$tmp/cluster.log"; then
+    ended manager "$manager" "$tmp/manager.log" || true
+  fi
+  stop "$manager"
+  if [ -n "$cluster" ]; then
+    # Not just a signal: this also removes the files of one that was killed.
+    "$assets/cluster" down --name "demo-$$" >/dev/null 2>&1 || true
+  fi
+  rm -rf "$tmp"
+}
+
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# apart STDOUT STDERR COMMAND...: in the background and in a process group of its own, so that the
+# terminal's Ctrl-C reaches this script alone, and it is this script that stops the rest, in order.
+apart() {
+  set -m
+  "${@:3}" >"$1" 2>"$2" &
+  set +m
+}
+
+# wait_both [PID]: until the process PID ends; if the cluster or the manager does so first, all is
+# over (and clean_up says which it was).
+wait_both() {
+  while [ $# = 0 ] || alive "$1"; do
+    if ! alive "$cluster" || ! alive "$manager"; then exit 1; fi
+    wait -n "$cluster" "$manager" "$@" || true
+  done
+}
+
+# meanwhile COMMAND...: for one that takes time; in the foreground it would hold the traps back.
+meanwhile() {
+  "$@" &
+  wait_both $!
+  wait $!
+}
+
+# --- up ------------------------------------------------------------------------------------------
+
+say 'Building Kubernetes (minutes the first time, then it is cached) and the manager'
+assets=$(hack/cluster/build.sh)
+make --no-print-directory bin/manager
+export PATH=$assets:$PATH KUBECONFIG=$tmp/kubeconfig
+
+say 'Starting a cluster with three simulated nodes'
+began=$SECONDS
+mkfifo "$tmp/ready"
+apart "$tmp/ready" "$tmp/cluster.log" \
+  "$assets/cluster" up --nodes 3 --name "demo-$$" --kubeconfig "$KUBECONFIG"
+cluster=$!
+# One line when it is ready, none if it ends before.
+exec 3<"$tmp/ready"
+read -r -u 3 _ || exit 1
+show kubectl get nodes
+
+say 'Installing the definitions and the RBAC rules'
+kubectl apply --server-side -k config/local
+kubectl wait --for=condition=Established --timeout=30s -f config/crd/bases >/dev/null
+
+say "Starting the manager as $account"
+sed "s/^\( *\)user:\$/\1user:\n\1  as: $account/" "$KUBECONFIG" >"$tmp/manager.kubeconfig"
+apart "$tmp/manager.log" "$tmp/manager.log" \
+  env KUBECONFIG="$tmp/manager.kubeconfig" bin/manager --metrics-bind-address=0 --health-probe-bind-address=0
+manager=$!
+
+# Somebody else's, which the sample of a UnitedDeployment holds.
+show kubectl apply -f config/samples/example-deployment.yaml
+show kubectl apply -k config/samples
+mapfile -t samples < <(kubectl get -k config/samples -o name)
+ready=true
+meanwhile kubectl wait --for=condition=Ready --timeout=60s -n "$namespace" "${samples[@]}" || ready=false
+took=$((SECONDS - began))
+
+# --- what came of it -----------------------------------------------------------------------------
+
+for sample in "${samples[@]}"; do
+  show kubectl get -n "$namespace" "$sample" -o wide
+  show kubectl events -n "$namespace" --for "$sample"
+done
+show kubectl get deployments,statefulsets,services,pods -n "$namespace" -l "$ours"
+
+if ! $ready; then
+  say 'Not all of them are Ready. The end of the manager'\''s log:'
+  tail -n 20 "$tmp/manager.log"
+  if [ -n "$exit_when_shown" ]; then exit 1; fi
+fi
+
+service=$(kubectl get services -n "$namespace" -l "$ours" -o name | sed -n 1p)
+if [ -n "$service" ]; then
+  say 'Somebody deletes a Service by mistake'
+  columns=custom-columns=NAME:.metadata.name,UID:.metadata.uid
+  show kubectl get -n "$namespace" "$service" -o "$columns"
+  show kubectl delete -n "$namespace" "$service"
+  meanwhile kubectl wait --for=create --timeout=30s -n "$namespace" "$service" >/dev/null
+  show kubectl get -n "$namespace" "$service" -o "$columns"
+  echo 'It is back: another one, of the same name.'
+fi
+
+say "Ready $took seconds after the start of the cluster"
+if [ -n "$exit_when_shown" ]; then exit; fi
+
+# --- until Ctrl-C --------------------------------------------------------------------------------
+
+cat <<END
+
+Try it yourself, in another terminal:
+
+  export KUBECONFIG=$KUBECONFIG PATH=$assets:\$PATH
+
+  kubectl get app-operator                                # all kinds
+  kubectl get app --watch                                 # the truth, as it changes
+  kubectl scale app/nginx-app --replicas=3
+  kubectl patch app/nginx-app --type=merge -p '{"spec":{"image":"nginx:1.17.0"}}'
+  kubectl set image deployment/nginx-app '*=busybox'      # drift: repaired at once
+  kubectl describe app/nginx-app                          # conditions, figures and events
+  kubectl explain app.spec
+  kubectl patch mbox/modelbox-sample --type=merge -p '{"spec":{"image":"nginx:1.17.0"}}'
+  kubectl get replicasets --watch                         # 30% at a time
+  kubectl scale deployment/example-deployment --replicas=5  # held at two: repaired at once
+  kubectl scale ud/example-united-deployment --replicas=3
+
+An image that never comes up (any of imagepullbackoff.test, crashloopbackoff.test and
+oomkilled.test fails here as it would in life):
+
+  kubectl patch app/nginx-app --type=merge -p '{"spec":{"image":"imagepullbackoff.test/nginx"}}'
+  kubectl get app/nginx-app -o jsonpath='{.status.conditions[?(@.type=="Ready")].message}{"\n"}'
+
+And the end of it all:
+
+  kubectl delete -k config/samples
+
+The manager's log: $tmp/manager.log
+END
+say 'Ctrl-C ends the demo and removes everything'
+trap 'exit 0' INT TERM
+wait_both

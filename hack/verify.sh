@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Says whether what is generated matches its sources, and whether the code is in order.
+# Works on a tree with uncommitted changes: it compares the generated files before and after
+# generating them again, not with what git has. (The bundle's time of creation is that of its last
+# change; hack/bundle.sh keeps it where nothing else differs.) Runs all checks before it fails.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=()
+
+# check NAME COMMAND...: runs it, and remembers a failure.
+check() {
+  local name=$1
+  shift
+  echo "verify: $name"
+  "$@" || failed+=("$name")
+}
+
+generated() {
+  {
+    find config/crd/bases config/manifests/bases docs/api.md config/rbac/role.yaml -type f 2>/dev/null
+    find bundle bundle.Dockerfile catalog/app-operator -type f 2>/dev/null
+    find api -name 'zz_generated.*' 2>/dev/null
+  } | LC_ALL=C sort | xargs sha256sum
+}
+
+regenerate() {
+  local before after
+  before=$(generated)
+  # --no-print-directory: this runs under make already.
+  make --no-print-directory generate manifests docs bundle catalog || return
+  after=$(generated)
+  [ "$before" = "$after" ] && return
+  echo 'These were not up to date; now they are. Commit them:'
+  diff <(echo "$before") <(echo "$after") | awk '/^[<>]/ {print "  " $3}' | sort -u
+  return 1
+}
+
+formatted() {
+  local files
+  files=$(gofmt -l .)
+  [ -z "$files" ] && return
+  printf 'gofmt would change:\n%s\n' "$files"
+  return 1
+}
+
+# Each alone and all together, on top of config/default.
+components() {
+  local all
+  all=$(ls config/components)
+  for component in $all "$all"; do
+    # shellcheck disable=SC2086 # one argument a component
+    hack/render.sh controller:latest $component >/dev/null || return
+  done
+}
+
+tidy() { (cd "$1" && go mod tidy -diff); }
+
+check 'generated files and CRD sizes' regenerate
+check 'config/components' components
+check formatting formatted
+check 'go.mod' tidy .
+check 'hack/cluster/go.mod' tidy hack/cluster
+check 'go vet' make --no-print-directory vet
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'verify: FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo 'verify: all in order'

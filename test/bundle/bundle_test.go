@@ -1,0 +1,401 @@
+// Package bundle checks what is delivered by way of OLM: the bundles and the catalog.
+package bundle
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/api/pkg/validation"
+	validator "github.com/operator-framework/api/pkg/validation/interfaces"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../.."
+
+// folders are those that have a folder bundle and its Dockerfile: the latest version, and those before it. BUNDLE names
+// another, such as one that was made for a release.
+func folders(t *testing.T) []string {
+	t.Helper()
+	if dir := os.Getenv("BUNDLE"); dir != "" {
+		return []string{dir}
+	}
+	earlier, err := filepath.Glob(filepath.Join(root, "catalog/bundles/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(earlier, root)
+}
+
+// eachBundle runs a test for each bundle.
+func eachBundle(t *testing.T, test func(t *testing.T, dir string, b *manifests.Bundle)) {
+	for _, dir := range folders(t) {
+		b, err := manifests.GetBundleFromDir(filepath.Join(dir, "bundle"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(b.CSV.Name, func(t *testing.T) { test(t, dir, b) })
+	}
+}
+
+// TestValidators checks that no validator has an error or a warning. The one for several architectures is left out: it
+// pulls the images; and the first of OperatorHub's, which warns of being deprecated.
+func TestValidators(t *testing.T) {
+	validators := validator.Validators{
+		validation.ClusterServiceVersionValidator, validation.CustomResourceDefinitionValidator, validation.BundleValidator,
+		validation.OperatorHubV2Validator, validation.StandardCapabilitiesValidator, validation.StandardCategoriesValidator,
+		validation.ObjectValidator, validation.OperatorGroupValidator, validation.AlphaDeprecatedAPIsValidator,
+		validation.GoodPracticesValidator, validation.CommunityOperatorValidator,
+	}
+	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
+		objects := b.ObjectsToValidate()
+		// As operator-sdk does: for which Kubernetes must no API be missing?
+		objects = append(objects, map[string]string{"k8s-version": "1.36"})
+		results := validators.Validate(objects...)
+		if len(results) < len(validators) {
+			t.Errorf("%d validators gave %d results", len(validators), len(results))
+		}
+		for _, result := range results {
+			for _, e := range slices.Concat(result.Errors, result.Warnings) {
+				t.Errorf("%s: %v", result.Name, e)
+			}
+		}
+	})
+}
+
+// TestLabels checks that the image's labels are the annotations of the metadata.
+func TestLabels(t *testing.T) {
+	eachBundle(t, func(t *testing.T, dir string, _ *manifests.Bundle) {
+		var metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		}
+		read(t, filepath.Join(dir, "bundle/metadata/annotations.yaml"), &metadata)
+		labels := map[string]string{}
+		file, err := os.ReadFile(filepath.Join(dir, "bundle.Dockerfile"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
+			if label, ok := strings.CutPrefix(lines.Text(), "LABEL "); ok {
+				key, value, _ := strings.Cut(label, "=")
+				labels[key] = value
+			}
+		}
+		if diff := cmp.Diff(metadata.Annotations, labels); diff != "" || len(labels) == 0 {
+			t.Errorf("bundle/metadata/annotations.yaml and bundle.Dockerfile (-annotations +labels):\n%s", diff)
+		}
+	})
+}
+
+// TestPermissions checks that OLM gives the manager what config/rbac gives it, and no more.
+func TestPermissions(t *testing.T) {
+	want := map[string][]rbacv1.PolicyRule{}
+	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml"} {
+		for _, doc := range documents(t, filepath.Join(root, "config/rbac", file)) {
+			var role rbacv1.ClusterRole // A Role's rules are the same.
+			if err := yaml.UnmarshalStrict(doc, &role); err != nil {
+				t.Fatal(err)
+			}
+			want[role.Kind] = append(want[role.Kind], role.Rules...)
+		}
+	}
+	csv := latest(t).CSV
+	got := map[string][]rbacv1.PolicyRule{}
+	strategy := csv.Spec.InstallStrategy.StrategySpec
+	for kind, permissions := range map[string][]v1alpha1.StrategyDeploymentPermissions{
+		"ClusterRole": strategy.ClusterPermissions, "Role": strategy.Permissions,
+	} {
+		for _, p := range permissions {
+			if account := strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName; p.ServiceAccountName != account {
+				t.Errorf("permissions of %s, but the manager is %s", p.ServiceAccountName, account)
+			}
+			got[kind] = append(got[kind], p.Rules...)
+		}
+	}
+	for kind, rules := range want {
+		if diff := cmp.Diff(sorted(t, rules), sorted(t, got[kind])); diff != "" {
+			t.Errorf("%s (-config/rbac +bundle):\n%s", kind, diff)
+		}
+	}
+}
+
+// TestDefinitions checks that the CRDs are those of config/crd, and that the CSV owns all of them.
+func TestDefinitions(t *testing.T) {
+	b := latest(t)
+	want, got := map[string]apiextensionsv1.CustomResourceDefinitionSpec{}, map[string]apiextensionsv1.CustomResourceDefinitionSpec{}
+	files, err := filepath.Glob(filepath.Join(root, "config/crd/bases/*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no definitions: %v", err)
+	}
+	for _, file := range files {
+		var crd apiextensionsv1.CustomResourceDefinition
+		read(t, file, &crd)
+		want[crd.Name] = crd.Spec
+	}
+	for _, crd := range b.V1CRDs {
+		got[crd.Name] = crd.Spec
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("definitions (-config/crd +bundle):\n%s", diff)
+	}
+	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		delete(want, owned.Name)
+	}
+	for name := range want {
+		t.Errorf("the CSV does not own %s", name)
+	}
+}
+
+// digest is how an image is named that cannot change.
+var digest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+
+// TestImages checks what the bundles run. An image has the version's tag; or it is named by its digest, and then all of
+// them are in relatedImages, so that a mirror has them.
+func TestImages(t *testing.T) {
+	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
+		used, related := map[string]bool{}, map[string]bool{}
+		for _, d := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+			for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+				used[c.Image] = true
+				for _, env := range c.Env {
+					if strings.HasPrefix(env.Name, "RELATED_IMAGE_") {
+						used[env.Value] = true
+					}
+				}
+			}
+		}
+		used[b.CSV.Annotations["containerImage"]] = true
+		for _, r := range b.CSV.Spec.RelatedImages {
+			related[r.Image] = true
+			if !digest.MatchString(r.Image) {
+				t.Errorf("relatedImages has %s, which is not named by its digest", r.Image)
+			}
+		}
+		pinned := len(related) > 0
+		for image := range used {
+			if !pinned && !strings.HasSuffix(image, ":v"+b.CSV.Spec.Version.String()) {
+				t.Errorf("image %s: want the tag v%s", image, b.CSV.Spec.Version)
+			}
+		}
+		if diff := cmp.Diff(used, related); pinned && diff != "" {
+			t.Errorf("images (-used +relatedImages):\n%s", diff)
+		}
+		if says := b.CSV.Annotations["features.operators.openshift.io/disconnected"]; says != fmt.Sprint(pinned) {
+			t.Errorf("disconnected is %q; want %t, as that is whether all images are by digest", says, pinned)
+		}
+	})
+}
+
+// TestKinds checks that a bundle has no kind that OLM, or the cluster, may not know.
+func TestKinds(t *testing.T) {
+	allowed := []string{
+		"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+		"Service", "PodDisruptionBudget",
+	}
+	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
+		for _, obj := range b.Objects {
+			if !slices.Contains(allowed, obj.GetKind()) {
+				t.Errorf("%s %s", obj.GetKind(), obj.GetName())
+			}
+			if obj.GetNamespace() != "" && obj.GetKind() != "ClusterServiceVersion" {
+				t.Errorf("%s %s states a namespace", obj.GetKind(), obj.GetName())
+			}
+			if obj.GetKind() != "PodDisruptionBudget" {
+				continue
+			}
+			for _, field := range []string{"maxUnavailable", "minAvailable"} {
+				if value, ok, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", field); ok {
+					if _, number := value.(int64); !number {
+						t.Errorf("%s: %s is %v, want a number", obj.GetName(), field, value)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestDescriptions checks what a console shows of each kind: an example, what comes of it, and a word on each field.
+func TestDescriptions(t *testing.T) {
+	b := latest(t)
+	var examples []struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal([]byte(b.CSV.Annotations["alm-examples"]), &examples); err != nil {
+		t.Fatal(err)
+	}
+	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		n := 0
+		for _, example := range examples {
+			if example.Kind == owned.Kind {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s has %d examples, want one", owned.Kind, n)
+		}
+		if len(owned.Resources) == 0 {
+			t.Errorf("%s: no resources", owned.Kind)
+		}
+		described := map[string]bool{}
+		for _, d := range owned.SpecDescriptors {
+			described["spec."+d.Path] = len(d.XDescriptors) > 0 && d.Description != ""
+		}
+		for _, d := range owned.StatusDescriptors {
+			described["status."+d.Path] = len(d.XDescriptors) > 0 && d.Description != ""
+		}
+		for _, field := range fields(t, b, owned.Name) {
+			if !described[field] {
+				t.Errorf("%s: %s has no descriptor with a description and an x-descriptor", owned.Kind, field)
+			}
+		}
+	}
+}
+
+// fields are the fields of a kind's spec and status.
+func fields(t *testing.T, b *manifests.Bundle, definition string) []string {
+	t.Helper()
+	var found []string
+	for _, crd := range b.V1CRDs {
+		if crd.Name != definition {
+			continue
+		}
+		for _, part := range []string{"spec", "status"} {
+			for name := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part].Properties {
+				found = append(found, part+"."+name)
+			}
+		}
+	}
+	if len(found) == 0 {
+		t.Errorf("no definition %s", definition)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// TestIcon checks that the icon is the one that can be looked at.
+func TestIcon(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(root, "docs/images/icon.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, icon := range latest(t).CSV.Spec.Icon {
+		if data, err := base64.StdEncoding.DecodeString(icon.Data); err != nil || !bytes.Equal(data, file) {
+			t.Errorf("config/manifests/bases has another icon than docs/images/icon.svg (%v); its base64data is to be\n%s",
+				err, base64.StdEncoding.EncodeToString(file))
+		}
+	}
+}
+
+// TestCatalog checks the way from version to version: each is in the catalog, and can be reached from the one before.
+func TestCatalog(t *testing.T) {
+	if os.Getenv("BUNDLE") != "" {
+		t.Skip("a bundle alone has no catalog")
+	}
+	replaces := map[string]map[string]string{} // by channel and version
+	bundles := map[string]bool{}
+	for _, doc := range documents(t, filepath.Join(root, "catalog/app-operator/catalog.yaml")) {
+		var entry struct {
+			Schema, Name, Image, DefaultChannel string
+			Entries                             []struct{ Name, Replaces string }
+		}
+		if err := yaml.Unmarshal(doc, &entry); err != nil {
+			t.Fatal(err)
+		}
+		switch entry.Schema {
+		case "olm.package":
+			if entry.DefaultChannel != "stable-v0" {
+				t.Errorf("the default channel is %q", entry.DefaultChannel)
+			}
+		case "olm.channel":
+			replaces[entry.Name] = map[string]string{}
+			for _, e := range entry.Entries {
+				replaces[entry.Name][e.Name] = e.Replaces
+			}
+		case "olm.bundle":
+			bundles[entry.Name] = true
+		}
+	}
+	var versions []string
+	eachBundle(t, func(_ *testing.T, _ string, b *manifests.Bundle) { versions = append(versions, b.CSV.Name) })
+	if len(versions) < 2 {
+		t.Fatalf("versions are %v: there is nothing to upgrade from", versions)
+	}
+	for _, channel := range []string{"stable-v0", "candidate-v0"} {
+		for i, version := range versions {
+			before := ""
+			if i > 0 {
+				before = versions[i-1]
+			}
+			if got, ok := replaces[channel][version]; !ok || got != before || !bundles[version] {
+				t.Errorf("channel %s: %s replaces %q (in the channel: %t, in the catalog: %t), want %q", channel, version, got, ok, bundles[version], before)
+			}
+		}
+	}
+}
+
+// latest is the bundle of the latest version.
+func latest(t *testing.T) *manifests.Bundle {
+	t.Helper()
+	all := folders(t)
+	b, err := manifests.GetBundleFromDir(filepath.Join(all[len(all)-1], "bundle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func read(t *testing.T, file string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// documents are the parts of a file of YAML.
+func documents(t *testing.T, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs [][]byte
+	for _, doc := range regexp.MustCompile(`(?m)^---\n`).Split(string(data), -1) {
+		if strings.TrimSpace(doc) != "" {
+			docs = append(docs, []byte(doc))
+		}
+	}
+	return docs
+}
+
+// sorted returns rules as texts, as their order says nothing.
+func sorted(t *testing.T, rules []rbacv1.PolicyRule) []string {
+	t.Helper()
+	var texts []string
+	for _, rule := range rules {
+		text, err := json.Marshal(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	slices.Sort(texts)
+	return texts
+}

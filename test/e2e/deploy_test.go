@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// deploy installs a version from the source tree.
+func deploy(t testing.TB, version string) {
+	t.Helper()
+	command(t, "make", "deploy", "IMG="+pinned(t, version))
+	kubectl(t, "rollout", "status", "-n", system, "deployment/app-operator-controller-manager", "--timeout="+patience.String())
+}
+
+// undeploy removes what deploy made, in any case at the end of the test.
+func undeploy(t testing.TB) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			diagnose(t, system)
+		}
+		if _, err := execute(context.WithoutCancel(t.Context()), "", "make", "undeploy"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// deployed is the first way: make deploy, again with the next version, and make undeploy.
+func deployed(t *testing.T) {
+	older, latest := versions(t)
+	before, err := inventory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("installed", func(t *testing.T) {
+		undeploy(t)
+		deploy(t, older)
+		samples(t)
+		startClient(t)
+		answers(t)
+		unnoticed(t, func() { deploy(t, latest) })
+		renders(t)
+		answers(t)
+		deploy(t, latest) // Again, as anybody may.
+		kubectl(t, "wait", "-n", shop, "--for=condition=Ready", "--timeout="+patience.String(), resources[0])
+		// The namespace outlives its resources: what they made must go by itself.
+		command(t, "make", "undeploy")
+		retained(t)
+	})
+	eventually(t, func(ctx context.Context) error {
+		left, err := inventory(ctx)
+		if err != nil {
+			return err
+		}
+		left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(before, name) })
+		if len(left) > 0 {
+			return fmt.Errorf("undeploy left %s", strings.Join(left, ", "))
+		}
+		return nil
+	})
+	t.Log("undeploy left nothing")
+}
+
+// retained checks that of the samples' children nothing is left but the database's volume and password.
+func retained(t testing.TB) {
+	t.Helper()
+	becomes(t, "persistentvolumeclaim/datadir-cm-db-0\nsecret/cm-dbauth\n", "get",
+		"deployments,statefulsets,services,pods,persistentvolumeclaims,secrets", "-n", shop,
+		"-l", "app.kubernetes.io/managed-by=app-operator", "-o", "name")
+}
+
+// apps is how many Apps are edited while the leader changes.
+const apps = 10
+
+// failover ends the leader while Apps are being edited: once by a deletion that lets it hand over, once without.
+func failover(t *testing.T) {
+	_, latest := versions(t)
+	undeploy(t)
+	deploy(t, latest)
+	namespace(t, shop)
+	for i := range apps {
+		apply(t, fmt.Sprintf("apiVersion: app.huolala.cn/v1\nkind: App\nmetadata: {name: app-%d}\n"+
+			"spec: {replicas: 0, image: 'busybox:1.32.1', envs: [{name: ROUND, value: '0'}]}\n", i), "-n", shop)
+	}
+	rounds(t, 0)
+	made := uids(t)
+	round := 0
+	for _, how := range [][]string{{}, {"--grace-period=0", "--force"}} {
+		was := leader(t)
+		began := time.Now()
+		for range 3 {
+			round++
+			for i := range apps {
+				if i == apps/2 && round%3 == 2 {
+					kubectl(t, append([]string{"delete", "pod", "-n", system, was, "--wait=false"}, how...)...)
+					began = time.Now()
+				}
+				kubectl(t, "patch", "-n", shop, fmt.Sprintf("app.app.huolala.cn/app-%d", i), "--type=json", "-p",
+					fmt.Sprintf(`[{"op": "replace", "path": "/spec/envs/0/value", "value": "%d"}]`, round))
+			}
+		}
+		rounds(t, round)
+		took := time.Since(began)
+		now := leader(t)
+		if now == was {
+			t.Errorf("%s is still the leader", was)
+		}
+		t.Logf("leader deleted %s: from the deletion to the last of %d Apps being as edited last, %.1fs", how, apps, took.Seconds())
+	}
+	if now := uids(t); now != made {
+		t.Errorf("Deployments were made anew: %s, before %s", now, made)
+	}
+}
+
+// leader is the pod that holds the lease.
+func leader(t testing.TB) string {
+	t.Helper()
+	holder := kubectl(t, "get", "lease", "-n", system, "app-operator.huolala.cn", "-o", "jsonpath={.spec.holderIdentity}")
+	pod, _, ok := strings.Cut(holder, "_")
+	if !ok {
+		t.Fatalf("the lease is held by %q", holder)
+	}
+	return pod
+}
+
+// uids are those of all Deployments.
+func uids(t testing.TB) string {
+	t.Helper()
+	return kubectl(t, "get", "deployments", "-n", shop, "-o", "jsonpath={.items[*].metadata.uid}")
+}
+
+// rounds waits until all Deployments are of the last edit.
+func rounds(t testing.TB, round int) {
+	t.Helper()
+	want := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", round), apps))
+	becomes(t, want, "get", "deployments", "-n", shop, "-o", `jsonpath={.items[*].spec.template.spec.containers[0].env[?(@.name=="ROUND")].value}`)
+}

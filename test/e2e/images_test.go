@@ -1,0 +1,126 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+)
+
+// work is a folder that git ignores: what is made for the test.
+const work = "dist/e2e"
+
+// published is the name under which the tree's own bundle and catalog know the images.
+const published = "quay.io/app-operator/app-operator"
+
+// versions are the latest version, and the one before it.
+func versions(t testing.TB) (older, latest string) {
+	t.Helper()
+	earlier, err := filepath.Glob(filepath.Join(root, "catalog/bundles/*/bundle"))
+	if err != nil || len(earlier) == 0 {
+		t.Fatalf("catalog/bundles has no earlier version (%v)", err)
+	}
+	name := func(dir string) string {
+		b, err := manifests.GetBundleFromDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "v" + b.CSV.Spec.Version.String()
+	}
+	return name(earlier[len(earlier)-1]), name(filepath.Join(root, "bundle"))
+}
+
+// images builds and pushes all images: of two versions the operator and the bundle, the catalog of both, the scorecard.
+func images(t *testing.T) {
+	older, latest := versions(t)
+	if err := os.RemoveAll(filepath.Join(root, work)); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "make", "docker-build", "docker-push", "IMG="+image(":"+latest))
+	olderManager(t, older, latest)
+
+	from := filepath.Join("catalog/bundles", older)
+	relocate(t, from, filepath.Join(work, older), published+":"+older, pinned(t, older))
+	// As it is released: each image by its digest.
+	out := filepath.Join(work, latest)
+	command(t, "make", "bundle", "OUT="+out, "IMG="+image(":"+latest), "USE_IMAGE_DIGESTS=true")
+	relocate(t, out, out)
+	for _, version := range []string{older, latest} {
+		command(t, "make", "bundle-build", "bundle-push", "OUT="+filepath.Join(work, version), "BUNDLE_IMG="+image("-bundle:"+version))
+	}
+	catalog(t, latest)
+	command(t, "make", "scorecard-build", "scorecard-push", "SCORECARD_IMG="+image("-scorecard:v1"))
+}
+
+// olderManager makes the image of the older version. It is the latest manager by that version's name, but with the
+// rendering before the latest: so that the upgrade is one to a release that renders otherwise.
+func olderManager(t testing.TB, older, latest string) {
+	t.Helper()
+	const main, newest, before = "main.go", "resource.RenderingLatest", "resource.RenderingLatest - 1"
+	text := replaced(t, main, newest, before)
+	if strings.Count(text, before) != 1 {
+		t.Fatalf("%s does not say %s once", main, newest)
+	}
+	dir := filepath.Join(work, "manager")
+	write(t, dir+"/older.go", text)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{main: dir + "/older.go"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir+"/overlay.json", string(overlay))
+	command(t, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH, "go", "build", "-buildvcs=false",
+		"-overlay", dir+"/overlay.json", "-ldflags", "-s -w -X main.version="+older, "-o", dir+"/manager", ".")
+	write(t, dir+"/Dockerfile", "FROM "+image(":"+latest)+"\nCOPY manager /manager\n")
+	build := append([]string{"build"}, strings.Fields(os.Getenv("BUILD_FLAGS"))...)
+	build = append(build, "-t", image(":"+older), "-f", dir+"/Dockerfile", dir)
+	command(t, cmp.Or(os.Getenv("CONTAINER_TOOL"), "docker"), build...)
+	command(t, "make", "docker-push", "IMG="+image(":"+older))
+}
+
+// pinned is the manager's image of a version by its digest: by the tag, a node that has run the test before would go on
+// with what it pulled then.
+func pinned(t testing.TB, version string) string {
+	t.Helper()
+	return image("@" + strings.TrimSpace(command(t, "bin/crane", "digest", image(":"+version))))
+}
+
+// relocate copies a bundle, with the images that it names by our published name under that of the registry, and with
+// further names replaced.
+func relocate(t testing.TB, from, to string, oldnew ...string) {
+	t.Helper()
+	oldnew = append(oldnew, published, image(""))
+	err := filepath.WalkDir(filepath.Join(root, from), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		file, err := filepath.Rel(filepath.Join(root, from), path)
+		if err != nil {
+			return err
+		}
+		write(t, filepath.Join(to, file), replaced(t, filepath.Join(from, file), oldnew...))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// catalog makes the catalog of the pushed bundles.
+func catalog(t testing.TB, latest string) {
+	t.Helper()
+	dir := filepath.Join(work, "catalog")
+	write(t, dir+"/semver.yaml", replaced(t, "catalog/semver.yaml", published, image("")))
+	rendered := command(t, "bin/opm", "alpha", "render-template", "semver", dir+"/semver.yaml",
+		"--migrate-level=bundle-object-to-csv-metadata", "-o", "yaml")
+	write(t, dir+"/catalog/app-operator/catalog.yaml", rendered)
+	write(t, dir+"/catalog.Dockerfile", replaced(t, "catalog.Dockerfile"))
+	command(t, "bin/opm", "validate", dir+"/catalog/app-operator")
+	command(t, "make", "catalog-build", "catalog-push", "OUT="+dir, "CATALOG_IMG="+image("-catalog:"+latest))
+}
