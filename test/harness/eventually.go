@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -10,11 +11,11 @@ import (
 )
 
 const (
-	// interval is how often a condition is tried.
-	interval = 20 * time.Millisecond
+	// soonest and latest are the pauses between two tries of a condition: the first, and the longest that they grow to.
+	soonest, latest = 20 * time.Millisecond, 300 * time.Millisecond
 	// Patience is how long a condition may take. It is long, as machines are slow at times; a test that passes does not
 	// wait for it.
-	Patience = 60 * time.Second
+	Patience = 3 * time.Minute
 	// quiet is how long a manager sends nothing before it counts as idle.
 	quiet = 1500 * time.Millisecond
 )
@@ -23,7 +24,10 @@ const (
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	last := errors.New("never tried")
-	err := wait.PollUntilContextTimeout(t.Context(), interval, Patience, true, func(context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	pauses := wait.Backoff{Duration: soonest, Factor: 1.3, Cap: latest, Steps: math.MaxInt32}
+	err := pauses.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})

@@ -55,7 +55,8 @@ func WithNamespaces(namespaces ...string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.Namespaces = append(o.Namespaces, namespaces...) }
 }
 
-// WithElection makes the manager work only while it holds the lease of this name, with the timings of main.go.
+// WithElection makes the manager work only while it holds the lease of this name. The lease outlasts Patience, so that
+// nobody follows a leader that does not give it up.
 func WithElection(lease string) Option {
 	return func(m *Manager, o *controllers.Options) {
 		m.elects = true
@@ -63,7 +64,7 @@ func WithElection(lease string) Option {
 		o.LeaderElectionID = lease
 		o.LeaderElectionNamespace = SystemNamespace
 		o.LeaderElectionReleaseOnCancel = true
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(15*time.Second), ptr.To(10*time.Second), ptr.To(time.Second)
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(4*Patience), ptr.To(3*Patience), ptr.To(time.Second)
 	}
 }
 
@@ -109,7 +110,7 @@ func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manag
 	opts.Metrics.BindAddress = "0"
 	opts.HealthProbeBindAddress = "0"
 	opts.Controller.SkipNameValidation = ptr.To(true)
-	opts.GracefulShutdownTimeout = ptr.To(5 * time.Second)
+	opts.GracefulShutdownTimeout = ptr.To(Patience)
 	for _, option := range options {
 		option(m, &opts)
 	}
@@ -149,8 +150,8 @@ func (m *Manager) Stop(t testing.TB) {
 		if m.err != nil {
 			t.Errorf("the manager ended with: %v", m.err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Error("the manager did not end within 30 s")
+	case <-time.After(Patience):
+		t.Errorf("the manager did not end within %s", Patience)
 	}
 }
 

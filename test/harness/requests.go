@@ -57,8 +57,10 @@ type Requests struct {
 	mu        sync.Mutex
 	list      []Request
 	forbidden []Request
-	last      time.Time
-	fault     Fault
+	// waiting is how many requests, watches aside, have yet to be answered; last is when the newest was.
+	waiting int
+	last    time.Time
+	fault   Fault
 }
 
 // All returns the requests so far.
@@ -117,16 +119,42 @@ func (r *Requests) Forbidden() []Request {
 	return slices.Clone(r.forbidden)
 }
 
-// quietFor is how long no request was sent.
+// quietFor is how long no request was sent, or waited for its answer.
 func (r *Requests) quietFor() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.waiting > 0 {
+		return 0
+	}
 	return time.Since(r.last)
+}
+
+// begin notes that a request is sent, and end that it has been answered.
+func (r *Requests) begin(q Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q.Verb != "watch" {
+		r.waiting++
+	}
+}
+
+func (r *Requests) end(q Request, forbidden bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, q)
+	if forbidden {
+		r.forbidden = append(r.forbidden, q)
+	}
+	if q.Verb != "watch" {
+		r.waiting--
+		r.last = time.Now()
+	}
 }
 
 func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		q := parse(req)
+		r.begin(q)
 		var resp *http.Response
 		var err error
 		answered := 0
@@ -145,15 +173,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 		if resp != nil {
 			q.Code = resp.StatusCode
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.list = append(r.list, q)
-		if answered == http.StatusForbidden {
-			r.forbidden = append(r.forbidden, q)
-		}
-		if q.Verb != "watch" {
-			r.last = time.Now()
-		}
+		r.end(q, answered == http.StatusForbidden)
 		return resp, err
 	})
 }

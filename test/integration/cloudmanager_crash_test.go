@@ -27,15 +27,23 @@ import (
 
 // playControllers stands in for the controllers of StatefulSets and Deployments, and for the garbage collector where it
 // leaves what a StatefulSet had: whatever is asked for is up at once. It ends with the test.
-func playControllers(t *testing.T, namespace string) {
+func playControllers(t testing.TB, namespace string) {
+	t.Helper()
+	repeat(t, func(ctx context.Context) {
+		playStatefulSets(ctx, namespace)
+		playDeployments(ctx, namespace)
+	})
+}
+
+// repeat calls round again and again until the test ends.
+func repeat(t testing.TB, round func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ticks := time.Tick(200 * time.Millisecond); ctx.Err() == nil; <-ticks {
-			playStatefulSets(ctx, namespace)
-			playDeployments(ctx, namespace)
+			round(ctx)
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })

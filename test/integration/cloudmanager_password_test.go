@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -101,21 +103,36 @@ func TestCloudManagerSecrecy(t *testing.T) {
 	}
 }
 
-// leaveRetained deletes a CloudManager, and, as the garbage collector does, all that it controls.
+// leaveRetained deletes a CloudManager, and from then on, as the garbage collector does, all that it controls: until the
+// manager has seen the deletion, it makes anew what goes.
 func leaveRetained(t testing.TB, cm *appv1.CloudManager) {
 	t.Helper()
+	dead := cm.DeepCopy()
 	plane.Delete(t, cm)
 	plane.Gone(t, cm.DeepCopy())
+	harness.Eventually(t, func() error {
+		if n := collect(t.Context(), dead); n != 0 {
+			return fmt.Errorf("%d objects of %s are left", n, dead.Name)
+		}
+		return nil
+	})
+	repeat(t, func(ctx context.Context) { collect(ctx, dead) })
+}
+
+// collect deletes what an owner controls, and returns how many objects that were. What fails is tried again in the next round.
+func collect(ctx context.Context, owner client.Object) int {
+	found := 0
 	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.SecretList{}} {
-		if err := plane.Client.List(t.Context(), list, client.InNamespace(cm.Namespace)); err != nil {
-			t.Fatal(err)
-		}
-		for _, obj := range objectsOf(t, list) {
-			if metav1.IsControlledBy(obj, cm) {
-				plane.Delete(t, obj)
+		_ = plane.Client.List(ctx, list, client.InNamespace(owner.GetNamespace()))
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, ok := item.(client.Object); ok && metav1.IsControlledBy(obj, owner) {
+				found++
+				_ = plane.Client.Delete(ctx, obj)
 			}
-		}
+			return nil
+		})
 	}
+	return found
 }
 
 // objectsOf returns the objects of a list.

@@ -31,12 +31,8 @@ func TestElection(t *testing.T) {
 	plane.Create(t, app)
 	wait(t, follower.Elected())
 	plane.Stands(t, app, progressing...)
-	took := time.Since(stopped)
-	t.Logf("the follower worked after %s", took.Round(10*time.Millisecond))
-	// A leader that does not give up its lease is waited for longer than that: 15 s.
-	if took > 10*time.Second {
-		t.Errorf("the follower worked after %s", took)
-	}
+	// A lease that is not given up runs longer than anything here is waited for.
+	t.Logf("the follower worked after %s", time.Since(stopped).Round(10*time.Millisecond))
 	children(t, app)
 	if writes := leader.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("the leader has written after its end: %v", writes)

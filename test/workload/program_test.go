@@ -269,26 +269,24 @@ func TestProgramElection(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	elect := []string{"--leader-elect", "--leader-election-namespace=" + harness.SystemNamespace}
+	// A lease that is not given up runs longer than anything here is waited for.
+	long := slices.Concat(elect, []string{"--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m"})
 	short := slices.Concat(elect, []string{
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"})
 	app := newApp(ns)
 	plane.Create(t, app)
 
-	stopped := launch(t, ns, elect...)
+	stopped := launch(t, ns, long...)
 	holder := elected(t, "")
 	ready(t, app)
 	before := uids(t, ns)
-	second := launch(t, ns, elect...)
+	second := launch(t, ns, long...)
 	began := time.Now()
 	ended := stopped.stop(t)
 	next := elected(t, holder)
 	handover := time.Since(began)
 	worked := works(t, app, began)
 	t.Logf("the leader ended %s after SIGTERM, the other had the lease after %s and had worked after %s", ended, handover, worked)
-	// A lease that is not given up takes 14 s and more to run out.
-	if handover > 10*time.Second {
-		t.Errorf("the hand-over took %s", handover)
-	}
 
 	second.stop(t)
 	killed := launch(t, ns, short...)
