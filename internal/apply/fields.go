@@ -147,13 +147,10 @@ func escape(data []byte) []byte {
 	return escaped.Bytes()
 }
 
-// difference returns the fields in which a live object would change if the literal were applied, by the type's own schema:
-// atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
-func (e *Engine) difference(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
-	wanted, err := e.typed(fields)
-	if err != nil {
-		return nil, err
-	}
+// difference returns the fields in which a live object would change if what is wanted, a literal's fields, were applied, by
+// the type's own schema: atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the
+// literal holds.
+func (e *Engine) difference(fields map[string]any, wanted *typed.TypedValue, live client.Object) (*fieldpath.Set, error) {
 	var found runtime.Object = live
 	if live.GetObjectKind().GroupVersionKind().Empty() || len(templates(fields)) > 0 {
 		stated, err := literal(live)
@@ -195,7 +192,11 @@ func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	diff, err := e.difference(fields, live)
+	stated, err := e.typed(fields)
+	if err != nil {
+		return false, err
+	}
+	diff, err := e.difference(fields, stated, live)
 	if err != nil {
 		return false, err
 	}
@@ -217,13 +218,9 @@ func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
 	return value, nil
 }
 
-// stated returns the fields that a literal states and that a manager owns who applies it.
-func (e *Engine) stated(fields map[string]any) (*fieldpath.Set, error) {
-	literal, err := e.typed(fields)
-	if err != nil {
-		return nil, err
-	}
-	set, err := literal.ToFieldSet()
+// stated returns the fields that the literal states and that a manager owns who applies it.
+func (p *plan) stated() (*fieldpath.Set, error) {
+	set, err := p.literal.ToFieldSet()
 	if err != nil {
 		return nil, fmt.Errorf("desired object: %w", err)
 	}

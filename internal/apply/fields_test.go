@@ -314,7 +314,12 @@ func TestDifference(t *testing.T) {
 // wanted path stands for all below it.
 func checkDifference(t *testing.T, e *Engine, wanted, live client.Object, paths []string) {
 	t.Helper()
-	diff, err := e.difference(literalOf(t, wanted), live)
+	fields := literalOf(t, wanted)
+	stated, err := e.typed(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, err := e.difference(fields, stated, live)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -21,9 +22,10 @@ type plan struct {
 	child  *Child
 	gvk    schema.GroupVersionKind
 	action Action
-	// fields is what to apply. It states sum, the hash of all else in it.
-	fields map[string]any
-	sum    string
+	// fields is what to apply. It states sum, the hash of all else in it. literal is the same by its type's schema.
+	fields  map[string]any
+	literal *typed.TypedValue
+	sum     string
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
 	self  string
@@ -67,18 +69,19 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 		return p, err
 	}
 
-	live := child.Live
-	if live == nil {
+	if child.Live != nil {
+		if err := p.claim(req, child.Live); err != nil {
+			return p, err
+		}
+	}
+	if p.literal, err = e.typed(p.fields); err != nil {
+		return p, err
+	}
+	if child.Live == nil {
 		p.action = Created
-		_, err = e.typed(p.fields)
-		return p, err
+		return p, nil
 	}
-	if err := p.claim(req, live); err != nil {
-		return p, err
-	}
-	if err = e.compare(req, &p); err == nil && p.action != Unchanged {
-		_, err = e.typed(p.fields)
-	}
+	err = e.compare(req, &p)
 	if child.Replace && p.action == Configured {
 		p.action = Replaced
 	}
@@ -183,7 +186,7 @@ func group(ref metav1.OwnerReference) string {
 func (e *Engine) compare(req *Request, p *plan) error {
 	live := p.child.Live
 	p.action = Configured
-	strangers, err := e.crowd(req, p)
+	strangers, err := p.crowd(req)
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	if p.takeover || live.GetAnnotations()[appv1.AnnotationLastAppliedHash] != p.sum {
 		return nil
 	}
-	diff, err := e.difference(p.fields, live)
+	diff, err := e.difference(p.fields, p.literal, live)
 	if err != nil {
 		return err
 	}
@@ -220,13 +223,13 @@ func (e *Engine) compare(req *Request, p *plan) error {
 }
 
 // crowd returns what others have in lists of which all items are ours.
-func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
+func (p *plan) crowd(req *Request) (*fieldpath.Set, error) {
 	found := &fieldpath.Set{}
 	lists := ownLists[p.gvk.Kind]
 	if len(lists) == 0 {
 		return found, nil
 	}
-	stated, err := e.stated(p.fields)
+	stated, err := p.stated()
 	if err != nil {
 		return nil, err
 	}

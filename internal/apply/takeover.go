@@ -56,7 +56,7 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	if len(owners) != len(live.GetOwnerReferences()) {
 		patch = append(patch, operation{Op: "replace", Path: "/metadata/ownerReferences", Value: owners})
 	}
-	managers, err := e.seize(req, p, live)
+	managers, err := p.seize(req, live)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.O
 
 // seize returns the object's managed fields with those handed to our manager that are to become ours alone, nil if
 // there are none.
-func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
-	stated, err := e.stated(p.fields)
+func (p *plan) seize(req *Request, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
+	stated, err := p.stated()
 	if err != nil {
 		return nil, err
 	}
