@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	// recordMax is the length in bytes up to which a record is kept at all. All annotations of an object together may
 	// have 256 KiB; others need room too.
 	recordMax = 128 << 10
+	// recordOthers is how many bytes are left for annotations that are neither the record nor the user's.
+	recordOthers = 8 << 10
 
 	gzipPrefix = "gzip:"
 	hashPrefix = "sha256:"
@@ -29,10 +33,15 @@ var ErrNoSpec = errors.New("the record holds no spec")
 
 // EncodeSpec returns the record of a spec: its canonical JSON, compressed where that is long. Where even that is too
 // long for an annotation only the hash of identity is left, which is the part of the spec that tells one from another,
-// and whole is false.
-func EncodeSpec(spec, identity any) (record string, whole bool) {
+// and whole is false. beside are the annotations that take up room beside it.
+func EncodeSpec(spec, identity any, beside map[string]string) (record string, whole bool) {
+	room := apivalidation.TotalAnnotationSizeLimitB - recordOthers
+	for key, value := range beside {
+		room -= len(key) + len(value)
+	}
+	room = min(room, recordMax)
 	plain := canonical(spec)
-	if len(plain) <= recordPlain {
+	if len(plain) <= min(recordPlain, room) {
 		return string(plain), true
 	}
 	var zipped bytes.Buffer
@@ -40,7 +49,7 @@ func EncodeSpec(spec, identity any) (record string, whole bool) {
 	// Writing to a buffer does not fail.
 	_, _ = w.Write(plain)
 	_ = w.Close()
-	if base64.StdEncoding.EncodedLen(zipped.Len())+len(gzipPrefix) <= recordMax {
+	if base64.StdEncoding.EncodedLen(zipped.Len())+len(gzipPrefix) <= room {
 		return gzipPrefix + base64.StdEncoding.EncodeToString(zipped.Bytes()), true
 	}
 	return hashSpec(identity), false

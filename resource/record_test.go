@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -161,5 +162,25 @@ func TestBombIsNotUnpacked(t *testing.T) {
 	}
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 32<<20 {
 		t.Errorf("reading a record of %d bytes takes %d", len(bomb), taken)
+	}
+}
+
+// TestRecordLeavesRoom checks that the record gives way to the user's annotations: together they are never more than an object
+// takes.
+func TestRecordLeavesRoom(t *testing.T) {
+	noise := rand.New(rand.NewPCG(1, 1))
+	random := func(n int) string {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = byte('!' + noise.IntN(90))
+		}
+		return string(text)
+	}
+	for _, size := range []int{0, 100 << 10, 130 << 10, 160 << 10, 200 << 10, 250 << 10} {
+		beside := map[string]string{"a": random(size)}
+		record, whole := EncodeSpec(random(90<<10), "identity", beside)
+		if total := size + len(record); total > 254<<10 || whole != (size < 140<<10) {
+			t.Errorf("beside %d bytes the record has %d, and is whole: %t", size, len(record), whole)
+		}
 	}
 }

@@ -78,6 +78,8 @@ type part struct {
 	// minReadySeconds and serviceType are the kind's defaults.
 	minReadySeconds int32
 	serviceType     corev1.ServiceType
+	// claims are the volumes that each pod has of claims of its own.
+	claims []string
 }
 
 // workload maps what all kinds share. It returns what is wrong with the spec's podTemplate.
@@ -133,7 +135,7 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 // spec that shapes the pods.
 func (w *Workload) record(spec, identity any, in Inputs) {
 	var record string
-	record, w.Recorded = EncodeSpec(spec, identity)
+	record, w.Recorded = EncodeSpec(spec, identity, w.Annotations)
 	w.Record = map[string]string{
 		appv1.AnnotationLastAppliedSpec:   record,
 		appv1.AnnotationLastAppliedInputs: in.Encode(),
