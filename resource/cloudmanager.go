@@ -33,6 +33,8 @@ type tier struct {
 	envs []corev1.EnvVar
 	// port is the one that the component offers if the spec states none, 0 for none.
 	port int32
+	// claims are the volumes that each pod has of claims of its own.
+	claims []string
 }
 
 // CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplate.
@@ -45,10 +47,11 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 	}
 	db.VolumeMounts = append(db.VolumeMounts, corev1.VolumeMount{Name: DataVolume, MountPath: mountPath})
 	w, errs := component(cm, tier{
-		role: "db",
-		spec: &db.Component,
-		path: field.NewPath("spec", "db", "statefulSet"),
-		port: 3306,
+		role:   "db",
+		spec:   &db.Component,
+		path:   field.NewPath("spec", "db", "statefulSet"),
+		port:   3306,
+		claims: []string{DataVolume},
 		// The image's own name for it, and the one by which images of MySQL, and older ones of MariaDB, know it.
 		envs: []corev1.EnvVar{
 			fromSecret("MARIADB_ROOT_PASSWORD", cm, SecretPassword),
@@ -128,6 +131,7 @@ func component(cm *appv1.CloudManager, t tier, seen Observed) (*Workload, field.
 		selector:    map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: t.spec.Name},
 		path:        t.path,
 		serviceType: corev1.ServiceTypeClusterIP,
+		claims:      t.claims,
 	}, &t.spec.WorkloadSpec, seen)
 }
 

@@ -117,7 +117,7 @@ func TestDecodeInputs(t *testing.T) {
 		{Rendering: RenderingLatest, Refresh: "<&>"},
 		{Rendering: RenderingLatest, Size: BuiltInSizes().Resolve(appv1.SizeSmall)},
 		{Size: ResolvedSize{Name: appv1.SizeLarge, Amounts: Amounts{Limits: corev1.ResourceList{
-			"cpu": quantity("0.5"), "memory": quantity("1.5Gi"), "hugepages-2Mi": quantity("1e9"), "example.com/gpu": quantity("1024"),
+			"cpu": quantity("0.5"), "memory": quantity("1.5Gi"), "hugepages-2Mi": quantity("2Gi"), "example.com/gpu": quantity("1e3"),
 		}}}},
 	} {
 		if got, err := DecodeInputs(in.Encode()); err != nil || !cmp.Equal(got, in) {

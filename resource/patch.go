@@ -14,10 +14,12 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 // patchTemplate applies a strategic merge patch to a pod template, and then states again what makes it this workload's:
-// the labels of its identity, and that the operator's annotations are its own. An error leaves the template as it is.
+// the labels of its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the
+// template as it is; one that makes of it what no pod can be is applied, and is an error as well.
 func patchTemplate(template *corev1.PodTemplateSpec, patch *runtime.RawExtension, identity map[string]string, p part) field.ErrorList {
 	if patch == nil || len(patch.Raw) == 0 {
 		return nil
@@ -54,6 +56,7 @@ func patchTemplate(template *corev1.PodTemplateSpec, patch *runtime.RawExtension
 	result.Spec.Containers = slices.Insert(slices.Delete(result.Spec.Containers, main, main+1), 0, first)
 	result.Labels = merged(result.Labels, identity)
 	maps.DeleteFunc(result.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") })
+	errs = rules.PodTemplate(template, &result, p.claims, path)
 	*template = result
-	return nil
+	return errs
 }

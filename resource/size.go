@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -84,28 +83,7 @@ func (a Amounts) check(at *field.Path) field.ErrorList {
 	if len(a.Requests)+len(a.Limits) == 0 {
 		return field.ErrorList{field.Required(at, "requests or limits")}
 	}
-	errs := append(knownResources(a.Requests, at.Child("requests")), knownResources(a.Limits, at.Child("limits"))...)
-	return append(errs, rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)...)
-}
-
-// knownResources checks the names of resources: those of Kubernetes, and those of others with a domain before a slash.
-// The API server would refuse the pods of every workload of the size.
-func knownResources(list corev1.ResourceList, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		switch {
-		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage,
-			strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
-		case !strings.Contains(string(name), "/"):
-			errs = append(errs, field.Invalid(at.Key(string(name)), name,
-				"must be cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>"))
-		default:
-			for _, message := range validation.IsQualifiedName(string(name)) {
-				errs = append(errs, field.Invalid(at.Key(string(name)), name, message))
-			}
-		}
-	}
-	return errs
+	return rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)
 }
 
 // Resolve returns a size with what it stands for; no size for one without a name of its own.

@@ -41,10 +41,10 @@ func TestParseSizes(t *testing.T) {
 			},
 		},
 		"further resources": {
-			map[string]string{"large": "limits: {ephemeral-storage: 1Gi, hugepages-2Mi: 4Mi, example.com/gpu: 1}\nrequests: {example.com/gpu: 1}"},
+			map[string]string{"large": "limits: {cpu: 1, ephemeral-storage: 1Gi, hugepages-2Mi: 4Mi, example.com/gpu: 1}\nrequests: {example.com/gpu: 1}"},
 			Sizes{appv1.SizeLarge: {
 				Requests: list("example.com/gpu", "1"),
-				Limits:   list("ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi", "example.com/gpu", "1"),
+				Limits:   list("cpu", "1", "ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi", "example.com/gpu", "1"),
 			}},
 		},
 		"rounded as the API server does": {

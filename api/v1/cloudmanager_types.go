@@ -7,6 +7,9 @@ import (
 )
 
 // CloudManagerSpec is what a CloudManager should run.
+// +kubebuilder:validation:XValidation:rule="!has(self.identity.deployment.name) || !has(self.db.statefulSet.name) || !(self.identity.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().identity.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.identity.deployment.name == oldSelf.value().identity.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".identity.deployment.name",message="is the name of one of the database's objects, db.statefulSet.name with nothing or -headless behind it; choose another"
+// +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.db.statefulSet.name) || !(self.front.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is the name of one of the database's objects, db.statefulSet.name with nothing or -headless behind it; choose another"
+// +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.identity.deployment.name) || self.front.deployment.name != self.identity.deployment.name || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().identity.deployment.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.identity.deployment.name == oldSelf.value().identity.deployment.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is identity.deployment.name as well; choose another"
 type CloudManagerSpec struct {
 	// front is the tier that users see. It is made once identity is up.
 	// +required
@@ -38,7 +41,7 @@ type Component struct {
 	// up. That of a database has at most 52 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', begin with a letter and not end with '-': it is also the name of the Service"
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -66,6 +69,9 @@ type DatabaseTier struct {
 }
 
 // Database is the workload that keeps the data.
+// +kubebuilder:validation:XValidation:rule="!has(self.name) || size(self.name) <= 52 || (oldSelf.hasValue() && has(oldSelf.value().name) && oldSelf.value().name == self.name)",optionalOldSelf=true,fieldPath=".name",message="must be at most 52 characters long, as Kubernetes puts a hash behind it, into a label; choose a shorter one"
+// +kubebuilder:validation:XValidation:rule="(has(self.name) ? self.name : '/') != (has(oldSelf.name) ? oldSelf.name : '/') || (has(self.storage.class) == has(oldSelf.storage.class) && (!has(self.storage.class) || self.storage.class == oldSelf.storage.class))",fieldPath=".storage.class",message="cannot be changed, as the volumes stay what they are; take the change back. Under another name, a new and empty database can have another class"
+// +kubebuilder:validation:XValidation:rule="(has(self.name) ? self.name : '/') != (has(oldSelf.name) ? oldSelf.name : '/') || !has(oldSelf.storage.accessModes) || !has(self.storage.accessModes) || self.storage.accessModes == oldSelf.storage.accessModes",fieldPath=".storage.accessModes",message="cannot be changed, as the volumes stay what they are; take the change back. Under another name, a new and empty database can have other ones"
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy == 'RollingUpdate'",message="a database's pods are replaced one by one; take strategy away",fieldPath=".strategy"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate)",message="a database's pods are replaced one by one; take rollingUpdate away",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds)",message="a StatefulSet has no such deadline; take progressDeadlineSeconds away",fieldPath=".progressDeadlineSeconds"
@@ -82,6 +88,7 @@ type Storage struct {
 	// class is the StorageClass of the volumes. It can be set only until the database is made; "" stands for volumes that
 	// somebody has made by hand. Defaults to the cluster's.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +optional
 	Class *string `json:"class,omitempty"`
 
@@ -100,7 +107,7 @@ type Storage struct {
 	// mountPath is where the main container sees its volume. Defaults to /var/lib/mysql.
 	// +kubebuilder:default="/var/lib/mysql"
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/[^:]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[^:]*$')",message="must be an absolute path without ':'"
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 
@@ -116,6 +123,7 @@ type SecretKeyRef struct {
 	// name of the Secret. Required.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +required
 	Name string `json:"name"`
 
@@ -123,6 +131,7 @@ type SecretKeyRef struct {
 	// +kubebuilder:default=password
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be a key of a Secret: letters, digits, '-', '_' and '.'"
 	// +optional
 	Key string `json:"key,omitempty"`
 }
@@ -221,6 +230,9 @@ type TierStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the CloudManager was created"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="How the tier is doing that needs attention first"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters long: it is the value of a label of every object"
+// +kubebuilder:validation:XValidation:rule="has(self.spec.db.statefulSet.name) || (oldSelf.hasValue() && !has(oldSelf.value().spec.db.statefulSet.name)) || (size(self.metadata.name) <= 49 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".spec.db.statefulSet.name",message="must be stated, as metadata.name with -db behind it can be the name of a database only with at most 49 lower-case letters, digits and '-', of which the first is a letter"
+// +kubebuilder:validation:XValidation:rule="has(self.spec.identity.deployment.name) || (oldSelf.hasValue() && !has(oldSelf.value().spec.identity.deployment.name)) || (size(self.metadata.name) <= 54 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".spec.identity.deployment.name",message="must be stated, as metadata.name with -identity behind it can be the name of a Service only with at most 54 lower-case letters, digits and '-', of which the first is a letter"
+// +kubebuilder:validation:XValidation:rule="has(self.spec.front.deployment.name) || (oldSelf.hasValue() && !has(oldSelf.value().spec.front.deployment.name)) || (size(self.metadata.name) <= 57 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".spec.front.deployment.name",message="must be stated, as metadata.name with -front behind it can be the name of a Service only with at most 57 lower-case letters, digits and '-', of which the first is a letter"
 // +operator-sdk:csv:customresourcedefinitions:displayName="CloudManager",order=4,resources={{StatefulSet,v1},{Deployment,v1},{Service,v1},{Secret,v1},{PersistentVolumeClaim,v1},{Pod,v1},{Event,v1}}
 type CloudManager struct {
 	metav1.TypeMeta `json:",inline"`

@@ -27,6 +27,7 @@ type WorkloadSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="must not contain white space; write an image as [registry/]repository[:tag][@digest]"
+	// +kubebuilder:validation:XValidation:rule="self.matches('[[:space:]]') || self.matches('^(([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?|[[][a-fA-F0-9:]+[]])(:[0-9]+)?/)?[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([-+._][a-zA-Z][a-zA-Z0-9]*)*:[a-fA-F0-9]{32,})?$')",message="must be an image; write it as [registry/]repository[:tag][@digest], the repository in lower case"
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	Image string `json:"image"`
@@ -81,6 +82,7 @@ type WorkloadSpec struct {
 	// occur once, and so may each name. Without ports there is no Service.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique; give each port a name of its own or none"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.nodePort) || self.exists_one(q, has(q.nodePort) && q.nodePort == p.nodePort && q.protocol == p.protocol))",message="node ports must be unique for each protocol; give each port a nodePort of its own or none"
 	// +listType=map
 	// +listMapKey=port
 	// +listMapKey=protocol
@@ -115,8 +117,7 @@ type WorkloadSpec struct {
 	// latter down. Defaults to "25%".
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=6
-	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 1",message="must be a number from 1, or a percentage from 1% to 100%: with 0 no pod could ever be replaced"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",message="must be a number from 1, or a percentage from 1% to 100%: with 0 no pod could ever be replaced"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
@@ -192,6 +193,7 @@ type WorkloadSpec struct {
 	// serviceAccountName is the ServiceAccount that the pods run as. It must exist. Defaults to that of the namespace,
 	// "default".
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
@@ -251,12 +253,14 @@ type WorkloadSpec struct {
 
 	// priorityClassName is the PriorityClass of the pods. It must exist. Defaults to the cluster's.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// runtimeClassName is the RuntimeClass that runs the pods. It must exist. Defaults to the node's own runtime.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
@@ -356,6 +360,7 @@ type ServiceSpec struct {
 	// loadBalancerClass names the implementation of a Service of type LoadBalancer. It cannot be changed while the type
 	// is LoadBalancer. Defaults to the cluster's.
 	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a name with a domain before a slash, like example.com/internal, or one without"
 	// +optional
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 
@@ -402,7 +407,7 @@ type Port struct {
 	// one without a name is called after its protocol and number, like "tcp-8080".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', with a letter or digit at both ends"
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -421,9 +426,8 @@ type Port struct {
 	// targetPort is the port that the container listens on: a number from 1 to 65535, or a name of at most 15
 	// characters, which then names the container port with the number of port. Defaults to port.
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 1 && self <= 65535)",message="must be a number from 1 to 65535, or the name of a container port"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 65535 : self.matches('^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$')",message="must be a number from 1 to 65535, or the name of a container port: lower-case letters, digits and single '-' between them, with at least one letter"
 	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:Pattern=`^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$`
 	// +optional
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 
@@ -438,6 +442,7 @@ type Port struct {
 	// "http", or a name with a prefix such as "kubernetes.io/h2c".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a name like http, or one with a domain before a slash, like kubernetes.io/h2c"
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
 }

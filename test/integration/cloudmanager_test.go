@@ -470,9 +470,7 @@ func TestCloudManagerStorage(t *testing.T) {
 		words  string
 	}{
 		{func(s *appv1.Storage) { s.Size = resource.MustParse("19Gi") }, appv1.ReasonStorageRefused, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 19Gi"},
-		{func(s *appv1.Storage) { s.Class = ptr.To("fast") }, appv1.ReasonImmutableField, `spec.db.statefulSet.storage.class cannot be changed from "local-path" to "fast"`},
-		{func(s *appv1.Storage) { s.Class = nil }, appv1.ReasonImmutableField, "to the cluster's default"},
-		{func(s *appv1.Storage) { s.AccessModes = corev1.ReadWriteMany }, appv1.ReasonImmutableField, "spec.db.statefulSet.storage.accessModes"},
+		{func(s *appv1.Storage) { s.Size = resource.MustParse("1") }, appv1.ReasonStorageRefused, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 1"},
 	} {
 		plane.Read(t, cm)
 		before := cm.Spec.DB.StatefulSet.Storage
@@ -491,6 +489,54 @@ func TestCloudManagerStorage(t *testing.T) {
 			cm.Spec.DB.StatefulSet.Storage = before
 			cm.Spec.DB.StatefulSet.Image = "mariadb:10.3"
 		})
+		plane.Stands(t, cm, "Stalled=False")
+	}
+}
+
+// volumeChanges are changes of what a volume has for ever, each with words for the schema and the controller to say.
+var volumeChanges = []struct {
+	change        func(*appv1.Storage)
+	schema, later string
+}{
+	{func(s *appv1.Storage) { s.Class = ptr.To("fast") }, "spec.db.statefulSet.storage.class: Invalid value", `spec.db.statefulSet.storage.class cannot be changed from "local-path" to "fast"`},
+	{func(s *appv1.Storage) { s.Class = nil }, "spec.db.statefulSet.storage.class: Invalid value", "to the cluster's default"},
+	{func(s *appv1.Storage) { s.AccessModes = corev1.ReadWriteMany }, "spec.db.statefulSet.storage.accessModes: Invalid value", "spec.db.statefulSet.storage.accessModes"},
+}
+
+// TestCloudManagerVolumesStay changes what a volume has for ever. The schema refuses that, unless the database gets another
+// name; and the controller does where that name is given up again.
+func TestCloudManagerVolumesStay(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	m.Idle(t)
+	set := namedStatefulSet(ns, "db")
+	was := whole(t, set)
+	for _, c := range volumeChanges {
+		plane.Read(t, cm)
+		before := cm.DeepCopy()
+		c.change(&cm.Spec.DB.StatefulSet.Storage)
+		err := plane.Client.Patch(t.Context(), cm, client.MergeFrom(before))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.schema) || !strings.Contains(err.Error(), "take the change back") {
+			t.Errorf("got %v, want %s", err, c.schema)
+		}
+		// By way of another name, and back again before that one is up.
+		before.DeepCopyInto(cm)
+		plane.Change(t, cm, func() {
+			c.change(&cm.Spec.DB.StatefulSet.Storage)
+			cm.Spec.DB.StatefulSet.Name = "another"
+		})
+		plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "db" })
+		plane.Stands(t, cm, "Stalled=True/ImmutableField", "DatabaseReady=False/ImmutableField")
+		harness.Says(t, cm, "Stalled", c.later)
+		untouched(t, set, was)
+		plane.Change(t, cm, func() {
+			cm.Spec.DB.StatefulSet.Storage = before.Spec.DB.StatefulSet.Storage
+			cm.Spec.DB.StatefulSet.Name = "another"
+		})
+		plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "db" })
 		plane.Stands(t, cm, "Stalled=False")
 	}
 }

@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -44,6 +46,19 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: "a\nb"}`, `spec.image: Invalid value: "a\nb": must not contain white space`},
 		{`{image: ` + strings.Repeat("a", 1025) + `}`, "spec.image: Too long"},
 		{`{image: 1}`, "spec.image: Invalid value"},
+		{`{image: Nginx}`, `spec.image: Invalid value: "Nginx": must be an image; write it as [registry/]repository[:tag][@digest]`},
+		{`{image: "nginx:"}`, `spec.image: Invalid value: "nginx:": must be an image`},
+		{`{image: "nginx:a b"}`, "spec.image: Invalid value"},
+		{`{image: "nginx@sha256:0"}`, `spec.image: Invalid value: "nginx@sha256:0": must be an image`},
+		{`{image: "https://registry.example.com/a"}`, `must be an image`},
+		{`{image: a//b}`, `spec.image: Invalid value: "a//b": must be an image`},
+		{`{image: "nginx:` + strings.Repeat("a", 129) + `"}`, `must be an image`},
+		{`{image: a, serviceAccountName: A}`, `spec.serviceAccountName: Invalid value: "A": must be the name of an object`},
+		{`{image: a, priorityClassName: -a}`, `spec.priorityClassName: Invalid value: "-a": must be the name of an object`},
+		{`{image: a, runtimeClassName: ""}`, `spec.runtimeClassName: Invalid value: "": must be the name of an object`},
+		{`{image: a, service: {type: LoadBalancer, loadBalancerClass: a/b/c}}`, `spec.service.loadBalancerClass: Invalid value: "a/b/c": must be a name`},
+		{`{image: a, ports: [{port: 1, appProtocol: not a name}]}`, `spec.ports[0].appProtocol: Invalid value: "not a name": must be a name like http`},
+		{`{image: a, ports: [{port: 1, nodePort: 30000}, {port: 2, nodePort: 30000}]}`, "spec.ports: Invalid value: node ports must be unique"},
 		{`{image: a, replicas: -1}`, "spec.replicas: Invalid value: -1"},
 		{`{image: a, replicas: 2147483648}`, "spec.replicas: Invalid value"},
 		{`{image: a, replicas: "2"}`, "spec.replicas: Invalid value"},
@@ -66,13 +81,13 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, ports: [{port: 1, protocol: tcp}]}`, `spec.ports[0].protocol: Unsupported value: "tcp"`},
 		{`{image: a, ports: [{port: 1, name: x}, {port: 2, name: x}]}`, "spec.ports: Invalid value: port names must be unique"},
 		{`{image: a, ports: [{port: 1, name: ""}]}`, "spec.ports[0].name: Invalid value"},
-		{`{image: a, ports: [{port: 1, name: Web}]}`, "spec.ports[0].name: Invalid value"},
-		{`{image: a, ports: [{port: 1, name: web-}]}`, "spec.ports[0].name: Invalid value"},
+		{`{image: a, ports: [{port: 1, name: Web}]}`, `spec.ports[0].name: Invalid value: "Web": must be lower-case letters`},
+		{`{image: a, ports: [{port: 1, name: web-}]}`, `spec.ports[0].name: Invalid value: "web-": must be lower-case letters`},
 		{`{image: a, ports: [{port: 1, name: ` + strings.Repeat("a", 64) + `}]}`, "spec.ports[0].name: Too long"},
 		{`{image: a, ports: [{port: 1, targetPort: 0}]}`, "spec.ports[0].targetPort: Invalid value: 0: must be a number from 1 to 65535"},
 		{`{image: a, ports: [{port: 1, targetPort: 65536}]}`, "spec.ports[0].targetPort: Invalid value: 65536: must be a number from 1 to 65535"},
 		{`{image: a, ports: [{port: 1, targetPort: -1}]}`, "spec.ports[0].targetPort: Invalid value: -1: must be a number from 1 to 65535"},
-		{`{image: a, ports: [{port: 1, targetPort: "80"}]}`, "spec.ports[0].targetPort: Invalid value"},
+		{`{image: a, ports: [{port: 1, targetPort: "80"}]}`, `spec.ports[0].targetPort: Invalid value: "80": must be a number from 1 to 65535, or the name of a container port`},
 		{`{image: a, ports: [{port: 1, targetPort: ""}]}`, "spec.ports[0].targetPort: Invalid value"},
 		{`{image: a, ports: [{port: 1, targetPort: UPPER}]}`, "spec.ports[0].targetPort: Invalid value"},
 		{`{image: a, ports: [{port: 1, targetPort: a--b}]}`, "spec.ports[0].targetPort: Invalid value"},
@@ -98,7 +113,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number from 1"},
 		{`{image: a, rollingUpdate: "0"}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: 0%}`, "spec.rollingUpdate: Invalid value"},
-		{`{image: a, rollingUpdate: 101%}`, "spec.rollingUpdate: Invalid value"},
+		{`{image: a, rollingUpdate: 101%}`, `spec.rollingUpdate: Invalid value: "101%": must be a number from 1, or a percentage from 1% to 100%`},
 		{`{image: a, rollingUpdate: 1.5%}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: many}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, minReadySeconds: -1}`, "spec.minReadySeconds: Invalid value: -1"},
@@ -162,6 +177,10 @@ func TestSchemaTakes(t *testing.T) {
 		`{image: a}`,
 		`{image: "registry.example.com:5000/a/b_c.d-e/f:v1.2.3-rc.1@sha256:` + strings.Repeat("0f", 32) + `"}`,
 		`{image: ` + strings.Repeat("a", 1024) + `}`,
+		`{image: "[2001:db8::1]:5000/a"}`,
+		`{image: "a:5000/b__c/d---e:F_.-"}`,
+		`{image: localhost/a}`,
+		`{image: a, ports: [{port: 1, nodePort: 31999}, {port: 1, protocol: UDP, nodePort: 31999}]}`,
 		`{image: a, replicas: 0}`,
 		`{image: a, replicas: 2147483647}`,
 		`{image: a, command: [], args: [], envs: [], envFrom: [], ports: [], resources: {}}`,
@@ -252,10 +271,6 @@ func TestInvalidSpec(t *testing.T) {
 			mutate: func(s *appv1.AppSpec) { s.Resources.Limits = corev1.ResourceList{"cpu": quantity("-1")} },
 			says:   []string{"spec.resources.limits[cpu]"},
 		},
-		"node-ports": {
-			mutate: func(s *appv1.AppSpec) { s.Ports = []appv1.Port{{Port: 1, NodePort: 30000}, {Port: 2, NodePort: 30000}} },
-			says:   []string{"spec.ports[1].nodePort"},
-		},
 		"containers-name": {
 			mutate: func(s *appv1.AppSpec) { s.Containers = []corev1.Container{{Name: "containers-name", Image: "a"}} },
 			says:   []string{"spec.containers[0].name", "unique"},
@@ -286,15 +301,23 @@ func TestInvalidSpec(t *testing.T) {
 			mutate: func(s *appv1.AppSpec) {
 				s.Envs = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.moon"}}}}
 			},
-			says: []string{"Deployment field-path is refused", "env[0].valueFrom.fieldRef.fieldPath"},
+			says: []string{"spec.envs[0].valueFrom.fieldRef.fieldPath", "supported values", "metadata.name"},
 		},
 		"resource-name": {
 			mutate: func(s *appv1.AppSpec) { s.Resources.Limits = corev1.ResourceList{"moon": quantity("1")} },
-			says:   []string{"Deployment resource-name is refused", "resources.limits[moon]"},
+			says:   []string{"spec.resources.limits[moon]", "must be cpu, memory, ephemeral-storage"},
 		},
-		"app-protocol": {
-			mutate:  func(s *appv1.AppSpec) { s.Ports[0].AppProtocol = ptr.To("not a name") },
-			says:    []string{"Service app-protocol is refused", "spec.ports[0].appProtocol"},
+		"patched": {
+			mutate: func(s *appv1.AppSpec) {
+				s.PodTemplate = &runtime.RawExtension{Raw: []byte(`{"spec": {"containers": [{"name": "side", "image": "a", "ports": [{"containerPort": 0}]}]}}`)}
+			},
+			says: []string{"spec.podTemplate.spec.containers[side].ports[0].containerPort"},
+		},
+		"node-port-range": {
+			mutate: func(s *appv1.AppSpec) {
+				s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 1
+			},
+			says:    []string{"Service node-port-range is refused", "spec.ports[0].nodePort"},
 			service: true,
 		},
 	} {
@@ -372,4 +395,70 @@ func TestImmutableField(t *testing.T) {
 	plane.Delete(t, d)
 	plane.Stands(t, app, progressing...)
 	children(t, app)
+}
+
+// refusals writes resources of a kind that are wrong. Each must be refused with an error that names the field.
+func refusals(t *testing.T, kind string, cases []struct{ name, spec, says string }) {
+	t.Helper()
+	ns := plane.Namespace(t)
+	for _, c := range cases {
+		obj := written(t, ns, c.name, c.spec)
+		obj.SetKind(kind)
+		err := plane.Client.Create(t.Context(), obj, client.DryRunAll)
+		switch {
+		case c.says == "" && err != nil:
+			t.Errorf("%s %s is refused: %v", c.name, c.spec, err)
+		case c.says != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says)):
+			t.Errorf("%s %s\ngot  %v\nwant %s", c.name, c.spec, err, c.says)
+		}
+	}
+}
+
+// TestSchemaRefusesCloudManagers has what one CloudManager can say about itself: names that its objects cannot have, two
+// passwords, volumes that are none.
+func TestSchemaRefusesCloudManagers(t *testing.T) {
+	t.Parallel()
+	cm := func(front, identity, db, more string) string {
+		return "{front: {deployment: {image: a" + front + "}}, identity: {deployment: {image: a" + identity + "}}, db: {statefulSet: {image: a, storage: {size: 1Gi}" + db + "}" + more + "}}"
+	}
+	long := strings.Repeat("x", 49)
+	refusals(t, "CloudManager", []struct{ name, spec, says string }{
+		{long, cm("", "", "", ""), ""},
+		{long + "y", cm("", "", "", ""), "spec.db.statefulSet.name: Invalid value"},
+		{long + "y", cm("", "", ", name: db", ""), ""},
+		{long + "yyyyyy", cm("", "", ", name: db", ""), "spec.identity.deployment.name: Invalid value"},
+		{long + "yyyyyyyyy", cm("", ", name: identity", ", name: db", ""), "spec.front.deployment.name: Invalid value"},
+		{long + "yyyyyyyyyyyyyy", cm(", name: front", ", name: identity", ", name: db", ""), ""},
+		{long + "yyyyyyyyyyyyyyy", cm(", name: front", ", name: identity", ", name: db", ""), "metadata.name must be at most 63 characters long"},
+		{"1a", cm("", "", ", name: db", ""), "spec.identity.deployment.name: Invalid value"},
+		{"a.b", cm(", name: front", ", name: identity", "", ""), "spec.db.statefulSet.name: Invalid value"},
+		{"a.b", cm(", name: front", ", name: identity", ", name: db", ""), ""},
+		{"cm", cm("", "", ", name: "+long+"yyy", ""), ""},
+		{"cm", cm("", "", ", name: "+long+"yyyy", ""), "spec.db.statefulSet.name: Invalid value"},
+		{"cm", cm(", name: Front", "", "", ""), "spec.front.deployment.name: Invalid value: \"Front\": must be lower-case letters"},
+		{"cm", cm(", name: same", ", name: same", "", ""), "spec.front.deployment.name: Invalid value: is identity.deployment.name as well"},
+		{"cm", cm(", name: same", "", ", name: same", ""), "spec.front.deployment.name: Invalid value: is the name of one of the database's objects"},
+		{"cm", cm("", ", name: same-headless", ", name: same", ""), "spec.identity.deployment.name: Invalid value: is the name of one of the database's objects"},
+		{"cm", cm("", "", "", ", rootPass: a"), ""},
+		{"cm", cm("", "", "", ", rootPassSecretRef: {name: a}"), ""},
+		{"cm", cm("", "", "", ", rootPass: a, rootPassSecretRef: {name: a}"), "spec.db: Invalid value: takes one of rootPass and rootPassSecretRef"},
+		{"cm", cm("", "", "", ", rootPassSecretRef: {name: A}"), "spec.db.rootPassSecretRef.name: Invalid value: \"A\": must be the name of an object"},
+		{"cm", cm("", "", "", ", rootPassSecretRef: {name: a, key: a/b}"), "spec.db.rootPassSecretRef.key: Invalid value: \"a/b\": must be a key of a Secret"},
+		{"cm", cm("", "", ", strategy: Recreate", ""), "spec.db.statefulSet.strategy: Invalid value"},
+		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 0", 1), "spec.db.statefulSet.storage.size: Invalid value"},
+		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 1Gi, class: A_b", 1), "spec.db.statefulSet.storage.class: Invalid value: \"A_b\": must be the name of an object"},
+		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 1Gi, mountPath: data", 1), "spec.db.statefulSet.storage.mountPath: Invalid value: \"data\": must be an absolute path"},
+		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 1Gi, accessModes: ReadOnlyMany", 1), "spec.db.statefulSet.storage.accessModes: Unsupported value"},
+	})
+	refusals(t, "ModelBox", []struct{ name, spec, says string }{
+		{"box", `{image: a, name: Main}`, `spec.name: Invalid value: "Main": must be lower-case letters`},
+		{"1box", `{image: a}`, "metadata.name must be at most 63"},
+	})
+	refusals(t, "UnitedDeployment", []struct{ name, spec, says string }{
+		{"ud", `{deploymentName: a}`, "spec.replicas: Required value"},
+		{"ud", `{deploymentName: A, replicas: 1}`, "spec.deploymentName: Invalid value"},
+		{"ud", `{deploymentName: a, replicas: -1}`, "spec.replicas: Invalid value: -1"},
+		{"ud", `{deploymentName: a, replicas: 1, template: {image: a, replicas: 1}}`, "spec.template.replicas: Invalid value"},
+		{"ud", `{deploymentName: a.b, replicas: 1, template: {image: a}}`, "spec.deploymentName: Invalid value"},
+	})
 }

@@ -103,8 +103,8 @@ func TestInvalidPodTemplate(t *testing.T) {
 		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplate.spec.containers: `},
 		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must keep the main container"},
 		{"{spec: {containers: [{name: NAME, image: null}]}}", "image"},
-		{"{spec: {restartPolicy: Never}}", "spec.template.spec.restartPolicy"},
-		{"{metadata: {labels: {a: b c}}}", "spec.template"},
+		{"{spec: {restartPolicy: Never}}", "spec.podTemplate.spec.restartPolicy"},
+		{"{metadata: {labels: {a: b c}}}", "spec.podTemplate.metadata.labels"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -166,9 +166,7 @@ func (g *generator) containerPorts() any {
 
 func (g *generator) lifecycle() any {
 	lifecycle := g.made(reflect.TypeFor[corev1.Lifecycle]())
-	if g.accepted {
-		delete(lifecycle, "stopSignal") // It goes with the operating system in the pod's spec alone.
-	}
+	delete(lifecycle, "stopSignal") // It goes with the operating system in the pod's spec alone.
 	return lifecycle
 }
 

@@ -60,6 +60,8 @@ type generator struct {
 	portsMade int
 	// pathsMade is how many files volumes have.
 	pathsMade int
+	// main are names of the main container, for patches.
+	main []string
 }
 
 func (g *generator) workload() map[string]any {
@@ -317,11 +319,6 @@ func (g *generator) port(i, number int, protocol string) any {
 	if !g.accepted || !g.onNodes && g.IntN(3) == 0 {
 		port["nodePort"] = int64(32000 + i)
 	}
-	g.maybe(port, "appProtocol", func() any {
-		if g.accepted {
-			return pick(g, "http", "https", "kubernetes.io/h2c", "A_b.c-d")
-		}
-		return pick(g, "http", "not a name", "/", strings.Repeat("x", 253))
-	})
+	g.maybe(port, "appProtocol", func() any { return pick(g, "http", "https", "kubernetes.io/h2c", "A_b.c-d") })
 	return port
 }

@@ -84,6 +84,7 @@ var newer = []string{
 // gated are fields that the API server of the tests drops, as what they are for is not enabled.
 var gated = []string{
 	"TypedObjectReference.namespace", "VolumeProjection.clusterTrustBundle", "VolumeProjection.podCertificate",
+	"Lifecycle.stopSignal", "PodSpec.schedulingGroup", "PodSpec.evictionResponders",
 }
 
 // unions are the types of which one field alone may be set.

@@ -5,7 +5,9 @@ import (
 	"path"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -29,7 +31,7 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
 	at := spec.Child("db", "statefulSet")
 	errs := CloudManagerErrors{
-		Database: slices.Concat(workload(&db.WorkloadSpec, frame{container: db.Name, volumes: []string{"datadir"}}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
+		Database: slices.Concat(workload(&db.WorkloadSpec, frame{container: db.Name, volumes: []string{"datadir"}, endless: true}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
 		Identity: workload(&identity.WorkloadSpec, frame{container: identity.Name}, spec.Child("identity", "deployment")),
 		Front:    workload(&front.WorkloadSpec, frame{container: front.Name}, spec.Child("front", "deployment")),
 	}
@@ -73,6 +75,13 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 		if name := db.Envs[i].Name; name == "MARIADB_ROOT_PASSWORD" || name == "MYSQL_ROOT_PASSWORD" {
 			errs = append(errs, field.Forbidden(at.Child("envs").Index(i), name+" is set from the database's Secret; use spec.db.rootPassSecretRef"))
 		}
+	}
+	if class := ptr.Deref(db.Storage.Class, ""); class != "" {
+		errs = append(errs, subdomain(class, at.Child("storage", "class"))...)
+	}
+	if _, stated := db.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; stated && db.Service.Type == corev1.ServiceTypeLoadBalancer {
+		errs = append(errs, field.Forbidden(at.Child("annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey),
+			"would be on the headless Service, too, which has no load balancer; put it into service.annotations"))
 	}
 	return errs
 }

@@ -1,13 +1,18 @@
 package validation
 
 import (
+	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -19,7 +24,30 @@ func metadata(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, annotations(spec.Annotations, path.Child("annotations"))...)
 	errs = append(errs, annotations(spec.PodAnnotations, path.Child("podAnnotations"))...)
 	errs = append(errs, annotations(spec.Service.Annotations, path.Child("service", "annotations"))...)
-	return append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
+	return append(errs, size(spec, path)...)
+}
+
+// operators is how many bytes of an object's annotations are left for the operator's own, where the spec's record is but a hash.
+const operators = 8 << 10
+
+// size checks that the annotations of every object, those of the Service with its own on top, leave room for the operator's.
+func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
+	const most = apivalidation.TotalAnnotationSizeLimitB - operators
+	sum := func(annotations map[string]string) int {
+		n := 0
+		for key, value := range annotations {
+			n += len(key) + len(value)
+		}
+		return n
+	}
+	every, own := sum(spec.Annotations), sum(spec.Service.Annotations)
+	switch {
+	case every > most:
+		return field.ErrorList{field.TooLong(path.Child("annotations"), "", most)}
+	case every+own > most:
+		return field.ErrorList{field.TooLong(path.Child("service", "annotations"), "", most-every)}
+	}
+	return nil
 }
 
 // labels checks that labels are well formed, and none of them the operator's.
@@ -51,3 +79,116 @@ func annotations(given map[string]string, path *field.Path) field.ErrorList {
 
 // reserved tells whether a key is under the operator's prefix.
 func reserved(key string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") }
+
+// annotations checks those of a pod that say something to Kubernetes.
+func (p *pod) annotations(given map[string]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value, at := given[key], at.Key(key)
+		container, armoured := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		switch {
+		case key == corev1.MirrorPodAnnotationKey && p.spec.NodeName == "":
+			errs = append(errs, field.Forbidden(at, "is for the kubelet's own pods"))
+		case key == corev1.PodDeletionCost:
+			if _, err := strconv.ParseInt(value, 10, 32); err != nil || !deletionCost.MatchString(value) {
+				errs = append(errs, field.Invalid(at, value, "must be a whole number, with no plus sign or zeros in front"))
+			}
+		case key == tolerationsKey && value != "":
+			var list []corev1.Toleration
+			if err := json.Unmarshal([]byte(value), &list); err != nil {
+				errs = append(errs, field.Invalid(at, value, "must be tolerations in JSON; state them in tolerations"))
+			}
+			errs = append(errs, tolerations(list, at)...)
+		case key == corev1.SeccompPodAnnotationKey, strings.HasPrefix(key, corev1.SeccompContainerAnnotationKeyPrefix):
+			errs = append(errs, seccompAnnotation(value, at)...)
+		case armoured:
+			errs = append(errs, p.appArmorAnnotation(container, value, at)...)
+		}
+	}
+	return append(errs, p.contradictions(given, at)...)
+}
+
+// tolerationsKey is what tolerations were stated in before there was a field for them.
+const tolerationsKey = "scheduler.alpha.kubernetes.io/tolerations"
+
+var deletionCost = regexp.MustCompile(`^(0|[1-9][0-9]*|-[0-9]+)$`)
+
+func seccompAnnotation(value string, at *field.Path) field.ErrorList {
+	if name, local := strings.CutPrefix(value, corev1.SeccompLocalhostProfileNamePrefix); local {
+		return descends(name, at)
+	}
+	return oneOf(at, value, corev1.SeccompProfileRuntimeDefault, corev1.DeprecatedSeccompProfileDockerDefault, corev1.SeccompProfileNameUnconfined)
+}
+
+func (p *pod) appArmorAnnotation(container, value string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	found := false
+	p.each(func(c *corev1.Container, _ place) { found = found || c.Name == container })
+	if !found {
+		errs = append(errs, field.Invalid(at, container, "must be for a container of the pod"))
+	}
+	if !strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {
+		errs = append(errs, oneOf(at, value, "", corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, corev1.DeprecatedAppArmorBetaProfileNameUnconfined)...)
+	}
+	return errs
+}
+
+// contradictions checks that an annotation and the field that has come in its place do not say two things.
+func (p *pod) contradictions(given map[string]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	differs := func(key string, fits bool) {
+		if !fits {
+			errs = append(errs, field.Invalid(at.Key(key), given[key], "must say the same as securityContext; take the annotation away"))
+		}
+	}
+	var seccompOfPod *corev1.SeccompProfile
+	var armourOfPod *corev1.AppArmorProfile
+	if s := p.spec.SecurityContext; s != nil {
+		seccompOfPod, armourOfPod = s.SeccompProfile, s.AppArmorProfile
+	}
+	if value, stated := given[corev1.SeccompPodAnnotationKey]; stated && seccompOfPod != nil {
+		differs(corev1.SeccompPodAnnotationKey, sameSeccomp(value, seccompOfPod))
+	}
+	windows := p.spec.OS != nil && p.spec.OS.Name == corev1.Windows
+	p.each(func(c *corev1.Container, _ place) {
+		armour := armourOfPod
+		if s := c.SecurityContext; s != nil {
+			key := corev1.SeccompContainerAnnotationKeyPrefix + c.Name
+			if value, stated := given[key]; stated && s.SeccompProfile != nil {
+				differs(key, sameSeccomp(value, s.SeccompProfile))
+			}
+			if s.AppArmorProfile != nil {
+				armour = s.AppArmorProfile
+			}
+		}
+		key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if value, stated := given[key]; stated && armour != nil && !windows {
+			differs(key, sameAppArmor(value, armour))
+		}
+	})
+	return errs
+}
+
+func sameSeccomp(value string, profile *corev1.SeccompProfile) bool {
+	switch profile.Type {
+	case corev1.SeccompProfileTypeUnconfined:
+		return value == corev1.SeccompProfileNameUnconfined
+	case corev1.SeccompProfileTypeRuntimeDefault:
+		return value == corev1.SeccompProfileRuntimeDefault || value == corev1.DeprecatedSeccompProfileDockerDefault
+	case corev1.SeccompProfileTypeLocalhost:
+		return value == corev1.SeccompLocalhostProfileNamePrefix+ptr.Deref(profile.LocalhostProfile, "")
+	}
+	return true
+}
+
+func sameAppArmor(value string, profile *corev1.AppArmorProfile) bool {
+	switch profile.Type {
+	case corev1.AppArmorProfileTypeUnconfined:
+		return value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined
+	case corev1.AppArmorProfileTypeRuntimeDefault:
+		return value == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	case corev1.AppArmorProfileTypeLocalhost:
+		return value == corev1.DeprecatedAppArmorBetaProfileNamePrefix+ptr.Deref(profile.LocalhostProfile, "")
+	}
+	return true
+}

@@ -4,207 +4,237 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// pod checks what is in the pod beside the main container, and all that refers to it.
-func pod(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorList {
-	errs := volumes(spec.Volumes, path.Child("volumes"))
-	known := volumeNames(spec, f.volumes)
-	errs = append(errs, mounts(spec.VolumeMounts, known, path.Child("volumeMounts"))...)
-	errs = append(errs, files(spec.Envs, known, path.Child("envs"))...)
-	errs = append(errs, lifecycle(spec.Lifecycle, path.Child("lifecycle"))...)
-	at := path.Child("probes")
-	errs = append(errs, probe(spec.Probes.Liveness, once, at.Child("liveness"))...)
-	errs = append(errs, probe(spec.Probes.Readiness, repeated, at.Child("readiness"))...)
-	errs = append(errs, probe(spec.Probes.Startup, once, at.Child("startup"))...)
+// pod is a pod as the rules look at it.
+type pod struct {
+	// spec is what is checked. What of it the user did not state where at says is there for the rules to refer to.
+	spec *corev1.PodSpec
+	// at is where the user stated it.
+	at layout
+	// volumes are all that there are to mount, by name.
+	volumes map[string]corev1.VolumeSource
+	// names are those of the containers that were checked so far.
+	names sets.Set[string]
+}
 
-	names := map[string]bool{f.container: true}
-	for i := range spec.InitContainers {
-		errs = append(errs, sidecar(&spec.InitContainers[i], names, known, path.Child("initContainers").Index(i))...)
+// layout is where the fields of a pod are stated.
+type layout struct {
+	// spec is where those are that have no other place, security where the privileges of all containers are.
+	spec, security *field.Path
+	// containers and init are where each container is stated.
+	containers, init []place
+}
+
+// podOf returns the pod that a workload's spec means, as far as it states it.
+func podOf(spec *appv1.WorkloadSpec, f frame, path *field.Path) *pod {
+	main := corev1.Container{
+		Name: f.container, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy,
+		Env: spec.Envs, EnvFrom: spec.EnvFrom, Resources: spec.Resources, VolumeMounts: spec.VolumeMounts,
+		LivenessProbe: spec.Probes.Liveness, ReadinessProbe: spec.Probes.Readiness, StartupProbe: spec.Probes.Startup,
+		Lifecycle: spec.Lifecycle, SecurityContext: spec.SecurityContext,
 	}
+	patched := patchedSpec(spec)
+	p := &pod{
+		spec: &corev1.PodSpec{
+			InitContainers: spec.InitContainers, Containers: append([]corev1.Container{main}, spec.Containers...),
+			Volumes: spec.Volumes, ServiceAccountName: spec.ServiceAccountName, SecurityContext: spec.PodSecurityContext,
+			NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, Affinity: spec.Affinity,
+			TopologySpreadConstraints: spec.TopologySpreadConstraints, PriorityClassName: spec.PriorityClassName,
+			RuntimeClassName: spec.RuntimeClassName, DNSPolicy: spec.DNSPolicy, DNSConfig: spec.DNSConfig, HostAliases: spec.HostAliases,
+			TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
+			OS:                            patched.OS, HostUsers: patched.HostUsers, HostNetwork: patched.HostNetwork,
+			ResourceClaims: patched.ResourceClaims,
+		},
+		at:      layout{spec: path, security: path.Child("podSecurityContext")},
+		volumes: map[string]corev1.VolumeSource{},
+		names:   sets.New(f.container),
+	}
+	if patched.TerminationGracePeriodSeconds != nil {
+		p.spec.TerminationGracePeriodSeconds = patched.TerminationGracePeriodSeconds
+	}
+	for _, name := range f.volumes {
+		p.volumes[name] = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}
+	}
+	p.know(patched.Volumes)
+	p.know(spec.Volumes)
+	p.at.containers = []place{mainPlace(path)}
 	for i := range spec.Containers {
-		errs = append(errs, sidecar(&spec.Containers[i], names, known, path.Child("containers").Index(i))...)
+		p.at.containers = append(p.at.containers, containerPlace(path.Child("containers").Index(i)))
 	}
-	return append(errs, hostPorts(spec.Containers, path.Child("containers"))...)
+	for i := range spec.InitContainers {
+		p.at.init = append(p.at.init, containerPlace(path.Child("initContainers").Index(i)))
+	}
+	return p
 }
 
-// sidecar checks a container beside the main one, whose name must be none of those before it.
-func sidecar(c *corev1.Container, names, known map[string]bool, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, message := range validation.IsDNS1123Label(c.Name) {
-		errs = append(errs, field.Invalid(path.Child("name"), c.Name, message))
-	}
-	if names[c.Name] {
-		errs = append(errs, field.Invalid(path.Child("name"), c.Name, "must be unique among all containers of the pod, the main one included"))
-	}
-	names[c.Name] = true
-	if c.Image == "" {
-		errs = append(errs, field.Required(path.Child("image"), "the image that the container runs"))
-	}
-	errs = append(errs, Resources(&c.Resources, path.Child("resources"))...)
-	errs = append(errs, envs(c.Env, path.Child("env"))...)
-	errs = append(errs, envFrom(c.EnvFrom, path.Child("envFrom"))...)
-	errs = append(errs, files(c.Env, known, path.Child("env"))...)
-	errs = append(errs, mounts(c.VolumeMounts, known, path.Child("volumeMounts"))...)
-	for i, device := range c.VolumeDevices {
-		errs = append(errs, volume(device.Name, known, path.Child("volumeDevices").Index(i).Child("name"))...)
-	}
-	errs = append(errs, lifecycle(c.Lifecycle, path.Child("lifecycle"))...)
-	errs = append(errs, probe(c.LivenessProbe, once, path.Child("livenessProbe"))...)
-	errs = append(errs, probe(c.ReadinessProbe, repeated, path.Child("readinessProbe"))...)
-	return append(errs, probe(c.StartupProbe, once, path.Child("startupProbe"))...)
-}
-
-// hostPorts checks that no two containers want one port of the node.
-func hostPorts(containers []corev1.Container, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	taken := map[string]bool{}
-	for i := range containers {
-		for j, p := range containers[i].Ports {
-			if p.HostPort == 0 {
-				continue
-			}
-			protocol := p.Protocol
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			key := fmt.Sprintf("%s/%s/%d", protocol, p.HostIP, p.HostPort)
-			if taken[key] {
-				errs = append(errs, field.Duplicate(path.Index(i).Child("ports").Index(j).Child("hostPort"), p.HostPort))
-			}
-			taken[key] = true
-		}
-	}
-	return errs
-}
-
-// volumes checks that each volume has a name that a pod takes, and exactly one source.
-func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range list {
-		at := path.Index(i)
-		for _, message := range validation.IsDNS1123Label(list[i].Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), list[i].Name, message))
-		}
-		if n := set(list[i].VolumeSource); n != 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source, such as emptyDir: {}"))
-		}
-	}
-	return errs
-}
-
-// volumeNames returns the names of all volumes of the pod, those included that its kind or podTemplate adds. A podTemplate that
-// cannot be read adds none; what is wrong with it is said where it is used.
-func volumeNames(spec *appv1.WorkloadSpec, added []string) map[string]bool {
-	known := map[string]bool{}
-	for _, name := range added {
-		known[name] = true
-	}
-	for i := range spec.Volumes {
-		known[spec.Volumes[i].Name] = true
-	}
+// patchedSpec returns what a podTemplate says of a pod as a whole, which what is stated elsewhere may refer to: a volume to mount,
+// a system that a signal is one of. It is empty for one that cannot be read; what is wrong with that is said where it is used.
+func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
 	if spec.PodTemplate == nil {
-		return known
+		return corev1.PodSpec{}
 	}
-	var patch struct {
-		Spec struct {
-			Volumes []struct {
-				Name string `json:"name"`
-			} `json:"volumes"`
-		} `json:"spec"`
-	}
+	var patch corev1.PodTemplateSpec
 	if err := json.Unmarshal(spec.PodTemplate.Raw, &patch); err != nil {
-		return known
+		return corev1.PodSpec{}
 	}
-	for _, volume := range patch.Spec.Volumes {
-		known[volume.Name] = true
-	}
-	return known
+	return patch.Spec
 }
 
-// mounts checks that each mount is one of a volume.
-func mounts(list []corev1.VolumeMount, known map[string]bool, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range list {
-		errs = append(errs, volume(list[i].Name, known, path.Index(i).Child("name"))...)
+// know adds volumes to those that there are to mount.
+func (p *pod) know(volumes []corev1.Volume) {
+	for i := range volumes {
+		p.volumes[volumes[i].Name] = volumes[i].VolumeSource
 	}
-	return errs
 }
 
-// files checks that variables that are read from a file name the volume it is in.
-func files(vars []corev1.EnvVar, known map[string]bool, path *field.Path) field.ErrorList {
+// each calls a function with every container.
+func (p *pod) each(do func(*corev1.Container, place)) {
+	for i := range p.spec.InitContainers {
+		do(&p.spec.InitContainers[i], p.at.init[i])
+	}
+	for i := range p.spec.Containers {
+		do(&p.spec.Containers[i], p.at.containers[i])
+	}
+}
+
+// check returns what is wrong with what a spec can state of a pod. The main container has a name and an image already.
+func (p *pod) check() field.ErrorList {
+	main, beside := &p.spec.Containers[0], p.spec.Containers[1:]
+	errs := p.container(main, p.at.containers[0])
+	errs = append(errs, p.running(main, p.at.containers[0])...)
+	errs = append(errs, checkVolumes(p.spec.Volumes, p.at.spec.Child("volumes"))...)
+	paths := []*field.Path{p.at.containers[0].self}
+	for i := range p.spec.InitContainers {
+		errs = append(errs, p.initial(&p.spec.InitContainers[i], p.at.init[i])...)
+	}
+	for i := range beside {
+		at := p.at.containers[i+1]
+		errs = append(errs, p.named(&beside[i], at.self)...)
+		errs = append(errs, p.container(&beside[i], at)...)
+		errs = append(errs, p.running(&beside[i], at)...)
+		paths = append(paths, at.self)
+	}
+	errs = append(errs, hostPorts(p.spec.Containers, paths)...)
+	errs = append(errs, p.hostNetwork()...)
+	errs = append(errs, p.podSecurity(p.spec.SecurityContext, p.at.security)...)
+	errs = append(errs, p.hostProcess()...)
+	errs = append(errs, p.system()...)
+	errs = append(errs, affinity(p.spec.Affinity, p.at.spec.Child("affinity"))...)
+	errs = append(errs, tolerations(p.spec.Tolerations, p.at.spec.Child("tolerations"))...)
+	errs = append(errs, p.dns()...)
+	errs = append(errs, metav1validation.ValidateLabels(p.spec.NodeSelector, p.at.spec.Child("nodeSelector"))...)
+	return append(errs, p.objects()...)
+}
+
+// objects checks the names of other objects that pods refer to, and of other hosts.
+func (p *pod) objects() field.ErrorList {
 	var errs field.ErrorList
-	for i := range vars {
-		if from := vars[i].ValueFrom; from != nil && from.FileKeyRef != nil {
-			errs = append(errs, volume(from.FileKeyRef.VolumeName, known, path.Index(i).Child("valueFrom", "fileKeyRef", "volumeName"))...)
+	if name := p.spec.ServiceAccountName; name != "" {
+		errs = append(errs, subdomain(name, p.at.spec.Child("serviceAccountName"))...)
+	}
+	if name := p.spec.PriorityClassName; name != "" {
+		errs = append(errs, subdomain(name, p.at.spec.Child("priorityClassName"))...)
+	}
+	if name := p.spec.RuntimeClassName; name != nil {
+		errs = append(errs, subdomain(*name, p.at.spec.Child("runtimeClassName"))...)
+	}
+	for i, alias := range p.spec.HostAliases {
+		at := p.at.spec.Child("hostAliases").Index(i)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), alias.IP, true, nil)...)
+		for j, name := range alias.Hostnames {
+			errs = append(errs, subdomain(name, at.Child("hostnames").Index(j))...)
 		}
 	}
 	return errs
 }
 
-// volume checks that a name is that of a volume.
-func volume(name string, known map[string]bool, path *field.Path) field.ErrorList {
-	if known[name] {
-		return nil
+// dns checks where names are resolved. The limits are those of Linux' C library.
+func (p *pod) dns() field.ErrorList {
+	const mostServers, mostSearches, longestSearches = 3, 32, 2048
+	at, config := p.at.spec.Child("dnsConfig"), p.spec.DNSConfig
+	errs := oneOf(p.at.spec.Child("dnsPolicy"), p.spec.DNSPolicy, "", corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)
+	if p.spec.DNSPolicy == corev1.DNSNone && (config == nil || len(config.Nameservers) == 0) {
+		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy None needs at least one"))
 	}
-	return field.ErrorList{field.Invalid(path, name, "must be the name of one of the volumes")}
-}
-
-// How often a probe may have to succeed.
-const (
-	once     = false
-	repeated = true
-)
-
-// probe checks that a probe has exactly one handler, and that one which restarts the container asks for one success.
-func probe(p *corev1.Probe, often bool, path *field.Path) field.ErrorList {
-	if p == nil {
-		return nil
+	if config == nil {
+		return errs
 	}
-	var errs field.ErrorList
-	if n := set(p.ProbeHandler); n != 1 {
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d handlers", n), "must have exactly one of exec, grpc, httpGet and tcpSocket"))
+	if n := len(config.Nameservers); n > mostServers {
+		errs = append(errs, field.TooMany(at.Child("nameservers"), n, mostServers))
 	}
-	switch {
-	case !often && p.SuccessThreshold > 1:
-		errs = append(errs, field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1; only a readiness probe may ask for more"))
-	case often && p.TerminationGracePeriodSeconds != nil:
-		errs = append(errs, field.Forbidden(path.Child("terminationGracePeriodSeconds"), "must not be set for a readiness probe, which ends nothing"))
+	for i, ip := range config.Nameservers {
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), ip, true, nil)...)
+	}
+	if n := len(config.Searches); n > mostSearches {
+		errs = append(errs, field.TooMany(at.Child("searches"), n, mostSearches))
+	}
+	if n := len(strings.Join(config.Searches, " ")); n > longestSearches {
+		errs = append(errs, field.Invalid(at.Child("searches"), n, fmt.Sprintf("must have at most %d characters together", longestSearches)))
+	}
+	for i, name := range config.Searches {
+		if name != "." {
+			errs = append(errs, faults(at.Child("searches").Index(i), name, validation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(name, ".")))...)
+		}
+	}
+	for i, option := range config.Options {
+		errs = append(errs, required(at.Child("options").Index(i).Child("name"), option.Name)...)
 	}
 	return errs
 }
 
-// lifecycle checks that each action has exactly one handler.
-func lifecycle(l *corev1.Lifecycle, path *field.Path) field.ErrorList {
-	if l == nil {
+// hostNetwork checks ports that are the node's own.
+func (p *pod) hostNetwork() field.ErrorList {
+	if !p.spec.HostNetwork {
 		return nil
 	}
-	return append(action(l.PostStart, path.Child("postStart")), action(l.PreStop, path.Child("preStop"))...)
-}
-
-func action(h *corev1.LifecycleHandler, path *field.Path) field.ErrorList {
-	if h == nil {
-		return nil
+	var errs field.ErrorList
+	for i := range p.spec.Containers {
+		for j, port := range p.spec.Containers[i].Ports {
+			if port.HostPort != 0 && port.HostPort != port.ContainerPort {
+				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("ports").Index(j).Child("hostPort"), port.HostPort,
+					"must be the containerPort, or left out, while hostNetwork is true"))
+			}
+		}
 	}
-	if n := set(*h); n != 1 {
-		return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d handlers", n), "must have exactly one of exec, httpGet, sleep and tcpSocket")}
-	}
-	return nil
+	return errs
 }
 
 // set returns how many of a union's fields, which are all pointers, are set.
-func set(union any) int {
-	n, v := 0, reflect.ValueOf(union)
+func set(union any) int { return len(stated(union)) }
+
+// stated returns the names of a struct's fields that are set.
+func stated(value any) []string {
+	var names []string
+	v := reflect.ValueOf(value)
 	for i := range v.NumField() {
-		if !v.Field(i).IsNil() {
-			n++
+		if f := v.Field(i); !f.IsZero() && (f.Kind() != reflect.Slice || f.Len() > 0) {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
 		}
 	}
-	return n
+	return names
+}
+
+// unique checks that no two items of a list have the same key, by which the API server tells them apart.
+func unique[T any, K comparable](list []T, at *field.Path, key func(T) K) field.ErrorList {
+	var errs field.ErrorList
+	taken := sets.Set[K]{}
+	for i := range list {
+		k := key(list[i])
+		if taken.Has(k) {
+			errs = append(errs, field.Duplicate(at.Index(i), k))
+		}
+		taken.Insert(k)
+	}
+	return errs
 }

@@ -38,7 +38,7 @@ func TestModelBox(t *testing.T) {
 		"a container's variable":               {`{containers: [{name: a, image: i, env: [{name: "A=", valueFrom: {}}]}]}`, []string{"FieldValueInvalid spec.containers[0].env[0].name", "FieldValueInvalid spec.containers[0].env[0].valueFrom"}},
 		"a container's source of variables":    {`{containers: [{name: a, image: i, envFrom: [{}]}]}`, []string{"FieldValueInvalid spec.containers[0].envFrom[0]"}},
 		"a container's file":                   {`{containers: [{name: a, image: i, env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}`, []string{"FieldValueInvalid spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName"}},
-		"a container's probes":                 {`{initContainers: [{name: a, image: i, livenessProbe: {}, readinessProbe: {}, startupProbe: {}}]}`, []string{"FieldValueInvalid spec.initContainers[0].livenessProbe", "FieldValueInvalid spec.initContainers[0].readinessProbe", "FieldValueInvalid spec.initContainers[0].startupProbe"}},
+		"a container's probes":                 {`{initContainers: [{name: a, image: i, restartPolicy: Always, livenessProbe: {}, readinessProbe: {}, startupProbe: {}}]}`, []string{"FieldValueInvalid spec.initContainers[0].livenessProbe", "FieldValueInvalid spec.initContainers[0].readinessProbe", "FieldValueInvalid spec.initContainers[0].startupProbe"}},
 		"a container's lifecycle":              {`{containers: [{name: a, image: i, lifecycle: {postStart: {}}}]}`, []string{"FieldValueInvalid spec.containers[0].lifecycle.postStart"}},
 		"a container's device":                 {`{containers: [{name: a, image: i, volumeDevices: [{name: v, devicePath: /d}]}]}`, []string{"FieldValueInvalid spec.containers[0].volumeDevices[0].name"}},
 		"a port of the node twice":             {`{containers: [{name: a, image: i, ports: [{containerPort: 1, hostPort: 9}]}, {name: b, image: i, ports: [{containerPort: 2, hostPort: 8}, {containerPort: 3, hostPort: 9, protocol: TCP}]}]}`, []string{"FieldValueDuplicate spec.containers[1].ports[1].hostPort"}},
@@ -70,7 +70,7 @@ func TestModelBox(t *testing.T) {
 		"annotations of the operator": {`{annotations: {app.huolala.cn/a: b}, podAnnotations: {app.huolala.cn/b: b}, service: {annotations: {app.huolala.cn/c: b}}}`, []string{
 			"FieldValueForbidden spec.annotations[app.huolala.cn/a]", "FieldValueForbidden spec.podAnnotations[app.huolala.cn/b]", "FieldValueForbidden spec.service.annotations[app.huolala.cn/c]"}},
 		"annotations of Kubernetes": {`{annotations: {deployment.kubernetes.io/revision: "7"}}`, []string{"FieldValueForbidden spec.annotations[deployment.kubernetes.io/revision]"}},
-		"labels that are none":      {`{labels: {"a b": c}, podLabels: {a: "b c"}, nodeSelector: {a: "-"}}`, []string{"FieldValueInvalid spec.labels", "FieldValueInvalid spec.podLabels", "FieldValueInvalid spec.nodeSelector"}},
+		"labels that are none":      {`{labels: {"a b": c}, podLabels: {a: "b c"}, nodeSelector: {a: "-"}}`, []string{"FieldValueInvalid spec.nodeSelector", "FieldValueInvalid spec.labels", "FieldValueInvalid spec.podLabels"}},
 		"annotations that are none": {`{annotations: {"a b": c}, podAnnotations: {"c d": c}, service: {annotations: {"": c}}}`, []string{"FieldValueInvalid spec.annotations", "FieldValueInvalid spec.podAnnotations", "FieldValueInvalid spec.service.annotations", "FieldValueInvalid spec.service.annotations"}},
 	} {
 		t.Run(name, func(t *testing.T) {

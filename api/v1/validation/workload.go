@@ -4,7 +4,8 @@ package validation
 
 import (
 	"fmt"
-	"slices"
+	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -35,92 +36,22 @@ type frame struct {
 	minReadySeconds int32
 	// volumes are further volumes of the pod.
 	volumes []string
+	// endless is true where a rollout may take as long as it takes: a StatefulSet has no deadline for it.
+	endless bool
 }
 
 // workload returns what is wrong with a workload at the path.
 func workload(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, Resources(&spec.Resources, path.Child("resources"))...)
-	errs = append(errs, envs(spec.Envs, path.Child("envs"))...)
-	errs = append(errs, envFrom(spec.EnvFrom, path.Child("envFrom"))...)
+	p := podOf(spec, f, path)
+	errs := p.check()
+	errs = append(errs, spread(spec.TopologySpreadConstraints, true, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, ports(spec.Ports, path.Child("ports"))...)
-	errs = append(errs, deadline(spec, f.minReadySeconds, path)...)
-	errs = append(errs, pod(spec, f, path)...)
-	return append(errs, metadata(spec, path)...)
-}
-
-// Resources checks that no quantity is negative and no request is above its limit
-// (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/). Resources that cannot be
-// overcommitted, which are all but cpu, memory and ephemeral-storage, need a limit that equals the request.
-func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range sorted(r.Limits) {
-		if q := r.Limits[name]; q.Sign() < 0 {
-			errs = append(errs, field.Invalid(path.Child("limits").Key(string(name)), q.String(), "must not be negative"))
-		}
+	errs = append(errs, service(spec, path)...)
+	if !f.endless {
+		errs = append(errs, deadline(spec, f.minReadySeconds, path)...)
 	}
-	for _, name := range sorted(r.Requests) {
-		request, at := r.Requests[name], path.Child("requests").Key(string(name))
-		limit, limited := r.Limits[name]
-		switch {
-		case request.Sign() < 0:
-			errs = append(errs, field.Invalid(at, request.String(), "must not be negative"))
-		case limited && request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must not be above the limit of %s", limit.String())))
-		case overcommits(name):
-		case !limited:
-			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource needs a limit that equals the request"))
-		case request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must equal the limit of %s for this resource", limit.String())))
-		}
-	}
-	return errs
-}
-
-func overcommits(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
-}
-
-// envs checks that each variable has a value or exactly one source, and a name that a container takes
-// (k8s.io/apimachinery/pkg/util/validation, IsRelaxedEnvVarName).
-func envs(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range vars {
-		v, at := &vars[i], path.Index(i)
-		for _, message := range validation.IsRelaxedEnvVarName(v.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), v.Name, message))
-		}
-		if v.ValueFrom == nil {
-			continue
-		}
-		if v.Value != "" {
-			// The value itself is left out of the error: it may be a secret.
-			errs = append(errs, field.Forbidden(at.Child("valueFrom"), "must not be set beside value; take one of them away"))
-		}
-		from := v.ValueFrom
-		sources := count(from.FieldRef != nil, from.ResourceFieldRef != nil, from.ConfigMapKeyRef != nil, from.SecretKeyRef != nil, from.FileKeyRef != nil)
-		if sources != 1 {
-			errs = append(errs, field.Invalid(at.Child("valueFrom"), fmt.Sprintf("%d sources", sources), "must name exactly one source"))
-		}
-	}
-	return errs
-}
-
-// envFrom checks that each entry names one ConfigMap or one Secret.
-func envFrom(sources []corev1.EnvFromSource, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range sources {
-		s, at := &sources[i], path.Index(i)
-		switch n := count(s.ConfigMapRef != nil, s.SecretRef != nil); {
-		case n != 1:
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must name exactly one of configMapRef and secretRef"))
-		case s.ConfigMapRef != nil && s.ConfigMapRef.Name == "":
-			errs = append(errs, field.Required(at.Child("configMapRef", "name"), "the name of a ConfigMap"))
-		case s.SecretRef != nil && s.SecretRef.Name == "":
-			errs = append(errs, field.Required(at.Child("secretRef", "name"), "the name of a Secret"))
-		}
-	}
-	return errs
+	errs = append(errs, metadata(spec, path)...)
+	return append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...)
 }
 
 // deadline checks that a pod can become available before the rollout counts as stuck.
@@ -143,7 +74,8 @@ func deadline(spec *appv1.WorkloadSpec, minReadySeconds int32, path *field.Path)
 // defaultDeadline is Kubernetes' default for progressDeadlineSeconds.
 const defaultDeadline = 600
 
-// ports checks what the list's keys in the schema do not: that no node port is asked for twice with one protocol.
+// ports checks what the list's keys in the schema do not: that no node port is asked for twice with one protocol. Whether a node
+// port is in the cluster's range, and free, is for the cluster to say.
 func ports(list []appv1.Port, path *field.Path) field.ErrorList {
 	type nodePort struct {
 		number   int32
@@ -157,27 +89,46 @@ func ports(list []appv1.Port, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("nodePort"), p.NodePort))
 		}
 		taken[key] = true
+		if p.AppProtocol != nil {
+			errs = append(errs, faults(path.Index(i).Child("appProtocol"), *p.AppProtocol, validation.IsQualifiedName(*p.AppProtocol))...)
+		}
 	}
 	return errs
 }
 
-// count returns how many of the conditions hold.
-func count(conditions ...bool) int {
-	n := 0
-	for _, c := range conditions {
-		if c {
-			n++
+// service checks how the ports are offered, also while there are none to offer. Annotations of the Service come on top of those of every object.
+func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := path.Child("service")
+	if class := spec.Service.LoadBalancerClass; class != nil {
+		errs = append(errs, faults(at.Child("loadBalancerClass"), *class, validation.IsQualifiedName(*class))...)
+	}
+	const ranges, mode, hints = corev1.AnnotationLoadBalancerSourceRangesKey, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints
+	where := func(key string) *field.Path {
+		if _, own := spec.Service.Annotations[key]; own {
+			return at.Child("annotations").Key(key)
+		}
+		return path.Child("annotations").Key(key)
+	}
+	all := maps.Clone(spec.Annotations)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, spec.Service.Annotations)
+	if list, stated := all[ranges]; stated {
+		if spec.Service.Type != corev1.ServiceTypeLoadBalancer {
+			errs = append(errs, field.Forbidden(where(ranges), "goes with service.type LoadBalancer alone"))
+		}
+		if strings.TrimSpace(list) != "" {
+			for _, cidr := range strings.Split(list, ",") {
+				errs = append(errs, validation.IsValidCIDRForLegacyField(where(ranges), strings.TrimSpace(cidr), true, nil)...)
+			}
 		}
 	}
-	return n
-}
-
-// sorted returns the names in a list, so that errors come in the same order each time.
-func sorted(list corev1.ResourceList) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
+	if m, stated := all[mode]; stated {
+		if h, both := all[hints]; both && h != m {
+			errs = append(errs, field.Invalid(where(mode), m, "must be the same as "+hints+"; take that one away"))
+		}
 	}
-	slices.Sort(names)
-	return names
+	return errs
 }

@@ -32,20 +32,20 @@ func TestApp(t *testing.T) {
 		"a limit without a request":    {`{resources: {limits: {example.com/gpu: 1}}}`, nil},
 		"a device without a limit":     {`{resources: {requests: {example.com/gpu: 1}}}`, []string{"FieldValueRequired spec.resources.limits[example.com/gpu]"}},
 		"a device below its limit":     {`{resources: {limits: {example.com/gpu: 2}, requests: {example.com/gpu: 1}}}`, []string{"FieldValueInvalid spec.resources.requests[example.com/gpu]"}},
-		"huge pages below their limit": {`{resources: {limits: {hugepages-2Mi: 4Mi}, requests: {hugepages-2Mi: 2Mi}}}`, []string{"FieldValueInvalid spec.resources.requests[hugepages-2Mi]"}},
-		"several, in the order of names": {`{resources: {limits: {memory: -1, cpu: -1}, requests: {z: 1, a: 1}}}`, []string{
+		"huge pages below their limit": {`{resources: {limits: {cpu: 1, hugepages-2Mi: 4Mi}, requests: {hugepages-2Mi: 2Mi}}}`, []string{"FieldValueInvalid spec.resources.requests[hugepages-2Mi]"}},
+		"several, in the order of names": {`{resources: {limits: {memory: -1, cpu: -1}, requests: {a/z: 1, a/a: 1}}}`, []string{
 			"FieldValueInvalid spec.resources.limits[cpu]", "FieldValueInvalid spec.resources.limits[memory]",
-			"FieldValueRequired spec.resources.limits[a]", "FieldValueRequired spec.resources.limits[z]",
+			"FieldValueRequired spec.resources.limits[a/a]", "FieldValueRequired spec.resources.limits[a/z]",
 		}},
 
 		"a variable's name":       {`{envs: [{name: a.b-c 1}, {name: "A=B"}]}`, []string{"FieldValueInvalid spec.envs[1].name"}},
 		"a variable without name": {`{envs: [{name: ""}]}`, []string{"FieldValueInvalid spec.envs[0].name"}},
 		"value and source":        {`{envs: [{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}`, []string{"FieldValueForbidden spec.envs[0].valueFrom"}},
 		"no source":               {`{envs: [{name: A, valueFrom: {}}]}`, []string{"FieldValueInvalid spec.envs[0].valueFrom"}},
-		"two sources": {`{envs: [{name: A, valueFrom: {fieldRef: {fieldPath: a}, secretKeyRef: {name: a, key: a}}}]}`,
+		"two sources": {`{envs: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}, secretKeyRef: {name: a, key: a}}}]}`,
 			[]string{"FieldValueInvalid spec.envs[0].valueFrom"}},
 		"each source alone": {`{envs: [
-			{name: A, valueFrom: {fieldRef: {fieldPath: a}}}, {name: B, valueFrom: {resourceFieldRef: {resource: a}}},
+			{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.cpu}}},
 			{name: C, valueFrom: {configMapKeyRef: {name: a, key: a}}}, {name: D, valueFrom: {secretKeyRef: {name: a, key: a}}}]}`, nil},
 		"a file, without its volume": {`{envs: [{name: E, valueFrom: {fileKeyRef: {volumeName: a, path: a, key: a}}}]}`,
 			[]string{"FieldValueInvalid spec.envs[0].valueFrom.fileKeyRef.volumeName"}},

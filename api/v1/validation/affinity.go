@@ -1,0 +1,239 @@
+package validation
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// affinity checks what draws pods to nodes and other pods, or keeps them apart.
+func affinity(a *corev1.Affinity, at *field.Path) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	const hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+	var errs field.ErrorList
+	if n := a.NodeAffinity; n != nil {
+		at := at.Child("nodeAffinity")
+		if required := n.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			errs = append(errs, nodeTerms(required.NodeSelectorTerms, at.Child(hard, "nodeSelectorTerms"))...)
+		}
+		for i, term := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			at := at.Child(soft).Index(i)
+			errs = append(errs, within(at.Child("weight"), term.Weight, 1, 100)...)
+			errs = append(errs, nodeTerm(&term.Preference, anyValue, at.Child("preference"))...)
+		}
+	}
+	pods := func(hardTerms []corev1.PodAffinityTerm, softTerms []corev1.WeightedPodAffinityTerm, at *field.Path) {
+		for i := range hardTerms {
+			errs = append(errs, podTerm(&hardTerms[i], at.Child(hard).Index(i))...)
+		}
+		for i := range softTerms {
+			at := at.Child(soft).Index(i)
+			errs = append(errs, within(at.Child("weight"), softTerms[i].Weight, 1, 100)...)
+			errs = append(errs, podTerm(&softTerms[i].PodAffinityTerm, at.Child("podAffinityTerm"))...)
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		pods(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAffinity"))
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		pods(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAntiAffinity"))
+	}
+	return errs
+}
+
+func nodeTerms(terms []corev1.NodeSelectorTerm, at *field.Path) field.ErrorList {
+	if len(terms) == 0 {
+		return field.ErrorList{field.Required(at, "at least one term that says which nodes")}
+	}
+	var errs field.ErrorList
+	for i := range terms {
+		errs = append(errs, nodeTerm(&terms[i], labelValue, at.Index(i))...)
+	}
+	return errs
+}
+
+// Whether the values in a term must be those of labels. The API server takes any where nothing depends on them.
+const (
+	anyValue   = false
+	labelValue = true
+)
+
+func nodeTerm(term *corev1.NodeSelectorTerm, strict bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, r := range term.MatchExpressions {
+		at := at.Child("matchExpressions").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.Child("key"))...)
+		errs = append(errs, nodeOperator(&r, at)...)
+		for j, value := range r.Values {
+			if strict {
+				errs = append(errs, faults(at.Child("values").Index(j), value, validation.IsValidLabelValue(value))...)
+			}
+		}
+	}
+	for i, r := range term.MatchFields {
+		at := at.Child("matchFields").Index(i)
+		errs = append(errs, oneOf(at.Child("key"), r.Key, metav1.ObjectNameField)...)
+		errs = append(errs, oneOf(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn)...)
+		if len(r.Values) != 1 {
+			errs = append(errs, field.Invalid(at.Child("values"), len(r.Values), "must be the name of one node"))
+			continue
+		}
+		if r.Key == metav1.ObjectNameField {
+			errs = append(errs, subdomain(r.Values[0], at.Child("values").Index(0))...)
+		}
+	}
+	return errs
+}
+
+// nodeOperator checks that an expression has as many values as its operator takes.
+func nodeOperator(r *corev1.NodeSelectorRequirement, at *field.Path) field.ErrorList {
+	n, values := len(r.Values), at.Child("values")
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if n == 0 {
+			return field.ErrorList{field.Required(values, "In and NotIn take at least one")}
+		}
+	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+		if n > 0 {
+			return field.ErrorList{field.Forbidden(values, "Exists and DoesNotExist take none")}
+		}
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if n != 1 {
+			return field.ErrorList{field.Invalid(values, n, "Gt and Lt take exactly one")}
+		}
+	default:
+		return oneOf(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
+			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)
+	}
+	return nil
+}
+
+// podTerm checks which other pods are meant, and what counts as one place.
+func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
+	errs := selector(term.LabelSelector, at.Child("labelSelector"))
+	errs = append(errs, selector(term.NamespaceSelector, at.Child("namespaceSelector"))...)
+	for i, name := range term.Namespaces {
+		errs = append(errs, faults(at.Child("namespaces").Index(i), name, apivalidation.ValidateNamespaceName(name, false))...)
+	}
+	errs = append(errs, labelKeys(term.MatchLabelKeys, term.LabelSelector, at.Child("matchLabelKeys"))...)
+	errs = append(errs, labelKeys(term.MismatchLabelKeys, term.LabelSelector, at.Child("mismatchLabelKeys"))...)
+	errs = append(errs, selectedTwice(term.MatchLabelKeys, term.LabelSelector, at.Child("matchLabelKeys"))...)
+	for i, key := range term.MatchLabelKeys {
+		if slices.Contains(term.MismatchLabelKeys, key) {
+			errs = append(errs, field.Invalid(at.Child("matchLabelKeys").Index(i), key, "must not be among mismatchLabelKeys as well"))
+		}
+	}
+	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
+}
+
+func selector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
+}
+
+// labelKeys checks keys whose values are the pod's own.
+func labelKeys(keys []string, s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	if len(keys) > 0 && s == nil {
+		return field.ErrorList{field.Forbidden(at, "goes with a labelSelector; add one")}
+	}
+	var errs field.ErrorList
+	for i, key := range keys {
+		errs = append(errs, metav1validation.ValidateLabelName(key, at.Index(i))...)
+	}
+	return errs
+}
+
+// selectedTwice checks that a key whose value is the pod's own is not in two conditions of the selector besides: the API server
+// takes the second one for its own.
+func selectedTwice(keys []string, s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	selected := sets.KeySet(s.MatchLabels)
+	for _, e := range s.MatchExpressions {
+		if i := slices.Index(keys, e.Key); i >= 0 && selected.Has(e.Key) {
+			errs = append(errs, field.Invalid(at.Index(i), e.Key, "must not be in the labelSelector as well"))
+		}
+		selected.Insert(e.Key)
+	}
+	return errs
+}
+
+// spread checks how pods are spread over nodes and zones. The builder states a labelSelector where there is none, but not
+// in what a patch adds.
+func spread(list []corev1.TopologySpreadConstraint, selected bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	type key struct {
+		topology string
+		action   corev1.UnsatisfiableConstraintAction
+	}
+	taken := sets.Set[key]{}
+	for i := range list {
+		c, at := &list[i], at.Index(i)
+		if c.MaxSkew < 1 {
+			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be at least 1"))
+		}
+		errs = append(errs, required(at.Child("topologyKey"), c.TopologyKey)...)
+		errs = append(errs, oneOf(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		if k := (key{c.TopologyKey, c.WhenUnsatisfiable}); taken.Has(k) {
+			errs = append(errs, field.Duplicate(at, c.TopologyKey))
+		} else {
+			taken.Insert(k)
+		}
+		if c.MinDomains != nil {
+			switch {
+			case *c.MinDomains < 1:
+				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be at least 1"))
+			case c.WhenUnsatisfiable != corev1.DoNotSchedule:
+				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "goes with whenUnsatisfiable: DoNotSchedule alone"))
+			}
+		}
+		errs = append(errs, optional(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, optional(at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		own := c.LabelSelector
+		if own == nil && selected {
+			own = &metav1.LabelSelector{}
+		}
+		errs = append(errs, labelKeys(c.MatchLabelKeys, own, at.Child("matchLabelKeys"))...)
+		errs = append(errs, selectedTwice(c.MatchLabelKeys, own, at.Child("matchLabelKeys"))...)
+		errs = append(errs, selector(own, at.Child("labelSelector"))...)
+	}
+	return errs
+}
+
+// tolerations checks which taints the pods bear. Lt and Gt are refused: unless a feature is on that is off by default, the API
+// server refuses them.
+func tolerations(list []corev1.Toleration, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range list {
+		t, at := &list[i], at.Index(i)
+		if t.Key != "" {
+			errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
+		} else if t.Operator != corev1.TolerationOpExists {
+			errs = append(errs, field.Invalid(at.Child("operator"), string(t.Operator), "must be Exists where there is no key: that stands for every taint"))
+		}
+		errs = append(errs, oneOf(at.Child("operator"), t.Operator, "", corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
+		errs = append(errs, oneOf(at.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+		switch t.Operator {
+		case corev1.TolerationOpEqual, "":
+			errs = append(errs, faults(at.Child("value"), t.Value, validation.IsValidLabelValue(t.Value))...)
+		case corev1.TolerationOpExists:
+			if t.Value != "" {
+				errs = append(errs, field.Forbidden(at.Child("value"), "goes with the operator Equal; Exists takes any value"))
+			}
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			errs = append(errs, field.Forbidden(at.Child("tolerationSeconds"), strconv.FormatInt(*t.TolerationSeconds, 10)+" seconds go with the effect NoExecute alone"))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,130 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Resources checks a container's requests and limits: that each is of a resource that a container can have, none is negative
+// or in parts of what has none, and no request is above its limit
+// (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/). Resources that cannot be
+// overcommitted, which are all but cpu, memory and ephemeral-storage, need a limit that equals the request.
+func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+	return requirements(r, path, containerResource)
+}
+
+// requirements is Resources with the rule on names that a container has, or a pod.
+func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(corev1.ResourceName) string) field.ErrorList {
+	errs := amounts(r.Limits, path.Child("limits"), known)
+	wrong := amounts(r.Requests, path.Child("requests"), known)
+	errs = append(errs, wrong...)
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+		request, at := rounded(r.Requests[name]), path.Child("requests").Key(string(name))
+		limit, limited := r.Limits[name]
+		limit = rounded(limit)
+		switch {
+		case slices.ContainsFunc(wrong, func(err *field.Error) bool { return err.Field == at.String() }):
+		case limited && request.Cmp(limit) > 0:
+			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must not be above the limit of %s", limit.String())))
+		case overcommits(name):
+		case !limited:
+			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource needs a limit that equals the request"))
+		case request.Cmp(limit) != 0:
+			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must equal the limit of %s for this resource", limit.String())))
+		}
+	}
+	all := sets.KeySet(r.Limits).Union(sets.KeySet(r.Requests))
+	pages := slices.ContainsFunc(all.UnsortedList(), hugePages)
+	if pages && !all.HasAny(corev1.ResourceCPU, corev1.ResourceMemory) {
+		errs = append(errs, field.Required(path.Child("limits"), "huge pages need a limit or a request for cpu or memory beside them"))
+	}
+	return errs
+}
+
+// amounts checks names and quantities.
+func amounts(list corev1.ResourceList, path *field.Path, known func(corev1.ResourceName) string) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q, at := rounded(list[name]), path.Key(string(name))
+		fault := known(name)
+		switch {
+		case fault != "":
+			errs = append(errs, field.Invalid(at, string(name), fault))
+		case q.Sign() < 0:
+			errs = append(errs, field.Invalid(at, q.String(), "must not be negative"))
+		case extended(name) && q.MilliValue()%1000 != 0:
+			errs = append(errs, field.Invalid(at, q.String(), "must be a whole number"))
+		case hugePages(name):
+			errs = append(errs, pages(name, q, at)...)
+		}
+	}
+	return errs
+}
+
+// rounded is a quantity as the API server keeps it, rounded up to a thousandth.
+func rounded(q resource.Quantity) resource.Quantity {
+	q = q.DeepCopy()
+	q.RoundUp(resource.Milli)
+	return q
+}
+
+// pages checks that huge pages are whole ones.
+func pages(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
+	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
+		return field.ErrorList{field.Invalid(path, string(name), "must be called hugepages-<size>, with the size of a page, like hugepages-2Mi")}
+	}
+	if q.Value()%size.Value() != 0 {
+		return field.ErrorList{field.Invalid(path, q.String(), "must be a multiple of the page's size, "+size.String())}
+	}
+	return nil
+}
+
+// containerResource returns what is wrong with the name of a resource for a container, nothing if it is right.
+func containerResource(name corev1.ResourceName) string {
+	const names = "must be cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>"
+	if faults := validation.IsQualifiedName(string(name)); len(faults) > 0 {
+		return names + ": " + faults[0]
+	}
+	switch {
+	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, hugePages(name):
+	case !strings.Contains(string(name), "/"):
+		return names
+	case !native(name) && !extended(name):
+		return names + ", of which the domain does not begin with requests. and is short enough for that before it in a quota"
+	}
+	return ""
+}
+
+// podResource is containerResource for what a pod has as a whole.
+func podResource(name corev1.ResourceName) string {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name) {
+		return ""
+	}
+	return "must be cpu, memory or hugepages-<size>: a pod as a whole has no others"
+}
+
+func hugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// native tells whether a resource is Kubernetes' own.
+func native(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}
+
+// extended tells whether a resource is a device of somebody else's, of which there are whole ones alone.
+func extended(name corev1.ResourceName) bool {
+	return !native(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
+}
+
+func overcommits(name corev1.ResourceName) bool { return native(name) && !hugePages(name) }

@@ -1,0 +1,449 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// checkVolumes checks that each volume has a name that a pod takes, and exactly one source. The API server makes an emptyDir of
+// a volume without any: that is refused here, for a source that was forgotten would lose the data.
+func checkVolumes(list []corev1.Volume, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	names := sets.Set[string]{}
+	for i := range list {
+		v, at := &list[i], at.Index(i)
+		errs = append(errs, faults(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))...)
+		if names.Has(v.Name) {
+			errs = append(errs, field.Duplicate(at.Child("name"), v.Name))
+		}
+		names.Insert(v.Name)
+		if n := set(v.VolumeSource); n != 1 {
+			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source, such as emptyDir: {}"))
+			continue
+		}
+		errs = append(errs, volumeSource(v, at)...)
+	}
+	return errs
+}
+
+// volumeSource checks a volume's source, of which there is one.
+func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
+	switch s := &v.VolumeSource; {
+	case s.EmptyDir != nil:
+		if size := s.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
+			return field.ErrorList{field.Invalid(at.Child("emptyDir", "sizeLimit"), size.String(), "must not be negative")}
+		}
+	case s.HostPath != nil:
+		return hostPath(s.HostPath, at.Child("hostPath"))
+	case s.ConfigMap != nil:
+		at := at.Child("configMap")
+		return slices.Concat(required(at.Child("name"), s.ConfigMap.Name), mode(at.Child("defaultMode"), s.ConfigMap.DefaultMode), keys(s.ConfigMap.Items, at.Child("items")))
+	case s.Secret != nil:
+		at := at.Child("secret")
+		return slices.Concat(required(at.Child("secretName"), s.Secret.SecretName), mode(at.Child("defaultMode"), s.Secret.DefaultMode), keys(s.Secret.Items, at.Child("items")))
+	case s.PersistentVolumeClaim != nil:
+		return required(at.Child("persistentVolumeClaim", "claimName"), s.PersistentVolumeClaim.ClaimName)
+	case s.Ephemeral != nil:
+		return ephemeral(s.Ephemeral, at.Child("ephemeral"))
+	case s.DownwardAPI != nil:
+		at := at.Child("downwardAPI")
+		return append(mode(at.Child("defaultMode"), s.DownwardAPI.DefaultMode), downward(s.DownwardAPI.Items, at.Child("items"))...)
+	case s.Projected != nil:
+		at := at.Child("projected")
+		return append(mode(at.Child("defaultMode"), s.Projected.DefaultMode), projected(s.Projected.Sources, at.Child("sources"))...)
+	case s.CSI != nil:
+		return csi(s.CSI, at.Child("csi"))
+	case s.Image != nil:
+		return oneOf(at.Child("image", "pullPolicy"), s.Image.PullPolicy, "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	case s.NFS != nil:
+		at := at.Child("nfs")
+		errs := required(at.Child("server"), s.NFS.Server)
+		if !path.IsAbs(s.NFS.Path) {
+			errs = append(errs, field.Invalid(at.Child("path"), s.NFS.Path, "must be an absolute path; put a '/' in front"))
+		}
+		return errs
+	case s.ISCSI != nil:
+		return iscsi(v.Name, s.ISCSI, at.Child("iscsi"))
+	case s.FC != nil:
+		return fibreChannel(s.FC, at.Child("fc"))
+	default:
+		return vendorSource(s, at)
+	}
+	return nil
+}
+
+// vendorSource checks the sources that are one vendor's each; most of them live on in name only.
+func vendorSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
+	switch {
+	case s.GitRepo != nil:
+		at := at.Child("gitRepo")
+		return append(required(at.Child("repository"), s.GitRepo.Repository), descends(s.GitRepo.Directory, at.Child("directory"))...)
+	case s.GCEPersistentDisk != nil:
+		at := at.Child("gcePersistentDisk")
+		return append(required(at.Child("pdName"), s.GCEPersistentDisk.PDName), within(at.Child("partition"), s.GCEPersistentDisk.Partition, 0, 255)...)
+	case s.AWSElasticBlockStore != nil:
+		at := at.Child("awsElasticBlockStore")
+		return append(required(at.Child("volumeID"), s.AWSElasticBlockStore.VolumeID), within(at.Child("partition"), s.AWSElasticBlockStore.Partition, 0, 255)...)
+	case s.Glusterfs != nil:
+		at := at.Child("glusterfs")
+		return append(required(at.Child("endpoints"), s.Glusterfs.EndpointsName), required(at.Child("path"), s.Glusterfs.Path)...)
+	case s.RBD != nil:
+		at := at.Child("rbd")
+		return append(monitors(s.RBD.CephMonitors, at), required(at.Child("image"), s.RBD.RBDImage)...)
+	case s.CephFS != nil:
+		return monitors(s.CephFS.Monitors, at.Child("cephfs"))
+	case s.Cinder != nil:
+		at := at.Child("cinder")
+		return append(required(at.Child("volumeID"), s.Cinder.VolumeID), secretRef(s.Cinder.SecretRef, at)...)
+	case s.AzureFile != nil:
+		at := at.Child("azureFile")
+		return append(required(at.Child("secretName"), s.AzureFile.SecretName), required(at.Child("shareName"), s.AzureFile.ShareName)...)
+	case s.VsphereVolume != nil:
+		return required(at.Child("vsphereVolume", "volumePath"), s.VsphereVolume.VolumePath)
+	case s.PhotonPersistentDisk != nil:
+		return required(at.Child("photonPersistentDisk", "pdID"), s.PhotonPersistentDisk.PdID)
+	case s.PortworxVolume != nil:
+		return required(at.Child("portworxVolume", "volumeID"), s.PortworxVolume.VolumeID)
+	case s.ScaleIO != nil:
+		at := at.Child("scaleIO")
+		return slices.Concat(required(at.Child("gateway"), s.ScaleIO.Gateway), required(at.Child("system"), s.ScaleIO.System), required(at.Child("volumeName"), s.ScaleIO.VolumeName))
+	case s.Flocker != nil:
+		return flocker(s.Flocker, at.Child("flocker"))
+	case s.Quobyte != nil:
+		return quobyte(s.Quobyte, at.Child("quobyte"))
+	case s.AzureDisk != nil:
+		return azureDisk(s.AzureDisk, at.Child("azureDisk"))
+	case s.StorageOS != nil:
+		return storageOS(s.StorageOS, at.Child("storageos"))
+	case s.FlexVolume != nil:
+		return flexVolume(s.FlexVolume, at.Child("flexVolume"))
+	}
+	return nil
+}
+
+func hostPath(s *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
+	errs := required(at.Child("path"), s.Path)
+	if backsteps(s.Path) {
+		errs = append(errs, field.Invalid(at.Child("path"), s.Path, "must not contain '..'"))
+	}
+	return append(errs, oneOf(at.Child("type"), ptr.Deref(s.Type, ""), "", corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
+		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)...)
+}
+
+// ephemeral checks the claim that is made for each pod.
+func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList {
+	at = at.Child("volumeClaimTemplate")
+	if s.VolumeClaimTemplate == nil {
+		return field.ErrorList{field.Required(at, "what the claim is made of")}
+	}
+	meta, spec := &s.VolumeClaimTemplate.ObjectMeta, &s.VolumeClaimTemplate.Spec
+	errs := metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(meta.Annotations, at.Child("metadata", "annotations"))...)
+	rest := meta.DeepCopy()
+	rest.Labels, rest.Annotations = nil, nil
+	for _, name := range stated(*rest) {
+		errs = append(errs, field.Forbidden(at.Child("metadata", name), "only labels and annotations may be set"))
+	}
+	at = at.Child("spec")
+	errs = append(errs, accessModes(spec.AccessModes, at.Child("accessModes"))...)
+	if spec.Selector != nil {
+		errs = append(errs, selector(spec.Selector, at.Child("selector"))...)
+	}
+	if size, stated := spec.Resources.Requests[corev1.ResourceStorage]; !stated || size.Sign() <= 0 {
+		errs = append(errs, field.Required(at.Child("resources", "requests").Key("storage"), "how large the volume is, above 0"))
+	}
+	if class := ptr.Deref(spec.StorageClassName, ""); class != "" {
+		errs = append(errs, subdomain(class, at.Child("storageClassName"))...)
+	}
+	if class := ptr.Deref(spec.VolumeAttributesClassName, ""); class != "" {
+		errs = append(errs, subdomain(class, at.Child("volumeAttributesClassName"))...)
+	}
+	errs = append(errs, optional(at.Child("volumeMode"), spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	return append(errs, dataSource(spec, at)...)
+}
+
+func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) field.ErrorList {
+	if len(modes) == 0 {
+		return field.ErrorList{field.Required(at, "who may mount the volume, such as ReadWriteOnce")}
+	}
+	var errs field.ErrorList
+	for i, m := range modes {
+		errs = append(errs, oneOf(at.Index(i), m, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)...)
+	}
+	alone := slices.Contains(modes, corev1.ReadWriteOncePod)
+	if alone && len(errs) == 0 && slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
+		errs = append(errs, field.Forbidden(at, "ReadWriteOncePod goes with no other mode; take one of them away"))
+	}
+	return errs
+}
+
+// dataSource checks what a new volume is filled from.
+func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	check := func(group *string, kind, name string, at *field.Path) {
+		errs = append(errs, append(required(at.Child("name"), name), required(at.Child("kind"), kind)...)...)
+		switch g := ptr.Deref(group, ""); {
+		case g != "":
+			errs = append(errs, faults(at.Child("apiGroup"), g, validation.IsDNS1123Subdomain(g))...)
+		case kind != "PersistentVolumeClaim" && kind != "":
+			errs = append(errs, field.Invalid(at.Child("kind"), kind, "must be PersistentVolumeClaim, unless apiGroup says whose kind it is"))
+		}
+	}
+	from, ref := spec.DataSource, spec.DataSourceRef
+	if from != nil {
+		check(from.APIGroup, from.Kind, from.Name, at.Child("dataSource"))
+	}
+	if ref != nil {
+		check(ref.APIGroup, ref.Kind, ref.Name, at.Child("dataSourceRef"))
+	}
+	if from != nil && ref != nil && (!ptr.Equal(from.APIGroup, ref.APIGroup) || from.Kind != ref.Kind || from.Name != ref.Name) {
+		errs = append(errs, field.Invalid(at.Child("dataSource"), from.Name, "must be the same as dataSourceRef; take one of them away"))
+	}
+	return errs
+}
+
+// keys checks which keys of a ConfigMap or Secret become which files.
+func keys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, item := range items {
+		at := at.Index(i)
+		errs = slices.Concat(errs, required(at.Child("key"), item.Key), required(at.Child("path"), item.Path),
+			filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
+	}
+	return errs
+}
+
+// downward checks which fields of the pod become which files.
+func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, item := range items {
+		at := at.Index(i)
+		errs = slices.Concat(errs, required(at.Child("path"), item.Path), filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
+		if (item.FieldRef != nil) == (item.ResourceFieldRef != nil) {
+			errs = append(errs, field.Invalid(at, item.Path, "must have exactly one of fieldRef and resourceFieldRef"))
+		}
+		if item.FieldRef != nil {
+			errs = append(errs, fieldRef(item.FieldRef, ofFile, at.Child("fieldRef"))...)
+		}
+		if item.ResourceFieldRef != nil {
+			errs = append(errs, required(at.Child("resourceFieldRef", "containerName"), item.ResourceFieldRef.ContainerName)...)
+			errs = append(errs, resourceFieldRef(item.ResourceFieldRef, at.Child("resourceFieldRef"))...)
+		}
+	}
+	return errs
+}
+
+// projected checks the sources of one volume, of which no two may make the same file. What clusterTrustBundle and
+// podCertificate say is the API server's to check: unless their features are on, it drops them.
+func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	taken := sets.Set[string]{}
+	once := func(name string, at *field.Path) {
+		if name != "" && taken.Has(name) {
+			errs = append(errs, field.Duplicate(at, name))
+		}
+		taken.Insert(name)
+	}
+	for i := range sources {
+		s, at := &sources[i], at.Index(i)
+		if n := set(*s); n > 1 {
+			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source; make an item of each"))
+		}
+		if s.Secret != nil {
+			at := at.Child("secret")
+			errs = slices.Concat(errs, required(at.Child("name"), s.Secret.Name), keys(s.Secret.Items, at.Child("items")))
+			for j, item := range s.Secret.Items {
+				once(item.Path, at.Child("items").Index(j).Child("path"))
+			}
+		}
+		if s.ConfigMap != nil {
+			at := at.Child("configMap")
+			errs = slices.Concat(errs, required(at.Child("name"), s.ConfigMap.Name), keys(s.ConfigMap.Items, at.Child("items")))
+			for j, item := range s.ConfigMap.Items {
+				once(item.Path, at.Child("items").Index(j).Child("path"))
+			}
+		}
+		if s.DownwardAPI != nil {
+			at := at.Child("downwardAPI", "items")
+			errs = append(errs, downward(s.DownwardAPI.Items, at)...)
+			for j, item := range s.DownwardAPI.Items {
+				once(item.Path, at.Index(j).Child("path"))
+			}
+		}
+		if token := s.ServiceAccountToken; token != nil {
+			at := at.Child("serviceAccountToken")
+			errs = slices.Concat(errs, required(at.Child("path"), token.Path), filename(token.Path, at.Child("path")),
+				within(at.Child("expirationSeconds"), ptr.Deref(token.ExpirationSeconds, 3600), 600, 1<<32))
+		}
+	}
+	return errs
+}
+
+func csi(s *corev1.CSIVolumeSource, at *field.Path) field.ErrorList {
+	const longest = 63
+	errs := faults(at.Child("driver"), s.Driver, validation.IsDNS1123Subdomain(strings.ToLower(s.Driver)))
+	if len(s.Driver) > longest {
+		errs = append(errs, field.TooLong(at.Child("driver"), s.Driver, longest))
+	}
+	if s.NodePublishSecretRef != nil {
+		errs = append(errs, subdomain(s.NodePublishSecretRef.Name, at.Child("nodePublishSecretRef", "name"))...)
+	}
+	return errs
+}
+
+// The names of a target or an initiator, by their beginning.
+var iscsiNames = map[string]*regexp.Regexp{
+	"iqn": regexp.MustCompile(`iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[^,;*&$|\s]+$`),
+	"eui": regexp.MustCompile(`^eui.[[:alnum:]]{16}$`),
+	"naa": regexp.MustCompile(`^naa.[[:alnum:]]{32}$`),
+}
+
+func iscsi(volume string, s *corev1.ISCSIVolumeSource, at *field.Path) field.ErrorList {
+	const longest = 64
+	name := func(value string, at *field.Path) field.ErrorList {
+		if known := iscsiNames[value[:min(len(value), 3)]]; known != nil && known.MatchString(value) {
+			return nil
+		}
+		return field.ErrorList{field.Invalid(at, value, "must be a name that begins with iqn., eui. or naa., like iqn.2001-04.com.example:storage.disk1")}
+	}
+	errs := slices.Concat(required(at.Child("targetPortal"), s.TargetPortal), name(s.IQN, at.Child("iqn")), within(at.Child("lun"), s.Lun, 0, 255))
+	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
+		errs = append(errs, field.Required(at.Child("secretRef"), "chapAuthDiscovery and chapAuthSession need it"))
+	}
+	if s.InitiatorName != nil {
+		errs = append(errs, name(*s.InitiatorName, at.Child("initiatorName"))...)
+		if n := len(volume + ":" + s.TargetPortal); n > longest {
+			errs = append(errs, field.Invalid(at.Child("initiatorName"), *s.InitiatorName,
+				fmt.Sprintf("goes with a volume name and a targetPortal that together have less than %d characters, not %d", longest, n-1)))
+		}
+	}
+	return errs
+}
+
+func fibreChannel(s *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if (len(s.TargetWWNs) > 0) == (len(s.WWIDs) > 0) {
+		errs = append(errs, field.Invalid(at, "its names", "must have exactly one of targetWWNs and wwids"))
+	}
+	if len(s.TargetWWNs) == 0 {
+		return errs
+	}
+	if s.Lun == nil {
+		return append(errs, field.Required(at.Child("lun"), "goes with targetWWNs"))
+	}
+	return append(errs, within(at.Child("lun"), *s.Lun, 0, 255)...)
+}
+
+func flocker(s *corev1.FlockerVolumeSource, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if (s.DatasetName != "") == (s.DatasetUUID != "") {
+		errs = append(errs, field.Invalid(at, s.DatasetName, "must have exactly one of datasetName and datasetUUID"))
+	}
+	if strings.Contains(s.DatasetName, "/") {
+		errs = append(errs, field.Invalid(at.Child("datasetName"), s.DatasetName, "must not contain '/'"))
+	}
+	return errs
+}
+
+func quobyte(s *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
+	const longest = 64
+	errs := append(required(at.Child("registry"), s.Registry), required(at.Child("volume"), s.Volume)...)
+	switch {
+	case s.Registry == "":
+	case len(s.Tenant) > longest:
+		errs = append(errs, field.TooLong(at.Child("tenant"), s.Tenant, longest))
+	default:
+		for _, pair := range strings.Split(s.Registry, ",") {
+			if _, _, err := net.SplitHostPort(pair); err != nil {
+				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, "must be host:port, or several of them with commas between"))
+			}
+		}
+	}
+	return errs
+}
+
+func azureDisk(s *corev1.AzureDiskVolumeSource, at *field.Path) field.ErrorList {
+	errs := slices.Concat(required(at.Child("diskName"), s.DiskName), required(at.Child("diskURI"), s.DataDiskURI))
+	errs = append(errs, optional(at.Child("cachingMode"), s.CachingMode,
+		corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)...)
+	kind, prefix := ptr.Deref(s.Kind, corev1.AzureSharedBlobDisk), "https://"
+	if kind == corev1.AzureManagedDisk {
+		prefix = "/subscriptions/"
+	}
+	errs = append(errs, oneOf(at.Child("kind"), kind, corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)...)
+	if !strings.HasPrefix(s.DataDiskURI, prefix) {
+		errs = append(errs, field.Invalid(at.Child("diskURI"), s.DataDiskURI, "must begin with "+prefix+" for a disk of kind "+string(kind)))
+	}
+	return errs
+}
+
+func storageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList {
+	errs := faults(at.Child("volumeName"), s.VolumeName, validation.IsDNS1123Label(s.VolumeName))
+	if s.VolumeNamespace != "" {
+		errs = append(errs, faults(at.Child("volumeNamespace"), s.VolumeNamespace, validation.IsDNS1123Label(s.VolumeNamespace))...)
+	}
+	return append(errs, secretRef(s.SecretRef, at)...)
+}
+
+func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
+	errs := required(at.Child("driver"), s.Driver)
+	for _, key := range slices.Sorted(maps.Keys(s.Options)) {
+		domain, _, _ := strings.Cut(key, "/")
+		domain = "." + strings.ToLower(domain)
+		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
+			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, "must not be in kubernetes.io or k8s.io, which are Kubernetes' own"))
+		}
+	}
+	return errs
+}
+
+func monitors(list []string, at *field.Path) field.ErrorList {
+	if len(list) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Required(at.Child("monitors"), "the addresses of the storage")}
+}
+
+func secretRef(ref *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
+	if ref == nil {
+		return nil
+	}
+	return required(at.Child("secretRef", "name"), ref.Name)
+}
+
+// required checks that a field is not empty.
+func required(at *field.Path, value string) field.ErrorList {
+	if value != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(at, "must not be empty")}
+}
+
+// mode checks the permissions of a file.
+func mode(at *field.Path, bits *int32) field.ErrorList {
+	if bits == nil || *bits >= 0 && *bits <= 0o777 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, *bits, "must be from 0 to 0777 (octal; 511 in JSON)")}
+}
+
+// within checks that a number is in a range, both ends included.
+func within[T int32 | int64](at *field.Path, n, least, most T) field.ErrorList {
+	if n >= least && n <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be from %d to %d", least, most))}
+}
