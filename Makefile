@@ -133,6 +133,14 @@ test-operator:
 test-cluster:
 	@$(WITH_ASSETS); cd hack/cluster; set -x; $(GO_TEST) -trimpath ./...
 
+# What of it is in `make test` is a few hundred specs. FUZZ_SEED= makes a failure happen again.
+FUZZ_SPECS ?= 5000
+FUZZ_BUILDS ?= 1000000
+.PHONY: fuzz
+fuzz: ## Random specs, right and wrong: FUZZ_SPECS= of them against a real API server, FUZZ_BUILDS= through the rules and builders alone.
+	@$(WITH_ASSETS); set -x; FUZZ_SPECS=$(FUZZ_SPECS) FUZZ_BUILDS=$(FUZZ_BUILDS) \
+		go test -vet=off -count=1 -timeout 6h -v -run '^TestRules' ./test/integration
+
 # Not among the others: it builds images, and takes over a cluster. The head of test/e2e/main_test.go tells what it takes.
 E2E_TIMEOUT ?= 90m
 .PHONY: e2e
