@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/resource"
@@ -19,6 +22,7 @@ type Manager struct {
 	// Requests are all that it has sent to the API server.
 	Requests  *Requests
 	mgr       ctrl.Manager
+	account   types.NamespacedName
 	elects    bool
 	forbidden bool
 	cancel    context.CancelFunc
@@ -55,6 +59,15 @@ func WithNamespaces(namespaces ...string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.Namespaces = append(o.Namespaces, namespaces...) }
 }
 
+// WithAccount runs the manager in another namespace than its own, as a ServiceAccount of that. It has the rights that the
+// test gives it. The option goes before those that speak of the manager's namespace.
+func WithAccount(namespace, account string) Option {
+	return func(m *Manager, o *controllers.Options) {
+		m.account = types.NamespacedName{Namespace: namespace, Name: account}
+		o.OwnNamespace = namespace
+	}
+}
+
 // WithElection makes the manager work only while it holds the lease of this name. The lease outlasts Patience, so that
 // nobody follows a leader that does not give it up.
 func WithElection(lease string) Option {
@@ -62,7 +75,7 @@ func WithElection(lease string) Option {
 		m.elects = true
 		o.LeaderElection = true
 		o.LeaderElectionID = lease
-		o.LeaderElectionNamespace = SystemNamespace
+		o.LeaderElectionNamespace = o.OwnNamespace
 		o.LeaderElectionReleaseOnCancel = true
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(4*Patience), ptr.To(3*Patience), ptr.To(time.Second)
 	}
@@ -71,6 +84,15 @@ func WithElection(lease string) Option {
 // WithSizes makes the manager read the sizes from a ConfigMap, "namespace/name".
 func WithSizes(name string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.SizeConfigMap = name }
+}
+
+// WithMetrics serves the metrics on an address, to those who may get them, as main.go does.
+func WithMetrics(address string) Option {
+	return func(_ *Manager, o *controllers.Options) {
+		o.Metrics = metricsserver.Options{
+			BindAddress: address, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		}
+	}
 }
 
 // WithProbes serves the health and readiness probes on an address.
@@ -103,7 +125,10 @@ func (p *Plane) Start(t testing.TB, namespace string, options ...Option) *Manage
 // Launch is Start without waiting for anything.
 func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manager {
 	t.Helper()
-	m := &Manager{Requests: &Requests{}, ended: make(chan struct{})}
+	m := &Manager{
+		Requests: &Requests{usage: p.usage}, account: types.NamespacedName{Namespace: SystemNamespace, Name: ServiceAccount},
+		ended: make(chan struct{}),
+	}
 	opts := controllers.Options{
 		Namespaces: []string{namespace}, OwnNamespace: SystemNamespace, Workers: 4, Rendering: resource.RenderingLatest,
 	}
@@ -116,7 +141,7 @@ func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manag
 	}
 
 	var err error
-	if m.mgr, err = controllers.NewManager(p.managerConfig(m.Requests), opts); err != nil {
+	if m.mgr, err = controllers.NewManager(p.managerConfig(m), opts); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context
@@ -155,14 +180,14 @@ func (m *Manager) Stop(t testing.TB) {
 	}
 }
 
-// managerConfig is the manager's way to the API server.
-func (p *Plane) managerConfig(requests *Requests) *rest.Config {
+// managerConfig is a manager's way to the API server.
+func (p *Plane) managerConfig(m *Manager) *rest.Config {
 	cfg := rest.CopyConfig(p.Config)
 	cfg.QPS = -1
 	cfg.Impersonate = rest.ImpersonationConfig{
-		UserName: ManagerUser,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + m.account.Namespace + ":" + m.account.Name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + m.account.Namespace, "system:authenticated"},
 	}
-	cfg.Wrap(requests.record)
+	cfg.Wrap(m.Requests.record)
 	return cfg
 }

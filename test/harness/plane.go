@@ -49,6 +49,7 @@ type Plane struct {
 	Config *rest.Config
 	// Client is the administrator's, without a cache.
 	Client client.Client
+	usage  *usage
 	stop   func() error
 }
 
@@ -111,7 +112,11 @@ func newPlane(cfg *rest.Config, stop func() error) (*Plane, error) {
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	p := &Plane{Config: cfg, Client: c, stop: stop}
+	used, err := newUsage()
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	p := &Plane{Config: cfg, Client: c, usage: used, stop: stop}
 	if err := p.install(context.Background()); err != nil {
 		return nil, errors.Join(err, stop())
 	}
@@ -131,6 +136,19 @@ func Scheme() *apiruntime.Scheme {
 	return scheme
 }
 
+// roles are all that config/rbac has for the manager.
+type roles struct {
+	// works and reads are generated from the code's markers, asks is for who scrapes the metrics.
+	works, asks   *rbacv1.ClusterRole
+	reads, elects *rbacv1.Role
+}
+
+func managerRoles() (*roles, error) {
+	r := &roles{&rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}}
+	return r, errors.Join(load("config/rbac/role.yaml", r.works, r.reads), load("config/rbac/metrics_auth_role.yaml", r.asks),
+		load("config/rbac/leader_election_role.yaml", r.elects))
+}
+
 // install makes what config/default makes, but for the manager's own Deployment.
 func (p *Plane) install(ctx context.Context) error {
 	if _, err := envtest.InstallCRDs(p.Config, envtest.CRDInstallOptions{
@@ -138,33 +156,28 @@ func (p *Plane) install(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("install the CRDs: %w", err)
 	}
-	works, reads, elects := &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}
-	if err := errors.Join(load("config/rbac/role.yaml", works, reads), load("config/rbac/leader_election_role.yaml", elects)); err != nil {
+	r, err := managerRoles()
+	if err != nil {
 		return err
 	}
-	reads.Namespace, elects.Namespace = SystemNamespace, SystemNamespace
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	manager := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: SystemNamespace, Name: ServiceAccount}}
-	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}},
-		works,
-		reads,
-		elects,
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "manager"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: works.Name},
+	for _, role := range []*rbacv1.ClusterRole{r.works, r.asks} {
+		objects = append(objects, role, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 			Subjects:   manager,
-		},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: "manager"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
+		})
+	}
+	for _, role := range []*rbacv1.Role{r.reads, r.elects} {
+		role.Namespace = SystemNamespace
+		objects = append(objects, role, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 			Subjects:   manager,
-		},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: "leader-election"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: elects.Name},
-			Subjects:   manager,
-		},
-	} {
+		})
+	}
+	for _, obj := range objects {
 		if err := p.Client.Create(ctx, obj); err != nil {
 			return fmt.Errorf("install the manager's roles: %w", err)
 		}

@@ -18,10 +18,18 @@ import (
 type Request struct {
 	// Verb is that of Kubernetes' authorization: get, list, watch, create, update, patch, delete.
 	Verb string
+	// Group is the API group, empty for that of pods.
+	Group string
 	// Resource is the plural name, with the subresource behind a slash, such as "apps/status".
 	Resource string
+	// Namespace is the object's, empty for what is in none and for a list of all namespaces.
+	Namespace string
 	// Name is the object's, empty for a list, and for a creation that states it in the body alone.
 	Name string
+	// Selected is the one name that a list or watch is limited to.
+	Selected string
+	// Streams is true for a watch that begins with all that there is, in place of a list before it.
+	Streams bool
 	// Path is the URL's path.
 	Path string
 	// Code is the HTTP status of the answer, 0 if there was none.
@@ -61,6 +69,7 @@ type Requests struct {
 	waiting int
 	last    time.Time
 	fault   Fault
+	usage   *usage
 }
 
 // All returns the requests so far.
@@ -173,6 +182,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 		if resp != nil {
 			q.Code = resp.StatusCode
 		}
+		r.usage.note(q, answered)
 		r.end(q, answered == http.StatusForbidden)
 		return resp, err
 	})
@@ -191,13 +201,13 @@ func parse(req *http.Request) Request {
 	case len(parts) > 2 && parts[0] == "api":
 		parts = parts[2:]
 	case len(parts) > 3 && parts[0] == "apis":
-		parts = parts[3:]
+		q.Group, parts = parts[1], parts[3:]
 	default:
 		q.Verb = "get" // Discovery.
 		return q
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[2:]
+		q.Namespace, parts = parts[1], parts[2:]
 	}
 	q.Resource = parts[0]
 	if len(parts) > 1 {
@@ -206,9 +216,12 @@ func parse(req *http.Request) Request {
 	if len(parts) > 2 {
 		q.Resource += "/" + parts[2]
 	}
+	if name, ok := strings.CutPrefix(req.URL.Query().Get("fieldSelector"), "metadata.name="); ok {
+		q.Selected = name
+	}
 	switch {
 	case req.Method == http.MethodGet && req.URL.Query().Get("watch") != "":
-		q.Verb = "watch"
+		q.Verb, q.Streams = "watch", req.URL.Query().Get("sendInitialEvents") == "true"
 	case req.Method == http.MethodGet && len(parts) == 1:
 		q.Verb = "list"
 	default:

@@ -38,5 +38,21 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	return m.Run()
+	if code = m.Run(); code == 0 && everything() {
+		if err := plane.Unused(unrequested); err != nil {
+			fmt.Fprintf(os.Stderr, "the manager's roles (config/rbac, docs/security.md) and what the tests have seen it do differ:\n%v\n", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// everything tells whether all tests have run, and not only some that the command line chose.
+func everything() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
 }

@@ -2,8 +2,10 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -414,6 +416,16 @@ func TestSizesOfTheManagersNamespace(t *testing.T) {
 	app = sizedApp(ns, "after", appv1.SizeSmall)
 	start(t, app)
 	called(t, app, calledSmall, "")
+	define(t, config, "small", "requests: {cpu: 1")
+	harness.Eventually(t, func() error {
+		// Not told: other tests' managers may read it, and tell of it, too.
+		if !slices.ContainsFunc(m.Requests.All(), func(q harness.Request) bool {
+			return q.Verb == "create" && q.Resource == "events" && q.Namespace == harness.SystemNamespace
+		}) {
+			return errors.New("nothing was told of a wrong ConfigMap in the manager's namespace")
+		}
+		return nil
+	})
 	for _, q := range m.Requests.All() {
 		if q.Resource == "configmaps" && !strings.Contains(q.Path, "/namespaces/"+harness.SystemNamespace+"/") {
 			t.Errorf("a request for ConfigMaps elsewhere: %s", q)

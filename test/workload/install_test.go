@@ -77,23 +77,30 @@ func readConfig(t *testing.T) {
 // deploy applies config/default with components on top.
 func deploy(t *testing.T, k *kubectl, components []string, flags ...string) {
 	t.Helper()
-	folder := t.TempDir()
-	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
-	lines := []string{"resources:", "- " + filepath.Join(up, "default"), "components:"}
-	for _, component := range components {
-		lines = append(lines, "- "+filepath.Join(up, "components", component))
-	}
-	overlay, all := filepath.Join(folder, "kustomization.yaml"), filepath.Join(folder, "all.yaml")
-	if err := errors.Join(err, os.WriteFile(overlay, []byte(strings.Join(lines, "\n")+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(all, []byte(k.run("kustomize", folder)), 0o600); err != nil {
+	all := filepath.Join(t.TempDir(), "all.yaml")
+	if err := os.WriteFile(all, []byte(render(t, k, components)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"--server-side", "--field-manager=app-operator-deploy", "-f", all}
 	k.run(append(append([]string{"apply"}, flags...), args...)...)
 	// It fails if there is a difference.
 	k.run(append([]string{"diff"}, args...)...)
+}
+
+// render is config/default with components on top, as YAML.
+func render(t *testing.T, k *kubectl, components []string) string {
+	t.Helper()
+	folder := t.TempDir()
+	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
+	lines := []string{"resources:", "- " + filepath.Join(up, "default"), "components:"}
+	for _, component := range components {
+		lines = append(lines, "- "+filepath.Join(up, "components", component))
+	}
+	overlay := filepath.Join(folder, "kustomization.yaml")
+	if err := errors.Join(err, os.WriteFile(overlay, []byte(strings.Join(lines, "\n")+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return k.run("kustomize", folder)
 }
 
 // watched checks which namespaces the manager is told to watch.
