@@ -167,6 +167,10 @@ sbom: bin/cyclonedx-gomod ## Write what the manager is made of into dist/sbom.cd
 	GOOS=linux go build $(RELEASE_FLAGS) -o dist/manager .
 	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output dist/sbom.cdx.json dist/manager
 
+.PHONY: reproducible
+reproducible: ## Build the manager twice from nothing, in two folders; fails if the two differ, and prints the checksum.
+	@hack/reproducible.sh $(RELEASE_FLAGS)
+
 ARGS ?= --metrics-bind-address=:8443
 
 .PHONY: run
