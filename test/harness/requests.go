@@ -41,6 +41,10 @@ func (q Request) Write() bool {
 	return !q.read() && q.Resource != "events" && q.Resource != "leases" && q.Resource != ""
 }
 
+// counts tells whether a manager with this request under way is at work: one that waits for changes, or that keeps its lease,
+// is not.
+func (q Request) counts() bool { return q.Verb != "watch" && q.Resource != "leases" }
+
 func (q Request) read() bool { return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch" }
 
 // Fault stands between a manager and the API server. It sends the request on, or does not, and what it returns is what
@@ -142,7 +146,7 @@ func (r *Requests) quietFor() time.Duration {
 func (r *Requests) begin(q Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if q.Verb != "watch" {
+	if q.counts() {
 		r.waiting++
 	}
 }
@@ -154,7 +158,7 @@ func (r *Requests) end(q Request, forbidden bool) {
 	if forbidden {
 		r.forbidden = append(r.forbidden, q)
 	}
-	if q.Verb != "watch" {
+	if q.counts() {
 		r.waiting--
 		r.last = time.Now()
 	}

@@ -161,7 +161,7 @@ func (g *generator) made(typ reflect.Type) map[string]any {
 		}
 		value := func() any { return g.typed(f.Type) }
 		if choices := values[typ.Name()+"."+name]; choices != nil {
-			value = func() any { return pick(g, choices...) }
+			value = func() any { return copied(pick(g, choices...)) }
 		}
 		if strings.Contains(f.Tag.Get("json"), ",omitempty") && f.Type != reflect.TypeFor[*corev1.PersistentVolumeClaimTemplate]() {
 			g.maybe(made, name, value)
