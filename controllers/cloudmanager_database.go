@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,10 +88,17 @@ func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Rea
 	if err := from.List(ctx, &list, client.InNamespace(set.Namespace)); err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
+	ordinal := func(claim corev1.PersistentVolumeClaim) int32 {
+		n, _ := resource.ClaimOrdinal(set.Name, claim.Name)
+		return n
+	}
+	claims := slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
 		_, ok := resource.ClaimOrdinal(set.Name, claim.Name)
 		return !ok
-	}), nil
+	})
+	// A cache lists in any order, and what is said of one of several is to stay the same.
+	slices.SortFunc(claims, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(ordinal(a), ordinal(b)) })
+	return claims, nil
 }
 
 // selector is that of the live StatefulSet, nil if there is none.

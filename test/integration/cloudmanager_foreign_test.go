@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,36 +163,50 @@ func TestCloudManagerAdopts(t *testing.T) {
 	}
 }
 
-// TestCloudManagerNames gives components names that clash, or are too long: it is said of which field, and nothing of that
-// component is made. Names that are left out are the CloudManager's with the tier's behind it.
+// TestCloudManagerNames gives components names that clash, or are too long: it is said of which field. Where they are stated,
+// the API server refuses them. Those that are left out, the CloudManager's with the tier's behind it, may clash as well, and
+// then nothing of that component is made.
 func TestCloudManagerNames(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	plane.Start(t, ns)
-	long := strings.Repeat("a", 53)
+	named := func(name, db, identity, front string) *appv1.CloudManager {
+		cm := newCloudManager(ns)
+		cm.Name = name
+		cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name = db, identity, front
+		return cm
+	}
 	for name, c := range map[string]struct {
 		db, identity, front string
-		conditions          []string
 		words               []string
 	}{
-		"one-name":  {"one-db", "one", "one", []string{"FrontReady=False/Invalid"}, []string{"spec.front.deployment.name", `"one"`, "spec.identity.deployment.name"}},
-		"like-db":   {"like", "like", "like-front", []string{"IdentityReady=False/Invalid"}, []string{"spec.identity.deployment.name", "spec.db.statefulSet.name"}},
-		"headless":  {"hl", "hl-identity", "hl-headless", []string{"FrontReady=False/Invalid"}, []string{"spec.front.deployment.name", `"hl-headless"`}},
-		"too-long":  {long, "tl-identity", "tl-front", []string{"DatabaseReady=False/Invalid"}, []string{"spec.db.statefulSet.name", "at most 52"}},
-		"defaulted": {"", "defaulted-db", "", []string{"IdentityReady=False/Invalid"}, []string{"spec.identity.deployment.name", `"defaulted-db"`}},
-		strings.Repeat("n", 55): {"", "", "", []string{"DatabaseReady=False/Invalid", "FrontReady=False/WaitingForTier"},
-			[]string{"spec.db.statefulSet.name", "at most 52"}},
+		"one-name":              {"one-db", "one", "one", []string{"spec.front.deployment.name: ", "identity.deployment.name as well"}},
+		"like-db":               {"like", "like", "like-front", []string{"spec.identity.deployment.name: ", "one of the database's objects"}},
+		"headless":              {"hl", "hl-identity", "hl-headless", []string{"spec.front.deployment.name: ", "db.statefulSet.name with nothing or -headless"}},
+		"too-long":              {strings.Repeat("a", 53), "tl-identity", "tl-front", []string{"spec.db.statefulSet.name: ", "at most 52"}},
+		strings.Repeat("n", 55): {"", "", "", []string{"spec.db.statefulSet.name: ", "must be stated", "spec.identity.deployment.name: "}},
+		"0-is-no-beginning":     {"", "", "", []string{"spec.db.statefulSet.name: ", "must be stated", "spec.identity.deployment.name: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cm := newCloudManager(ns)
-			cm.Name = name
-			cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name = c.db, c.identity, c.front
-			plane.Create(t, cm)
-			plane.Stands(t, cm, append(c.conditions, "Stalled=True/Invalid")...)
-			harness.Says(t, cm, "Stalled", c.words...)
+			err := plane.Client.Create(t.Context(), named(name, c.db, c.identity, c.front))
+			if !apierrors.IsInvalid(err) {
+				t.Fatalf("%v, want a refusal", err)
+			}
+			for _, words := range c.words {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%v, want %q in it", err, words)
+				}
+			}
 		})
 	}
+	t.Run("defaulted", func(t *testing.T) {
+		t.Parallel()
+		cm := named("defaulted", "", "defaulted-db", "")
+		plane.Create(t, cm)
+		plane.Stands(t, cm, "IdentityReady=False/Invalid", "Stalled=True/Invalid")
+		harness.Says(t, cm, "Stalled", "spec.identity.deployment.name", `"defaulted-db"`)
+	})
 	t.Run("defaults", func(t *testing.T) {
 		t.Parallel()
 		ns := plane.Namespace(t)

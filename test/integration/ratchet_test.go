@@ -72,7 +72,6 @@ func TestStoredBeforeTheRules(t *testing.T) {
 	}{
 		"apps": {"App", []struct{ name, spec, elsewhere, worse, mended string }{
 			{"image", `{image: "Nginx:"}`, `{replicas: 2}`, `{image: "Nginx::"}`, `{image: nginx}`},
-			{"replicas", `{image: a, replicas: -1}`, `{image: b}`, `{replicas: -2}`, `{replicas: 1}`},
 			{"node-ports", `{image: a, ports: [{port: 1, protocol: TCP, nodePort: 1}, {port: 2, protocol: TCP, nodePort: 1}]}`, `{image: b}`,
 				`{ports: [{port: 1, protocol: TCP, nodePort: 2}, {port: 2, protocol: TCP, nodePort: 2}]}`, `{ports: [{port: 1}]}`},
 			{"port-name", `{image: a, ports: [{port: 1, name: A}]}`, `{image: b}`, `{ports: [{port: 1, name: B}]}`, `{ports: [{port: 1, name: a}]}`},

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,6 +164,7 @@ func TestFeatureIsOff(t *testing.T) {
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGUSR1)}
+	app.Spec.PodTemplate = &runtime.RawExtension{Raw: []byte(`{"spec": {"os": {"name": "linux"}}}`)}
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
 	harness.Says(t, app, "Stalled", ".lifecycle.stopSignal", "feature switched off")

@@ -73,7 +73,10 @@ func TestOrphan(t *testing.T) {
 			t.Errorf("%T still has owners: %v", child, child.GetOwnerReferences())
 		}
 	}
-	if counts := m.Requests.Counts(); len(counts) != 0 {
+	// That the children have no owner may be seen before the App is being deleted: then it is asked for.
+	counts := m.Requests.Counts()
+	delete(counts, "get apps")
+	if len(counts) != 0 {
 		t.Errorf("requests: %v", counts)
 	}
 
