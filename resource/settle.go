@@ -1,13 +1,15 @@
 package resource
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 )
 
 // settle states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
 // would differ from what lives for ever. It also states what the API server derives from a field of ours, where it would
-// stay behind when that field goes.
+// stay behind when that field goes or changes.
 func settle(pod *corev1.PodSpec) {
 	// The old name of the field, which the API server fills in and from then on reads in its stead. A patch may have it.
 	if pod.ServiceAccountName == "" {
@@ -27,6 +29,7 @@ func settle(pod *corev1.PodSpec) {
 
 func settleContainer(c *corev1.Container, hostNetwork bool) {
 	c.Resources = resources(c.Resources)
+	settlePullPolicy(&c.ImagePullPolicy, c.Image)
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			settleFieldRef(from.FieldRef)
@@ -45,6 +48,9 @@ func settleContainer(c *corev1.Container, hostNetwork bool) {
 func settleVolume(v *corev1.Volume) {
 	if v.DownwardAPI != nil {
 		settleItems(v.DownwardAPI.Items)
+	}
+	if v.Image != nil {
+		settlePullPolicy(&v.Image.PullPolicy, v.Image.Reference)
 	}
 	if v.Projected == nil {
 		return
@@ -72,5 +78,20 @@ func settleItems(items []corev1.DownwardAPIVolumeFile) {
 func settleFieldRef(ref *corev1.ObjectFieldSelector) {
 	if ref != nil && ref.APIVersion == "" {
 		ref.APIVersion = "v1"
+	}
+}
+
+// settlePullPolicy states the policy that the API server derives from an image: what may be another one tomorrow, latest, is
+// pulled each time. See https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting.
+func settlePullPolicy(policy *corev1.PullPolicy, image string) {
+	if *policy != "" {
+		return
+	}
+	*policy = corev1.PullIfNotPresent
+	name, _, pinned := strings.Cut(image, "@")
+	// A ":" before the last "/" is that of a registry's port.
+	_, tag, tagged := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	if tag == "latest" || image != "" && !tagged && !pinned {
+		*policy = corev1.PullAlways
 	}
 }
