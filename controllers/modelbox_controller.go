@@ -55,7 +55,7 @@ func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox) (re
 		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
 			return resource.ModelBox(box, seen)
 		},
-		changed: func(record string) (bool, error) { return resource.ModelBoxSpecChanged(&box.Spec, record) },
+		changed: func(record string) (bool, error) { return resource.ModelBoxSpecChanged(box, record) },
 	})
 }
 

@@ -107,44 +107,20 @@ func (r *UnitedDeploymentReconciler) elder(ctx context.Context, ud *appv1.United
 		client.MatchingFields{indexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return "", fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	oldest := ud
-	for i := range list.Items {
-		other := &list.Items[i]
-		born, first := &other.CreationTimestamp, &oldest.CreationTimestamp
-		if other.DeletionTimestamp == nil && (born.Before(first) || born.Equal(first) && other.Name < oldest.Name) {
-			oldest = other
-		}
-	}
-	if oldest.Name == ud.Name {
-		return "", nil
-	}
-	return oldest.Name, nil
+	return validation.Elder(ud, list.Items), nil
 }
 
 // refused returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
 func refused(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
-	name := ud.Spec.DeploymentName
 	controller := controllerOfOurs(seen.deployment)
-	switch {
-	case controller != nil && controller.UID == ud.UID:
-		// It has made the Deployment, and that counts for more than age.
-	case controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name:
-		if ud.Spec.Template == nil {
-			return reconciler.Waiting(appv1.ReasonProgressing,
-				"Deployment %s belongs to an earlier %s of this name, and the garbage collector is about to remove it", name, controller.Kind)
-		}
-	case controller != nil:
-		return reconciler.Stalled(appv1.ReasonDeploymentTaken,
-			"Deployment %s belongs to %s %s, which says how many pods it has; set the number there, or name another Deployment",
-			name, controller.Kind, controller.Name)
-	case elder != "":
-		return reconciler.Stalled(appv1.ReasonDeploymentTaken,
-			"UnitedDeployment %s is older and holds Deployment %s; delete one of the two, or name another Deployment", elder, name)
+	if controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name &&
+		controller.UID != ud.UID && ud.Spec.Template == nil {
+		return reconciler.Waiting(appv1.ReasonProgressing,
+			"Deployment %s belongs to an earlier %s of this name, and the garbage collector is about to remove it", seen.deployment.Name, controller.Kind)
 	}
-	if seen.autoscaler != "" {
-		return reconciler.Stalled(appv1.ReasonDeploymentTaken,
-			"HorizontalPodAutoscaler %s scales Deployment %s; delete one of the two, or let the autoscaler target this UnitedDeployment",
-			seen.autoscaler, name)
+	held := validation.Holders{Controller: controller, Elder: elder, Autoscaler: seen.autoscaler}
+	if words := validation.DeploymentTaken(ud, held); words != "" {
+		return reconciler.Stalled(appv1.ReasonDeploymentTaken, "%s", words)
 	}
 	return nil
 }

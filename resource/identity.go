@@ -12,7 +12,7 @@ import (
 
 // specChanged compares a spec with a record of an earlier one. The number of pods does not count: it does not shape the
 // pods, and an autoscaler that targets the custom resource changes it all the time. workload returns the workload in a
-// spec.
+// spec; it is called with copies, and may take out of them what does not tell one from another.
 func specChanged[T any](spec *T, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
 	now := identity(spec, workload)
 	var then T

@@ -29,13 +29,22 @@ func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
 		serviceType:     corev1.ServiceTypeNodePort,
 	}, &box.Spec.WorkloadSpec, seen)
-	w.record(&box.Spec, identity(&box.Spec, modelBoxWorkload), seen.Inputs)
+	w.record(&box.Spec, identity(&box.Spec, modelBoxWorkload(box.Name)), seen.Inputs)
 	return w, errs
 }
 
 // ModelBoxSpecChanged tells whether a ModelBox's spec differs from a record of an earlier one; see specChanged.
-func ModelBoxSpecChanged(spec *appv1.ModelBoxSpec, record string) (bool, error) {
-	return specChanged(spec, record, modelBoxWorkload)
+func ModelBoxSpecChanged(box *appv1.ModelBox, record string) (bool, error) {
+	return specChanged(&box.Spec, record, modelBoxWorkload(box.Name))
 }
 
-func modelBoxWorkload(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec { return &spec.WorkloadSpec }
+// modelBoxWorkload returns what finds the workload in the spec of a ModelBox of a name. A spec that states the default for its
+// container's name is the same as one that leaves it out, whoever has stated it.
+func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
+	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
+		if spec.Name == name {
+			spec.Name = ""
+		}
+		return &spec.WorkloadSpec
+	}
+}

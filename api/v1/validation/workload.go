@@ -5,6 +5,7 @@ package validation
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,7 @@ type frame struct {
 func workload(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorList {
 	p := podOf(spec, f, path)
 	errs := p.check()
+	errs = append(errs, defined(spec.Size, path.Child("size"))...)
 	errs = append(errs, spread(spec.TopologySpreadConstraints, true, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, ports(spec.Ports, path.Child("ports"))...)
 	errs = append(errs, service(spec, path)...)
@@ -52,6 +54,15 @@ func workload(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorLi
 	}
 	errs = append(errs, metadata(spec, path)...)
 	return append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...)
+}
+
+// defined checks that a size is: one of a later release, or of a schema that was edited, must not pass for none.
+func defined(given appv1.Size, path *field.Path) field.ErrorList {
+	sizes := []appv1.Size{appv1.SizeSmall, appv1.SizeMedium, appv1.SizeLarge, appv1.SizeCustom}
+	if given == "" || slices.Contains(sizes, given) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, given, sizes)}
 }
 
 // deadline checks that a pod can become available before the rollout counts as stuck.

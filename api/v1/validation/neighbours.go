@@ -1,0 +1,57 @@
+package validation
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Holders are those who say how many pods a Deployment has, beside the UnitedDeployment that names it.
+type Holders struct {
+	// Controller is the Deployment's, if it is of a kind of ours; nil otherwise.
+	Controller *metav1.OwnerReference
+	// Elder is the name of an older UnitedDeployment that names the Deployment too; see Elder.
+	Elder string
+	// Autoscaler is the name of one that targets the Deployment, empty if there is none.
+	Autoscaler string
+}
+
+// DeploymentTaken says why a UnitedDeployment has to keep off the Deployment that it names, and what to do; it is empty if it
+// need not.
+func DeploymentTaken(ud *appv1.UnitedDeployment, held Holders) string {
+	name, controller := ud.Spec.DeploymentName, held.Controller
+	switch {
+	case controller != nil && controller.Kind == "UnitedDeployment" && controller.Name == ud.Name:
+		// It has made the Deployment, it or an earlier one of its name, and that counts for more than age.
+	case controller != nil:
+		return fmt.Sprintf("Deployment %s belongs to %s %s, which says how many pods it has; set the number there, or name another Deployment",
+			name, controller.Kind, controller.Name)
+	case held.Elder != "":
+		return fmt.Sprintf("UnitedDeployment %s is older and holds Deployment %s; delete one of the two, or name another Deployment", held.Elder, name)
+	}
+	if held.Autoscaler != "" {
+		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; delete one of the two, or let the autoscaler target this UnitedDeployment",
+			held.Autoscaler, name)
+	}
+	return ""
+}
+
+// Elder returns the name of the oldest of the UnitedDeployments that name the same Deployment as ud and are to stay, empty if
+// that is ud itself. Of the same age, the first by name is the older one.
+func Elder(ud *appv1.UnitedDeployment, all []appv1.UnitedDeployment) string {
+	oldest := ud
+	for i := range all {
+		other := &all[i]
+		born, first := &other.CreationTimestamp, &oldest.CreationTimestamp
+		if other.Spec.DeploymentName == ud.Spec.DeploymentName && other.DeletionTimestamp == nil &&
+			(born.Before(first) || born.Equal(first) && other.Name < oldest.Name) {
+			oldest = other
+		}
+	}
+	if oldest.Name == ud.Name {
+		return ""
+	}
+	return oldest.Name
+}

@@ -1,0 +1,130 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// The API server's own range of node ports, unless it was started with another (--service-node-port-range).
+const (
+	nodePortLeast = 30000
+	nodePortMost  = 32767
+)
+
+// AppWarnings returns what is allowed in an App and seldom meant: a line each, which begins with the field.
+func AppWarnings(app *appv1.App) []string {
+	return warnings(&app.Spec.WorkloadSpec, app.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec"))
+}
+
+// ModelBoxWarnings is AppWarnings for a ModelBox.
+func ModelBoxWarnings(box *appv1.ModelBox) []string {
+	return warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, field.NewPath("spec"))
+}
+
+// UnitedDeploymentWarnings is AppWarnings for a UnitedDeployment.
+func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
+	if ud.Spec.Template == nil {
+		return nil
+	}
+	return warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))
+}
+
+// CloudManagerWarnings is AppWarnings for a CloudManager.
+func CloudManagerWarnings(cm *appv1.CloudManager) []string {
+	spec := field.NewPath("spec")
+	tier := func(w *appv1.WorkloadSpec, path *field.Path) []string {
+		return warnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)
+	}
+	said := slices.Concat(
+		tier(&cm.Spec.Front.Deployment.WorkloadSpec, spec.Child("front", "deployment")),
+		tier(&cm.Spec.Identity.Deployment.WorkloadSpec, spec.Child("identity", "deployment")),
+		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
+	)
+	if cm.Spec.DB.RootPass != "" {
+		said = append(said, warning(spec.Child("db", "rootPass"),
+			"is in clear text: whoever may read this CloudManager may read it. Put it into a Secret, and name that in spec.db.rootPassSecretRef"))
+	}
+	return said
+}
+
+// warnings returns those of a workload at the path. serviceType is its kind's default.
+func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
+	said := floating(spec.Image, path.Child("image"))
+	for i := range spec.InitContainers {
+		said = append(said, floating(spec.InitContainers[i].Image, path.Child("initContainers").Index(i).Child("image"))...)
+	}
+	for i := range spec.Containers {
+		said = append(said, floating(spec.Containers[i].Image, path.Child("containers").Index(i).Child("image"))...)
+	}
+	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
+		said = append(said, warning(path.Child("resources"),
+			"are not stated: the pods are placed as if they needed nothing, and evicted first. State requests, or name a size"))
+	}
+	if all(spec.RollingUpdate, replicas) {
+		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(
+			"of %s lets a rollout take all pods away at once; state less than the number of replicas", spec.RollingUpdate.String())))
+	}
+	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
+}
+
+// floating warns of an image whose name stands for another one each time that somebody pushes it.
+func floating(image string, path *field.Path) []string {
+	name, _, pinned := strings.Cut(image, "@")
+	// A colon before the last slash is that of a registry's port.
+	_, tag, tagged := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	switch {
+	case image == "" || pinned || tagged && tag != "latest":
+		return nil
+	case !tagged:
+		return []string{warning(path, fmt.Sprintf(
+			"%q has no tag, which means latest: what runs depends on when a node pulled it. Name a version or a digest", image))}
+	}
+	return []string{warning(path, fmt.Sprintf(
+		"%q is what was pushed last: what runs depends on when a node pulled it. Name a version or a digest", image))}
+}
+
+// all tells whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
+func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
+	pods := 1
+	if replicas != nil {
+		pods = int(*replicas)
+	}
+	if rollingUpdate == nil || pods == 0 {
+		return false
+	}
+	if rollingUpdate.Type == intstr.String && strings.HasSuffix(rollingUpdate.StrVal, "%") {
+		return rollingUpdate.StrVal == "100%"
+	}
+	number, err := strconv.Atoi(rollingUpdate.String())
+	return err == nil && number >= pods
+}
+
+// unusualPorts warns of ports of the nodes that most clusters refuse. Without a Service that offers them they do not count.
+func unusualPorts(spec *appv1.WorkloadSpec, serviceType corev1.ServiceType, path *field.Path) []string {
+	if spec.Service.Type != "" {
+		serviceType = spec.Service.Type
+	}
+	if serviceType == corev1.ServiceTypeClusterIP || spec.Service.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	var said []string
+	for i, p := range spec.Ports {
+		if p.NodePort != 0 && (p.NodePort < nodePortLeast || p.NodePort > nodePortMost) {
+			said = append(said, warning(path.Index(i).Child("nodePort"), fmt.Sprintf(
+				"%d is outside of %d-%d, which is all that a cluster offers unless its API server was told otherwise. State one of these, or leave it out",
+				p.NodePort, nodePortLeast, nodePortMost)))
+		}
+	}
+	return said
+}
+
+// warning is a warning in the form of an error of this package.
+func warning(path *field.Path, words string) string { return path.String() + ": " + words }

@@ -1,0 +1,81 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// fields are those that warnings begin with.
+func fields(warnings []string) []string {
+	var all []string
+	for _, w := range warnings {
+		field, _, _ := strings.Cut(w, ": ")
+		all = append(all, field)
+	}
+	return all
+}
+
+// TestWarnings has what is warned of, and what is next to it and is not.
+func TestWarnings(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"nothing":                  {`{image: 'a:1', size: small}`, nil},
+		"no tag":                   {`{image: a, size: small}`, []string{"spec.image"}},
+		"a registry's port":        {`{image: 'r:5000/a', size: small}`, []string{"spec.image"}},
+		"latest":                   {`{image: 'r:5000/a:latest', size: small}`, []string{"spec.image"}},
+		"latest, by digest":        {`{image: 'a:latest@sha256:00', size: small}`, nil},
+		"a digest":                 {`{image: 'r:5000/a@sha256:00', size: small}`, nil},
+		"beside":                   {`{image: 'a:1', size: small, containers: [{image: 'a:1'}, {image: a}], initContainers: [{image: a}]}`, []string{"spec.initContainers[0].image", "spec.containers[1].image"}},
+		"no resources":             {`{image: 'a:1'}`, []string{"spec.resources"}},
+		"a limit, which requests":  {`{image: 'a:1', resources: {limits: {memory: 1Gi}}}`, nil},
+		"all at once":              {`{image: 'a:1', size: small, rollingUpdate: 100%, replicas: 9}`, []string{"spec.rollingUpdate"}},
+		"nearly all at once":       {`{image: 'a:1', size: small, rollingUpdate: 99%, replicas: 9}`, nil},
+		"as many as there are":     {`{image: 'a:1', size: small, rollingUpdate: 9, replicas: 9}`, []string{"spec.rollingUpdate"}},
+		"a number in quotes":       {`{image: 'a:1', size: small, rollingUpdate: "9", replicas: 9}`, []string{"spec.rollingUpdate"}},
+		"one less":                 {`{image: 'a:1', size: small, rollingUpdate: 8, replicas: 9}`, nil},
+		"the only one":             {`{image: 'a:1', size: small, rollingUpdate: 1}`, []string{"spec.rollingUpdate"}},
+		"none":                     {`{image: 'a:1', size: small, rollingUpdate: 100%, replicas: 0}`, nil},
+		"an unusual port":          {`{image: 'a:1', size: small, ports: [{port: 1, nodePort: 29999}, {port: 2, nodePort: 32767}]}`, []string{"spec.ports[0].nodePort"}},
+		"a port that is not open":  {`{image: 'a:1', size: small, service: {type: ClusterIP}, ports: [{port: 1, nodePort: 1}]}`, nil},
+		"a port without a Service": {`{image: 'a:1', size: small, service: {clusterIP: None}, ports: [{port: 1, nodePort: 1}]}`, nil},
+		"no port stated":           {`{image: 'a:1', size: small, ports: [{port: 1}]}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := &appv1.ModelBox{}
+			if err := yaml.UnmarshalStrict([]byte("{spec: "+c.spec+"}"), box); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, fields(ModelBoxWarnings(box))); diff != "" {
+				t.Errorf("ModelBox (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPasswordIsNotRepeated checks that the warning of a password in clear text does not say it.
+func TestPasswordIsNotRepeated(t *testing.T) {
+	cm := &appv1.CloudManager{}
+	cm.Spec.DB.RootPass = "hunter2"
+	said := strings.Join(CloudManagerWarnings(cm), "\n")
+	if !strings.Contains(said, "spec.db.rootPass: ") || strings.Contains(said, "hunter2") {
+		t.Errorf("warnings: %s", said)
+	}
+}
+
+// TestSizeIsDefined checks that a size which nobody has defined is none.
+func TestSizeIsDefined(t *testing.T) {
+	for size, want := range map[appv1.Size]int{"": 0, "small": 0, "medium": 0, "large": 0, "custom": 0, "tiny": 1, "Small": 1} {
+		app := &appv1.App{}
+		app.Spec.Size = size
+		if errs := App(app); len(errs) != want || want > 0 && errs[0].Field != "spec.size" {
+			t.Errorf("size %q: %v", size, errs)
+		}
+	}
+}

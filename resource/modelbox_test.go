@@ -1,0 +1,48 @@
+package resource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestStatedNameIsNoChange compares a ModelBox whose default name is stated with one that leaves it out, by each kind of
+// record. Which of the two was recorded must not matter.
+func TestStatedNameIsNoChange(t *testing.T) {
+	long := make([]corev1.EnvVar, 8000)
+	for i := range long {
+		sum := sha256.Sum256(fmt.Append(nil, i))
+		long[i] = corev1.EnvVar{Name: fmt.Sprint("V", i), Value: hex.EncodeToString(sum[:])}
+	}
+	for what, envs := range map[string][]corev1.EnvVar{"plain": nil, "compressed": long[:800], "hashed": long} {
+		for _, c := range []struct {
+			then, now string
+			changed   bool
+		}{
+			{"", "", false}, {"", "box", false}, {"box", "", false}, {"box", "box", false}, {"main", "main", false},
+			{"", "main", true}, {"main", "", true}, {"box", "main", true},
+		} {
+			box := func(name string) *appv1.ModelBox {
+				b := &appv1.ModelBox{}
+				b.Name, b.Spec.Name, b.Spec.Image, b.Spec.Envs = "box", name, "a:1", envs
+				return b
+			}
+			w, errs := ModelBox(box(c.then), Observed{})
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			if w.Recorded == (what == "hashed") {
+				t.Fatalf("%s: the record is %.20s", what, w.Record[appv1.AnnotationLastAppliedSpec])
+			}
+			changed, err := ModelBoxSpecChanged(box(c.now), w.Record[appv1.AnnotationLastAppliedSpec])
+			if err != nil || changed != c.changed {
+				t.Errorf("%s, name %q after %q: changed is %t (%v), want %t", what, c.now, c.then, changed, err, c.changed)
+			}
+		}
+	}
+}
