@@ -1,0 +1,265 @@
+// Package certificate keeps a certificate for the webhooks of a manager that has none from elsewhere: it makes an authority
+// and a certificate signed by it, renews both in time, tells the webhook configurations which authority to trust, and serves
+// what it made. It knows the names of these objects from its options alone.
+//
+// Every replica of the manager runs it, as every one serves: who finds the certificate missing or old renews it, and of two
+// that do so at once the API server refuses the later one, which then takes over what the first has written.
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The keys of the Secret. The second authority is the one before, which is trusted until it expires: a replica may serve
+// what it has signed for a moment longer.
+const (
+	keyAuthority = "ca.crt"
+	keySigning   = "ca.key"
+	keyFormer    = "former-ca.crt"
+)
+
+// The lifetimes for production, see Options.
+const (
+	defaultAuthority = 10 * 365 * 24 * time.Hour
+	defaultValidity  = 365 * 24 * time.Hour
+	defaultAhead     = 90 * 24 * time.Hour
+	defaultSettle    = 10 * time.Second
+	// lookAgain is how often the certificate is looked at. What is written is watched, time is not.
+	lookAgain = 12 * time.Hour
+	// backdated is how far clocks may be apart.
+	backdated = time.Hour
+)
+
+// Options say which certificate to keep.
+type Options struct {
+	// Secret is where the certificate is kept, with the authority that signs it. It is made if it does not exist.
+	Secret types.NamespacedName
+	// Hosts are the names that the certificate is for.
+	Hosts []string
+	// Validating and Mutating are the webhook configurations that are told of the authority. They need not exist.
+	Validating, Mutating string
+	// Authority and Validity are how long a new authority and a new certificate are valid, Ahead is how long before its
+	// end each is renewed. Defaults: ten years, a year, 90 days.
+	Authority, Validity, Ahead time.Duration
+	// Settle is how long a renewed certificate is held back, for every API server to learn of the authority. Default: 10 s.
+	Settle time.Duration
+}
+
+// Keeper keeps a certificate. Make it with New.
+type Keeper struct {
+	opts   Options
+	reader client.Reader
+	writer client.Client
+	served atomic.Pointer[tls.Certificate]
+	// seen is the version of the Secret whose certificate is held back, and until when. Reconcile alone uses them.
+	seen  string
+	until time.Time
+}
+
+// New returns a keeper.
+func New(opts Options) *Keeper {
+	for given, standard := range map[*time.Duration]time.Duration{
+		&opts.Authority: defaultAuthority, &opts.Validity: defaultValidity, &opts.Ahead: defaultAhead, &opts.Settle: defaultSettle,
+	} {
+		if *given == 0 {
+			*given = standard
+		}
+	}
+	return &Keeper{opts: opts}
+}
+
+// GetCertificate returns the certificate to serve, for a tls.Config.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if served := k.served.Load(); served != nil {
+		return served, nil
+	}
+	return nil, errors.New("there is no certificate yet")
+}
+
+// Ready is a readiness check: it fails until there is a certificate to serve.
+func (k *Keeper) Ready(*http.Request) error {
+	_, err := k.GetCertificate(nil)
+	return err
+}
+
+// Reconcile implements reconcile.Reconciler: it renews what is missing or about to expire, has the API servers trust it, and
+// then serves it.
+func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	secret := &corev1.Secret{}
+	if err := client.IgnoreNotFound(k.reader.Get(ctx, k.opts.Secret, secret)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("read the Secret of the certificate: %w", err)
+	}
+	now := time.Now()
+	renewed, err := k.renew(secret, now)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("make a certificate: %w", err)
+	}
+	if renewed {
+		// What becomes of it comes back by way of the watch.
+		return ctrl.Result{}, k.write(ctx, secret)
+	}
+	switch err := k.inject(ctx, bundle(secret, now)); {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	if wait := k.serve(secret, now); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	return ctrl.Result{RequeueAfter: k.next(secret, now)}, nil
+}
+
+// renew replaces in the Secret what is not valid for long enough. It tells whether anything was.
+func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
+	maker := rotator.CertRotator{
+		CAName: k.opts.Secret.Name + "-ca", CAOrganization: k.opts.Secret.Name,
+		DNSName: k.opts.Hosts[0], ExtraDNSNames: k.opts.Hosts[1:],
+		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	data, soon := secret.Data, now.Add(k.opts.Ahead)
+	var signing *rotator.KeyPairArtifacts
+	var err error
+	if valid(data[keyAuthority], data[keyAuthority], data[keySigning], maker.CAName, nil, soon) {
+		hosted := true
+		for _, host := range k.opts.Hosts {
+			hosted = hosted && valid(data[keyAuthority], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], host, maker.ExtKeyUsages, soon)
+		}
+		if hosted {
+			return false, nil
+		}
+		signing, err = artifacts(data)
+	} else {
+		if signing, err = maker.CreateCACert(now.Add(-backdated), now.Add(k.opts.Authority)); err == nil {
+			secret.Data = map[string][]byte{
+				keyFormer: data[keyAuthority], keyAuthority: signing.CertPEM, keySigning: signing.KeyPEM,
+			}
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	cert, key, err := maker.CreateCertPEM(signing, now.Add(-backdated), now.Add(k.opts.Validity))
+	if err != nil {
+		return false, err
+	}
+	secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = cert, key
+	return true, nil
+}
+
+// valid tells whether a certificate is the authority's for a host, with its key, and is so at a time.
+func valid(authority, cert, key []byte, host string, usages *[]x509.ExtKeyUsage, at time.Time) bool {
+	ok, err := rotator.ValidCert(authority, cert, key, host, usages, at)
+	return ok && err == nil
+}
+
+// artifacts reads an authority that is known to be valid.
+func artifacts(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
+	pair, err := tls.X509KeyPair(data[keyAuthority], data[keySigning])
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data[keySigning])
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &rotator.KeyPairArtifacts{Cert: pair.Leaf, Key: key, CertPEM: data[keyAuthority], KeyPEM: data[keySigning]}, nil
+}
+
+// write stores the Secret. Where another replica was quicker, what that has written is on its way here.
+func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
+	var err error
+	if secret.ResourceVersion == "" {
+		secret.Namespace, secret.Name = k.opts.Secret.Namespace, k.opts.Secret.Name
+		err = k.writer.Create(ctx, secret)
+	} else {
+		err = k.writer.Update(ctx, secret)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("write the Secret of the certificate: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Renewed the certificate of the webhooks")
+	return nil
+}
+
+// bundle is the authorities to trust: the one that signs, and the one before while that is valid.
+func bundle(secret *corev1.Secret, now time.Time) []byte {
+	if former := leaf(secret.Data[keyFormer]); former == nil || former.NotAfter.Before(now) {
+		return secret.Data[keyAuthority]
+	}
+	return bytes.Join([][]byte{secret.Data[keyAuthority], secret.Data[keyFormer]}, nil)
+}
+
+// serve serves the certificate of the Secret. In the place of another one that is still trusted it does so only after a while;
+// it returns how long that is from now. Where the Secret was taken away the authority of before is trusted no longer.
+func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
+	served := k.served.Load()
+	if served != nil && bytes.Equal(served.Leaf.Raw, leaf(secret.Data[corev1.TLSCertKey]).Raw) {
+		return 0
+	}
+	if served != nil && trusted(served.Leaf, bundle(secret, now), now.Add(k.opts.Settle)) {
+		if k.seen != secret.ResourceVersion {
+			k.seen, k.until = secret.ResourceVersion, now.Add(k.opts.Settle)
+		}
+		if wait := k.until.Sub(now); wait > 0 {
+			return wait
+		}
+	}
+	// It was found to be valid.
+	if pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {
+		k.served.Store(&pair)
+	}
+	return 0
+}
+
+// trusted tells whether a certificate is one of the authorities', at a time.
+func trusted(cert *x509.Certificate, authorities []byte, at time.Time) bool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authorities)
+	_, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at})
+	return err == nil
+}
+
+// next is how long from now something in the Secret is to be renewed, or is no longer to be trusted.
+func (k *Keeper) next(secret *corev1.Secret, now time.Time) time.Duration {
+	wait := lookAgain
+	for key, ahead := range map[string]time.Duration{keyAuthority: k.opts.Ahead, corev1.TLSCertKey: k.opts.Ahead, keyFormer: 0} {
+		if cert := leaf(secret.Data[key]); cert != nil && cert.NotAfter.After(now) {
+			wait = min(wait, cert.NotAfter.Add(-ahead).Sub(now)+time.Second)
+		}
+	}
+	return max(wait, time.Second)
+}
+
+// leaf reads the first certificate of a file, nil if there is none.
+func leaf(data []byte) *x509.Certificate {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return cert
+}

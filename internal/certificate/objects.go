@@ -1,0 +1,131 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// The names are those of config/default. To create cannot be limited to a name.
+// +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=system,resources=secrets,resourceNames=app-operator-webhook-cert,verbs=list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=app-operator-validating-webhook-configuration,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=app-operator-mutating-webhook-configuration,verbs=list;watch;patch
+
+// SetupWithManager has the manager run the keeper on every replica, with a cache of its own: that of the manager is for
+// others, and no Secret is in it.
+func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
+	named := func(name string) cache.ByObject {
+		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
+	}
+	secret := named(k.opts.Secret.Name)
+	secret.Namespaces = map[string]cache.Config{k.opts.Secret.Namespace: {}}
+	own, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: secret,
+			&admissionregistrationv1.ValidatingWebhookConfiguration{}: named(k.opts.Validating),
+			&admissionregistrationv1.MutatingWebhookConfiguration{}:   named(k.opts.Mutating),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("cache of the certificate: %w", err)
+	}
+	k.reader = own
+	if k.writer, err = client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	}); err != nil {
+		return fmt.Errorf("client of the certificate: %w", err)
+	}
+	if err := mgr.Add(everywhere{own}); err != nil {
+		return err
+	}
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return k.request() })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("certificate").
+		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false)}).
+		WatchesRawSource(source.Kind[client.Object](own, &corev1.Secret{}, one)).
+		WatchesRawSource(source.Kind[client.Object](own, &admissionregistrationv1.ValidatingWebhookConfiguration{}, one)).
+		WatchesRawSource(source.Kind[client.Object](own, &admissionregistrationv1.MutatingWebhookConfiguration{}, one)).
+		// Where there is none of them there is no event either.
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+			for _, request := range k.request() {
+				queue.Add(request)
+			}
+			return nil
+		})).
+		Complete(k)
+}
+
+// everywhere is a cache that runs on every replica, elected or not.
+type everywhere struct{ cache.Cache }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+func (k *Keeper) request() []ctrl.Request { return []ctrl.Request{{NamespacedName: k.opts.Secret}} }
+
+// inject has the webhook configurations trust authorities, unless they do so.
+func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	err := k.reader.Get(ctx, client.ObjectKey{Name: k.opts.Validating}, &validating)
+	trusted := make([][]byte, len(validating.Webhooks))
+	for i := range validating.Webhooks {
+		trusted[i] = validating.Webhooks[i].ClientConfig.CABundle
+	}
+	if err := k.trust(ctx, &validating, err, trusted, authorities); err != nil {
+		return err
+	}
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	err = k.reader.Get(ctx, client.ObjectKey{Name: k.opts.Mutating}, &mutating)
+	trusted = make([][]byte, len(mutating.Webhooks))
+	for i := range mutating.Webhooks {
+		trusted[i] = mutating.Webhooks[i].ClientConfig.CABundle
+	}
+	return k.trust(ctx, &mutating, err, trusted, authorities)
+}
+
+// trust states authorities in a webhook configuration that was read with an error, and whose webhooks trust those given. One
+// that does not exist is left so: whoever took it away knows why.
+func (k *Keeper) trust(ctx context.Context, config client.Object, err error, trusted [][]byte, authorities []byte) error {
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	// It goes by the number of a webhook, so no other version may be changed.
+	patch := []operation{{"replace", "/metadata/resourceVersion", config.GetResourceVersion()}}
+	for i, now := range trusted {
+		if !bytes.Equal(now, authorities) {
+			patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), authorities})
+		}
+	}
+	if len(patch) == 1 {
+		return nil
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	if err := k.writer.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data)); err != nil {
+		return fmt.Errorf("have %s trust the certificate's authority: %w", config.GetName(), err)
+	}
+	return nil
+}
