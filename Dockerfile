@@ -13,6 +13,7 @@ RUN go mod download
 COPY main.go ./
 COPY api/ api/
 COPY controllers/ controllers/
+COPY webhooks/ webhooks/
 COPY resource/ resource/
 COPY internal/ internal/
 

@@ -44,9 +44,6 @@ TEST_TIMEOUT ?= 20m
 HAS_CC = $(shell echo 'int main(void) { return 0; }' | $(CC) -include stdlib.h -x c -o /dev/null - 2>/dev/null && echo yes)
 RACE ?= $(if $(HAS_CC),-race)
 
-ENABLE_WEBHOOKS ?= true
-export ENABLE_WEBHOOKS
-
 # One setting for all: with two, Go compiles every package twice. Only -race asks for another.
 export CGO_ENABLED = 0
 
@@ -79,10 +76,12 @@ generate: bin/controller-gen ## Generate the DeepCopy methods of api/.
 
 # By way of a folder of its own: config/ sees a definition only once it is trimmed and within its budget.
 .PHONY: manifests
-manifests: generate ## Generate the CRDs and the manager's role from the markers.
+manifests: generate ## Generate the CRDs, the webhooks and the manager's roles from the markers.
 	rm -rf bin/crd
-	bin/controller-gen crd:generateEmbeddedObjectMeta=true rbac:roleName=manager-role paths=./api/... paths=./controllers/... \
-		output:crd:artifacts:config=bin/crd output:rbac:artifacts:config=config/rbac
+	bin/controller-gen crd:generateEmbeddedObjectMeta=true rbac:roleName=manager-role webhook \
+		paths=./api/... paths=./controllers/... paths=./webhooks/... output:crd:artifacts:config=bin/crd \
+		output:rbac:artifacts:config=config/rbac output:webhook:artifacts:config=config/webhook
+	bin/controller-gen rbac:roleName=certificate-role paths=./internal/certificate/... output:rbac:artifacts:config=config/webhook
 	go run ./hack/crdtrim bin/crd config/crd/bases
 
 .PHONY: docs
@@ -172,10 +171,13 @@ reproducible: ## Build the manager twice from nothing, in two folders; fails if 
 	@hack/reproducible.sh $(RELEASE_FLAGS)
 
 ARGS ?= --metrics-bind-address=:8443
+# Off: an API server cannot call a process of this machine by the name of a Service. What the webhooks would refuse is in
+# the status. With true, ARGS has to have --webhook-cert-dir.
+ENABLE_WEBHOOKS ?= false
 
 .PHONY: run
-run: build ## Run the manager here against the current kubeconfig (also with ENABLE_WEBHOOKS=false). ARGS= are its flags.
-	exec bin/manager $(ARGS)
+run: build ## Run the manager here against the current kubeconfig, with ENABLE_WEBHOOKS=false. ARGS= are its flags.
+	ENABLE_WEBHOOKS=$(ENABLE_WEBHOOKS) exec bin/manager $(ARGS)
 
 BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT)
 

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -18,6 +17,7 @@ import (
 
 	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/webhooks"
 )
 
 // version and commit are set by the linker.
@@ -39,6 +39,7 @@ type flags struct {
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 	workers                                   int
 	qps                                       float64
+	webhooks                                  webhooks.Options
 	zap                                       zap.Options
 }
 
@@ -55,13 +56,14 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind are worked on at once.")
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Most requests a second to the API server; -1 for no limit, which leaves it to API Priority and Fairness.")
 	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
+	f.webhooks.BindFlags(fs)
 	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
 	f.zap.BindFlags(fs)
 }
 
 func (f *flags) options() controllers.Options {
 	opts := controllers.Options{
-		Namespaces:    watchNamespaces(os.Getenv("WATCH_NAMESPACE")),
+		Namespaces:    controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
 		OwnNamespace:  os.Getenv("POD_NAMESPACE"),
 		SizeConfigMap: f.sizeConfigMap,
 		Workers:       f.workers,
@@ -83,17 +85,6 @@ func (f *flags) options() controllers.Options {
 	return opts
 }
 
-// watchNamespaces reads a comma-separated list; empty means all namespaces.
-func watchNamespaces(list string) []string {
-	var namespaces []string
-	for _, ns := range strings.Split(list, ",") {
-		if ns = strings.TrimSpace(ns); ns != "" {
-			namespaces = append(namespaces, ns)
-		}
-	}
-	return namespaces
-}
-
 func run() error {
 	var f flags
 	f.bind(flag.CommandLine)
@@ -109,9 +100,18 @@ func run() error {
 	if opts.Upgradeable, err = controllers.OperatorCondition(cfg); err != nil {
 		return fmt.Errorf("OperatorCondition: %w", err)
 	}
+	f.webhooks.OwnNamespace, f.webhooks.Rendering = opts.OwnNamespace, opts.Rendering
+	hooks, err := webhooks.New(f.webhooks, os.Getenv("ENABLE_WEBHOOKS"))
+	if err != nil {
+		return err
+	}
+	opts.WebhookServer = hooks.Server()
 	mgr, err := controllers.NewManager(cfg, opts)
 	if err != nil {
 		return err
+	}
+	if err := hooks.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("webhooks: %w", err)
 	}
 	ctrl.Log.Info("Starting app-operator", "version", version, "commit", commit)
 	return mgr.Start(ctrl.SetupSignalHandler())

@@ -29,6 +29,17 @@ const (
 	indexWanted = "wanted"
 )
 
+// ParseNamespaces reads the namespaces to watch from a comma-separated list; an empty one means all, and so does no name.
+func ParseNamespaces(list string) []string {
+	var namespaces []string
+	for _, ns := range strings.Split(list, ",") {
+		if ns = strings.TrimSpace(ns); ns != "" {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	return namespaces
+}
+
 // CacheOptions says what the manager's cache holds: all of what is ours, and of everything else no more than decisions
 // need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
 func CacheOptions(namespaces []string) cache.Options {

@@ -57,6 +57,9 @@ bin/kustomize build "$work/overlay" | (
     --default-channel "$DEFAULT_CHANNEL" ${pinned:+--use-image-digests} 2> >(grep -v level=info >&2)
 )
 
+# By the Service operator-sdk has found the Deployment of the webhooks; OLM makes one of its own.
+rm "$work/new/bundle/manifests/app-operator-webhook-service_v1_service.yaml"
+
 # The time of creation is that of the last change: generating the same again changes nothing.
 csv=bundle/manifests/app-operator.clusterserviceversion.yaml
 same() { diff -r -q -I '^    createdAt: ' "$out/bundle" "$work/new/bundle"; }

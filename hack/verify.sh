@@ -17,7 +17,7 @@ check() {
 
 generated() {
   {
-    find config/crd/bases config/manifests/bases docs/api.md config/rbac/role.yaml -type f 2>/dev/null
+    find config/crd/bases config/manifests/bases docs/api.md config/rbac/role.yaml config/webhook -type f 2>/dev/null
     find bundle bundle.Dockerfile catalog/app-operator -type f 2>/dev/null
     find api -name 'zz_generated.*' 2>/dev/null
   } | LC_ALL=C sort | xargs sha256sum

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,21 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	return p, err
 }
 
+// Taken returns what Apply reports of a live object that it may not touch for an owner who wants one of this kind and name,
+// nil if it may. It is for who asks before there is anything to apply; adopt is that of a Request.
+func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error {
+	p := plan{child: &Child{Desired: live}}
+	var err error
+	if p.gvk, err = apiutil.GVKForObject(live, scheme); err != nil {
+		return err
+	}
+	if p.owner, err = apiutil.GVKForObject(owner, scheme); err != nil {
+		return err
+	}
+	p.self = p.owner.Kind + "." + owner.GetName()
+	return p.claim(&Request{Owner: owner, Adopt: adopt}, live)
+}
+
 // check finds mistakes of a builder that would cost data.
 func (p *plan) check() error {
 	wanted := p.child.Desired
@@ -145,7 +161,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 		return nil
 	case keptFor != "" && keptFor != p.self:
 		return retainedForAnother(p, keptFor)
-	case controller == nil && sum == p.sum:
+	case controller == nil && known && sum == p.sum:
 		// The hash covers the owner's UID: this very owner applied it, and somebody has removed the reference since, or
 		// the annotation of a retained object.
 		p.claimed = !p.child.Retained

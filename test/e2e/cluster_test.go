@@ -135,6 +135,20 @@ func becomes(t testing.TB, want string, args ...string) {
 	})
 }
 
+// refuses waits until the webhook in the cluster refuses an App that the schema takes, in the words that say why. The API
+// server and the authority of the certificate may need a moment to find each other.
+func refuses(t testing.TB, ns string) {
+	t.Helper()
+	const bad = "apiVersion: app.huolala.cn/v1\nkind: App\nmetadata: {name: bad}\nspec: {replicas: 0, image: 'nginx:1.16.1', minReadySeconds: 600}\n"
+	eventually(t, func(ctx context.Context) error {
+		_, err := execute(ctx, bad, "kubectl", "apply", "--dry-run=server", "-n", ns, "-f", "-")
+		if err == nil || !strings.Contains(err.Error(), "spec.minReadySeconds") || !strings.Contains(err.Error(), "must be below progressDeadlineSeconds") {
+			return errors.Join(errors.New("a bad App is not refused"), err)
+		}
+		return nil
+	})
+}
+
 // replaced is a file of the tree with other names in it.
 func replaced(t testing.TB, file string, oldnew ...string) string {
 	t.Helper()

@@ -46,6 +46,7 @@ func deployed(t *testing.T) {
 		answers(t)
 		unnoticed(t, func() { deploy(t, latest) })
 		renders(t)
+		refuses(t, shop)
 		answers(t)
 		deploy(t, latest) // Again, as anybody may.
 		kubectl(t, "wait", "-n", shop, "--for=condition=Ready", "--timeout="+patience.String(), resources[0])

@@ -94,6 +94,7 @@ func bundled(t *testing.T) {
 	answers(t)
 	unnoticed(t, func() { runBundle(t, "bundle-upgrade", latest) })
 	renders(t)
+	refuses(t, shop)
 	cleanup(t)
 	retained(t)
 }
@@ -126,6 +127,7 @@ func modes(t *testing.T) {
 			}
 			for _, ns := range mode.watched {
 				ready(t, ns, "app.app.huolala.cn/mode")
+				refuses(t, ns)
 			}
 			for _, ns := range mode.not {
 				becomes(t, "", "get", "-n", ns, "app.app.huolala.cn/mode", "-o", "jsonpath={.status}")
@@ -156,6 +158,7 @@ func subscribed(t *testing.T) {
 	startClient(t)
 	unnoticed(t, func() { approve(t, latest) })
 	renders(t)
+	refuses(t, shop)
 	// As docs/install.md says: what runs goes on, and whoever installs it again finds it so.
 	before := pods(t)
 	kubectl(t, "delete", "-n", system, "subscription.operators.coreos.com/app-operator", "csv/app-operator."+latest)

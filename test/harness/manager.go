@@ -15,6 +15,7 @@ import (
 
 	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/webhooks"
 )
 
 // Manager is a running manager.
@@ -23,6 +24,7 @@ type Manager struct {
 	Requests  *Requests
 	mgr       ctrl.Manager
 	account   types.NamespacedName
+	hooks     *webhooks.Webhooks
 	elects    bool
 	forbidden bool
 	cancel    context.CancelFunc
@@ -143,6 +145,11 @@ func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manag
 	var err error
 	if m.mgr, err = controllers.NewManager(p.managerConfig(m), opts); err != nil {
 		t.Fatal(err)
+	}
+	if m.hooks != nil {
+		if err := m.hooks.SetupWithManager(m.mgr); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var ctx context.Context
 	// Not the test's context: that ends before the cleanups in which the manager is stopped in good order.

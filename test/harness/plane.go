@@ -136,17 +136,19 @@ func Scheme() *apiruntime.Scheme {
 	return scheme
 }
 
-// roles are all that config/rbac has for the manager.
+// roles are all that config has for the manager.
 type roles struct {
-	// works and reads are generated from the code's markers, asks is for who scrapes the metrics.
-	works, asks   *rbacv1.ClusterRole
-	reads, elects *rbacv1.Role
+	// works, reads, trusts and certifies are generated from the code's markers, asks is for who scrapes the metrics.
+	works, asks, trusts      *rbacv1.ClusterRole
+	reads, elects, certifies *rbacv1.Role
 }
 
 func managerRoles() (*roles, error) {
-	r := &roles{&rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}}
+	r := &roles{
+		&rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}, &rbacv1.Role{},
+	}
 	return r, errors.Join(load("config/rbac/role.yaml", r.works, r.reads), load("config/rbac/metrics_auth_role.yaml", r.asks),
-		load("config/rbac/leader_election_role.yaml", r.elects))
+		load("config/rbac/leader_election_role.yaml", r.elects), load("config/webhook/role.yaml", r.trusts, r.certifies))
 }
 
 // install makes what config/default makes, but for the manager's own Deployment.
@@ -162,14 +164,14 @@ func (p *Plane) install(ctx context.Context) error {
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	manager := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: SystemNamespace, Name: ServiceAccount}}
-	for _, role := range []*rbacv1.ClusterRole{r.works, r.asks} {
+	for _, role := range []*rbacv1.ClusterRole{r.works, r.asks, r.trusts} {
 		objects = append(objects, role, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 			Subjects:   manager,
 		})
 	}
-	for _, role := range []*rbacv1.Role{r.reads, r.elects} {
+	for _, role := range []*rbacv1.Role{r.reads, r.elects, r.certifies} {
 		role.Namespace = SystemNamespace
 		objects = append(objects, role, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: role.Name},

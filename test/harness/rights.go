@@ -26,7 +26,7 @@ type Right struct {
 	Verb                  string
 }
 
-// String is the right in a few words, such as "patch apps/status.app.huolala.cn".
+// String is the right in a few words, such as "patch apps/status.app.huolala.cn"; that of a Role ends with where it counts.
 func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Group != "" {
@@ -34,6 +34,9 @@ func (r Right) String() string {
 	}
 	if r.Name != "" {
 		text += " " + r.Name
+	}
+	if r.Namespace != "" {
+		text += " in " + r.Namespace
 	}
 	return text
 }
@@ -51,8 +54,10 @@ func Rights() ([]Right, error) {
 	}{
 		{"ClusterRole " + roles.works.Name, "", roles.works.Rules},
 		{"ClusterRole " + roles.asks.Name, "", roles.asks.Rules},
+		{"ClusterRole " + roles.trusts.Name, "", roles.trusts.Rules},
 		{"Role " + roles.reads.Name, SystemNamespace, roles.reads.Rules},
 		{"Role " + roles.elects.Name, SystemNamespace, roles.elects.Rules},
+		{"Role " + roles.certifies.Name, SystemNamespace, roles.certifies.Rules},
 	} {
 		for i := range role.rules {
 			found, err := allowed(&role.rules[i])

@@ -1,0 +1,111 @@
+package harness
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/controllers"
+	"huolala.cn/app-operator/webhooks"
+)
+
+// WithWebhooks has the manager serve its webhooks, as opts say.
+func WithWebhooks(opts webhooks.Options) Option {
+	return func(m *Manager, o *controllers.Options) {
+		opts.OwnNamespace, opts.Rendering = o.OwnNamespace, o.Rendering
+		var err error
+		if m.hooks, err = webhooks.New(opts, "true"); err != nil {
+			panic(err) // The namespace is there for a certificate.
+		}
+		o.WebhookServer = m.hooks.Server()
+	}
+}
+
+// Webhooks has the API server ask about the resources of a namespace on a port of this machine, and returns the options of
+// a manager that answers there. The certificate is in a folder, as one of cert-manager or OLM is.
+func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
+	t.Helper()
+	maker := rotator.CertRotator{CAName: "test", DNSName: "localhost", ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	begin, end := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	authority, err := maker.CreateCACert(begin, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := maker.CreateCertPEM(authority, begin, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), cert, 0o600),
+		os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), key, 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	opts := webhooks.Options{Host: "127.0.0.1", Port: FreePort(t), CertDir: dir}
+	p.Ask(t, namespace, "-"+namespace, opts.Port, authority.CertPEM)
+	return opts
+}
+
+// Ask installs the webhook configurations of config/webhook for the resources of one namespace, with a suffix behind their
+// names. They call a port of this machine, and trust an authority.
+func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority []byte) {
+	t.Helper()
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := load("config/webhook/manifests.yaml", mutating, validating); err != nil {
+		t.Fatal(err)
+	}
+	only := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+	here := func(c *admissionregistrationv1.WebhookClientConfig) {
+		c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(port)) + *c.Service.Path)
+		c.Service, c.CABundle = nil, authority
+	}
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].NamespaceSelector = only
+		here(&mutating.Webhooks[i].ClientConfig)
+	}
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].NamespaceSelector = only
+		here(&validating.Webhooks[i].ClientConfig)
+	}
+	for _, config := range []client.Object{mutating, validating} {
+		config.SetName("app-operator-" + config.GetName() + suffix)
+		p.Create(t, config)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := p.Client.Delete(ctx, config); err != nil {
+				t.Errorf("delete %s: %v", config.GetName(), err)
+			}
+		})
+	}
+}
+
+// FreePort returns a port of this machine that nothing listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // Nothing was done with it.
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal(fmt.Errorf("%s has no port", l.Addr()))
+	}
+	return addr.Port
+}

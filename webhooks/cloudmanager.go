@@ -1,0 +1,58 @@
+package webhooks
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/resource"
+)
+
+// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-cloudmanager,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create;update,versions=v1,name=vcloudmanager.app.huolala.cn,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-cloudmanager,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create,versions=v1,name=mcloudmanager.app.huolala.cn,admissionReviewVersions=v1
+
+func (s *shared) setUpCloudManager(mgr ctrl.Manager) error {
+	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
+	return ctrl.NewWebhookManagedBy(mgr, &appv1.CloudManager{}).WithValidator(&validator[*appv1.CloudManager]{
+		shared: s, kind: resource.KindCloudManager,
+		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
+		review: s.reviewCloudManager,
+	}).Complete()
+}
+
+// componentNames are the names of the components of a CloudManager that states none.
+func componentNames(name string) map[string]string {
+	cm := &appv1.CloudManager{}
+	cm.Name = name
+	cm.DefaultNames()
+	return map[string]string{
+		"front/deployment/name":    cm.Spec.Front.Deployment.Name,
+		"identity/deployment/name": cm.Spec.Identity.Deployment.Name,
+		"db/statefulSet/name":      cm.Spec.DB.StatefulSet.Name,
+	}
+}
+
+func (s *shared) reviewCloudManager(given *appv1.CloudManager) review {
+	cm := given.DeepCopy()
+	cm.DefaultNames()
+	errs := validation.CloudManager(cm)
+	db, dbWrong := resource.CloudManagerDatabase(cm, s.today)
+	identity, identityWrong := resource.CloudManagerIdentity(cm, s.today)
+	front, frontWrong := resource.CloudManagerFront(cm, s.today)
+	found := review{
+		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
+		warnings:  validation.CloudManagerWarnings(cm),
+		workloads: []*resource.Workload{db, identity, front},
+	}
+	spec := field.NewPath("spec")
+	found.children = slices.Concat(
+		called(spec.Child("db", "statefulSet", "name"), append(services(db), resource.Headless(db), resource.StatefulSet(db))...),
+		called(spec.Child("identity", "deployment", "name"), append(services(identity), resource.Deployment(identity))...),
+		called(spec.Child("front", "deployment", "name"), append(services(front), resource.Deployment(front))...),
+	)
+	return found
+}

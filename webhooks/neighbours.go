@@ -1,0 +1,89 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Whatever else there is in the cluster, these only warn. An order in which somebody applies and removes objects must not
+// matter: what is in the way now may be about to go, as where the deletion of the old is part of the same change.
+
+// taken warns of children whose names others have.
+func (s *shared) taken(ctx context.Context, owner client.Object, children []child) []string {
+	var said []string
+	adopt := owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
+	for _, child := range children {
+		live, ok := reflect.New(reflect.TypeOf(child.object).Elem()).Interface().(client.Object)
+		if !ok || !s.read(ctx, child.object, live) {
+			continue
+		}
+		var stalled *reconciler.StalledError
+		if errors.As(apply.Taken(s.scheme, owner, live, adopt), &stalled) {
+			said = append(said, child.name.String()+": "+stalled.Message)
+		}
+	}
+	return said
+}
+
+// read reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
+func (s *shared) read(ctx context.Context, like, into client.Object) bool {
+	err := s.cache.Get(ctx, client.ObjectKeyFromObject(like), into)
+	if client.IgnoreNotFound(err) != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", like.GetName(), "error", err.Error())
+	}
+	return err == nil
+}
+
+// heldByOthers warns of a UnitedDeployment that has to keep off the Deployment that it names.
+func (s *shared) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {
+	held, err := s.holders(ctx, ud)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", ud.Name, "error", err.Error())
+		return nil
+	}
+	if words := validation.DeploymentTaken(ud, held); words != "" {
+		return []string{"spec.deploymentName: " + words}
+	}
+	return nil
+}
+
+// holders finds out who else says how many pods the Deployment has.
+func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (validation.Holders, error) {
+	var held validation.Holders
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ud.Namespace, Name: ud.Spec.DeploymentName}}
+	if s.read(ctx, deployment, deployment) {
+		if c := metav1.GetControllerOf(deployment); c != nil && strings.HasPrefix(c.APIVersion, appv1.GroupVersion.Group+"/") {
+			held.Controller = c
+		}
+	}
+	var others appv1.UnitedDeploymentList
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	for _, list := range []client.ObjectList{&others, &scalers} {
+		if err := s.cache.List(ctx, list, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return held, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	held.Elder = validation.Elder(ud, others.Items)
+	for i := range scalers.Items {
+		target := scalers.Items[i].Spec.ScaleTargetRef
+		if name := scalers.Items[i].Name; target.Kind == "Deployment" && target.Name == ud.Spec.DeploymentName &&
+			(held.Autoscaler == "" || name < held.Autoscaler) {
+			held.Autoscaler = name
+		}
+	}
+	return held, nil
+}

@@ -1,0 +1,61 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	psa "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"huolala.cn/app-operator/resource"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// podSecurity warns of pods that the namespace refuses by its Pod Security Standard
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Kubernetes itself would say so to whoever makes the
+// pods, which is a controller.
+//
+// The namespace is read from the API server, and only for pods that the strictest standard refuses: a cache would hold every
+// namespace of the cluster. Where the manager may not read it, there is no such warning.
+func (s *shared) podSecurity(ctx context.Context, namespace string, workloads []*resource.Workload) []string {
+	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
+	if s.refuses(strictest, workloads) == nil {
+		return nil
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := s.live.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "namespace", namespace, "error", err.Error())
+		return nil
+	}
+	privileged := psa.LevelVersion{Level: psa.LevelPrivileged, Version: psa.LatestVersion()}
+	// A label that cannot be read counts as Kubernetes counts it.
+	enforced, _ := psa.PolicyToEvaluate(ns.Labels, psa.Policy{Enforce: privileged, Audit: privileged, Warn: privileged})
+	var said []string
+	for _, refused := range s.refuses(enforced.Enforce, workloads) {
+		said = append(said, fmt.Sprintf("namespace %s refuses the pods of %s, by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace",
+			namespace, refused.name, enforced.Enforce.String(), refused.why))
+	}
+	return said
+}
+
+// refusal says why the pods of a workload are refused.
+type refusal struct{ name, why string }
+
+// refuses returns the workloads whose pods a standard refuses.
+func (s *shared) refuses(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
+	var refused []refusal
+	for _, w := range workloads {
+		verdict := policy.AggregateCheckResults(s.standards.EvaluatePod(standard, &w.Template.ObjectMeta, &w.Template.Spec))
+		if !verdict.Allowed {
+			refused = append(refused, refusal{w.Name, verdict.ForbiddenDetail()})
+		}
+	}
+	return refused
+}

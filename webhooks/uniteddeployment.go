@@ -1,0 +1,38 @@
+package webhooks
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/resource"
+)
+
+// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-uniteddeployment,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=uniteddeployments,verbs=create;update,versions=v1,name=vuniteddeployment.app.huolala.cn,admissionReviewVersions=v1
+
+func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) error {
+	return ctrl.NewWebhookManagedBy(mgr, &appv1.UnitedDeployment{}).WithValidator(&validator[*appv1.UnitedDeployment]{
+		shared: s, kind: resource.KindUnitedDeployment,
+		spec: func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
+		review: func(ud *appv1.UnitedDeployment) review {
+			found := review{errors: validation.UnitedDeployment(ud), warnings: validation.UnitedDeploymentWarnings(ud)}
+			if ud.Spec.Template == nil {
+				return found
+			}
+			w, wrong := resource.UnitedDeployment(ud, s.today)
+			found.errors = append(found.errors, wrong...)
+			// A Deployment that is there is no obstacle: it is scaled.
+			found.workloads, found.children = []*resource.Workload{w}, called(field.NewPath("spec", "deploymentName"), services(w)...)
+			return found
+		},
+		neighbours: func(ctx context.Context, ud, old *appv1.UnitedDeployment) []string {
+			if old != nil && old.Spec.DeploymentName == ud.Spec.DeploymentName {
+				return nil
+			}
+			return s.heldByOthers(ctx, ud)
+		},
+	}).Complete()
+}

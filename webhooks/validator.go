@@ -1,0 +1,113 @@
+package webhooks
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+)
+
+// validator refuses a resource that breaks a rule, and warns of one that will not do what was meant.
+type validator[T client.Object] struct {
+	*shared
+	kind string
+	// spec returns the resource's.
+	spec func(T) any
+	// review says what is wrong with a resource by itself.
+	review func(T) review
+	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
+	neighbours func(ctx context.Context, obj, old T) []string
+}
+
+// review is what a resource by itself says.
+type review struct {
+	// errors are what the resource is refused for, warnings what it is taken in spite of.
+	errors   field.ErrorList
+	warnings []string
+	// workloads are what it means, children the objects that it is to have.
+	workloads []*resource.Workload
+	children  []child
+}
+
+// child is an object that a resource is to have, and the field that its name comes from.
+type child struct {
+	name   *field.Path
+	object client.Object
+}
+
+// is tells whether two children are one and the same object.
+func (c child) is(other child) bool {
+	return reflect.TypeOf(c.object) == reflect.TypeOf(other.object) && c.object.GetName() == other.object.GetName()
+}
+
+// called returns objects as children whose name comes from a field.
+func called(name *field.Path, objects ...client.Object) []child {
+	var children []child
+	for _, object := range objects {
+		children = append(children, child{name, object})
+	}
+	return children
+}
+
+var _ admission.Validator[*appv1.App] = (*validator[*appv1.App])(nil)
+
+// ValidateCreate implements admission.Validator.
+func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
+	var none T
+	return v.validate(ctx, obj, none, nil)
+}
+
+// ValidateUpdate implements admission.Validator. What leaves the spec as it was passes: a resource that was once stored can
+// always be labelled, annotated and let go of, whatever the rules are by now.
+func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.Warnings, error) {
+	if obj.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(v.spec(old), v.spec(obj)) {
+		return nil, nil
+	}
+	// By now the spec that was there has its children, or its status says what is in their way.
+	return v.validate(ctx, obj, old, v.review(old).children)
+}
+
+// ValidateDelete implements admission.Validator. The API server does not ask.
+func (v *validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validate looks at a resource whose spec is new. Of the children it had, none is looked for.
+func (v *validator[T]) validate(ctx context.Context, obj, old T, had []child) (admission.Warnings, error) {
+	found := v.review(obj)
+	if len(found.errors) > 0 {
+		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), found.errors)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wanted := slices.DeleteFunc(found.children, func(c child) bool { return slices.ContainsFunc(had, c.is) })
+	said := slices.Concat(found.warnings, v.taken(ctx, obj, wanted))
+	if v.neighbours != nil {
+		said = append(said, v.neighbours(ctx, obj, old)...)
+	}
+	return append(said, v.podSecurity(ctx, obj.GetNamespace(), found.workloads)...), nil
+}
+
+// deployed is the review of a kind that is one Deployment and, if it has ports, one Service, both of the resource's name.
+func deployed(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
+	return review{
+		errors: slices.Concat(errs, wrong), warnings: said, workloads: []*resource.Workload{w},
+		children: called(field.NewPath("metadata", "name"), append(services(w), resource.Deployment(w))...),
+	}
+}
+
+// services are those of a workload, none for one without ports.
+func services(w *resource.Workload) []client.Object {
+	if service := resource.Service(w); service != nil {
+		return []client.Object{service}
+	}
+	return nil
+}

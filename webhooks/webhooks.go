@@ -1,0 +1,140 @@
+// Package webhooks is what the API server asks before it stores a resource of ours: one thin file a kind. The rules are in
+// api/v1/validation and in the builders of resource, where the controllers find them too, so that an error has the same words
+// at the door and, had it come in while nobody was there, in the status.
+package webhooks
+
+import (
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/pod-security-admission/policy"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"huolala.cn/app-operator/internal/certificate"
+	"huolala.cn/app-operator/resource"
+)
+
+// The names in config/default.
+const (
+	serviceName    = "app-operator-webhook-service"
+	secretName     = "app-operator-webhook-cert"
+	validatingName = "app-operator-validating-webhook-configuration"
+	mutatingName   = "app-operator-mutating-webhook-configuration"
+)
+
+// patience is how long a question about other objects may take. The API server waits two seconds for the whole answer; what
+// is not known by then is not warned of.
+const patience = time.Second
+
+// Options say how to serve the webhooks.
+type Options struct {
+	// Host and Port are where to listen. Defaults: all addresses, 9443.
+	Host string
+	Port int
+	// CertDir is the folder with tls.crt and tls.key, for somebody else to renew. Empty: the manager makes them itself.
+	CertDir string
+	// OwnNamespace is the manager's, which has the Service and the Secret of the certificate; empty if it is not known.
+	OwnNamespace string
+	// Certificate says how long a certificate that the manager makes is valid, and for which Hosts beside the Service's.
+	Certificate certificate.Options
+	// Rendering is the newest rendering that a pod template is built with.
+	Rendering int32
+}
+
+// BindFlags adds the command line's part of the options.
+func (o *Options) BindFlags(fs *flag.FlagSet) {
+	fs.IntVar(&o.Port, "webhook-port", webhook.DefaultPort, "Port to serve the webhooks on, where ENABLE_WEBHOOKS=true is in the environment.")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks, which somebody else renews, such as cert-manager or OLM. "+
+		"Default: the manager makes and renews them itself, in the Secret "+secretName+" of POD_NAMESPACE.")
+}
+
+// Webhooks are the webhooks of all kinds. Make them with New.
+type Webhooks struct {
+	opts    Options
+	enabled bool
+	// keeper keeps the certificate, nil where somebody else does.
+	keeper *certificate.Keeper
+}
+
+// New returns webhooks, whose Server is to be the manager's. setting is ENABLE_WEBHOOKS: they are served if it is true, and
+// not if it is empty. True without a way to a certificate is an error, and so is anything but a boolean.
+func New(opts Options, setting string) (*Webhooks, error) {
+	w := &Webhooks{opts: opts}
+	if setting != "" {
+		var err error
+		if w.enabled, err = strconv.ParseBool(setting); err != nil {
+			return nil, fmt.Errorf("ENABLE_WEBHOOKS must be true or false, not %q", setting)
+		}
+	}
+	switch {
+	case w.enabled && opts.CertDir == "" && opts.OwnNamespace == "":
+		return nil, errors.New("webhooks need a certificate: set POD_NAMESPACE to have one made, or --webhook-cert-dir to where it is; or set ENABLE_WEBHOOKS=false")
+	case w.enabled && opts.CertDir == "":
+		made := opts.Certificate
+		made.Secret = types.NamespacedName{Namespace: opts.OwnNamespace, Name: secretName}
+		made.Hosts = append([]string{fmt.Sprintf("%s.%s.svc", serviceName, opts.OwnNamespace)}, made.Hosts...)
+		made.Validating, made.Mutating = validatingName, mutatingName
+		w.keeper = certificate.New(made)
+	}
+	return w, nil
+}
+
+// Server returns the server for the manager's options.
+func (w *Webhooks) Server() webhook.Server {
+	return webhook.NewServer(webhook.Options{
+		Host: w.opts.Host, Port: w.opts.Port, CertDir: w.opts.CertDir,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			// HTTP/2 is off for its rapid-reset attacks (CVE-2023-44487, CVE-2023-39325).
+			c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12
+			if w.keeper != nil {
+				c.GetCertificate = w.keeper.GetCertificate
+			}
+		}},
+	})
+}
+
+// SetupWithManager adds the webhooks of all kinds to the manager, and its readiness check: every replica serves. Where they
+// are not to be served it does nothing.
+func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
+	if !w.enabled {
+		ctrl.Log.Info("No webhooks are served: what they refuse is reported in the status instead")
+		return nil
+	}
+	served := mgr.GetWebhookServer().StartedChecker()
+	if w.keeper != nil {
+		served = w.keeper.Ready
+		if err := w.keeper.SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	standards, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return fmt.Errorf("pod security standards: %w", err)
+	}
+	s := shared{
+		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
+		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
+	}
+	return errors.Join(
+		mgr.AddReadyzCheck("webhooks", served),
+		s.setUpApp(mgr), s.setUpModelBox(mgr), s.setUpUnitedDeployment(mgr), s.setUpCloudManager(mgr),
+	)
+}
+
+// shared is what the webhooks of all kinds work with.
+type shared struct {
+	// cache has what the controllers watch; live reads from the API server what is in no cache.
+	cache, live client.Reader
+	scheme      *runtime.Scheme
+	standards   policy.Evaluator
+	// today is what is observed of a workload that is new.
+	today resource.Observed
+}
