@@ -128,7 +128,7 @@ func (p *Plane) Start(t testing.TB, namespace string, options ...Option) *Manage
 func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manager {
 	t.Helper()
 	m := &Manager{
-		Requests: &Requests{usage: p.usage}, account: types.NamespacedName{Namespace: SystemNamespace, Name: ServiceAccount},
+		Requests: &Requests{usage: p.usage}, account: managerAccount,
 		ended: make(chan struct{}),
 	}
 	opts := controllers.Options{
@@ -143,7 +143,7 @@ func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manag
 	}
 
 	var err error
-	if m.mgr, err = controllers.NewManager(p.managerConfig(m), opts); err != nil {
+	if m.mgr, err = controllers.NewManager(p.recorded(m.account, m.Requests), opts); err != nil {
 		t.Fatal(err)
 	}
 	if m.hooks != nil {
@@ -187,14 +187,26 @@ func (m *Manager) Stop(t testing.TB) {
 	}
 }
 
-// managerConfig is a manager's way to the API server.
-func (p *Plane) managerConfig(m *Manager) *rest.Config {
+// managerAccount is the manager's own ServiceAccount.
+var managerAccount = types.NamespacedName{Namespace: SystemNamespace, Name: ServiceAccount}
+
+// ManagerConfig is the manager's way to the API server, as its own ServiceAccount.
+func (p *Plane) ManagerConfig() *rest.Config { return p.configOf(managerAccount) }
+
+// configOf is a manager's way to the API server, as a ServiceAccount.
+func (p *Plane) configOf(account types.NamespacedName) *rest.Config {
 	cfg := rest.CopyConfig(p.Config)
 	cfg.QPS = -1
 	cfg.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + m.account.Namespace + ":" + m.account.Name,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + m.account.Namespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
 	}
-	cfg.Wrap(m.Requests.record)
+	return cfg
+}
+
+// recorded is the way of a manager whose requests are recorded.
+func (p *Plane) recorded(account types.NamespacedName, requests *Requests) *rest.Config {
+	cfg := p.configOf(account)
+	cfg.Wrap(requests.record)
 	return cfg
 }

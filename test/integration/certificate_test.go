@@ -151,7 +151,7 @@ func TestCertificate(t *testing.T) {
 		}}
 	}
 	lease := harness.WithElection(ns)
-	probe := freeAddress(t)
+	probe := harness.FreeAddress(t)
 	first := plane.Start(t, ns, lease, harness.WithWebhooks(options(one)), harness.WithProbes(probe))
 	second := plane.Start(t, ns, lease, harness.WithWebhooks(options(two)), harness.WithFault(withoutStreams))
 	answers(t, probe, "readyz", 200)

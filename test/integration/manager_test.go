@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ func TestReadiness(t *testing.T) {
 	for _, resource := range []string{"apps", "deployments", "services", "pods", "horizontalpodautoscalers"} {
 		t.Run(resource, func(t *testing.T) {
 			t.Parallel()
-			ns, address := plane.Namespace(t), freeAddress(t)
+			ns, address := plane.Namespace(t), harness.FreeAddress(t)
 			held, release := make(chan struct{}), make(chan struct{})
 			hold := sync.OnceFunc(func() { close(held) })
 			m := plane.Launch(t, ns, harness.WithProbes(address), harness.WithFault(
@@ -77,19 +76,6 @@ func TestReadiness(t *testing.T) {
 			answers(t, address, "readyz", http.StatusOK)
 		})
 	}
-}
-
-// freeAddress returns an address that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
 
 // answers waits until a probe answers with a status.

@@ -196,7 +196,7 @@ func TestRightsAreExplained(t *testing.T) {
 // TestMetricsReviews asks for the metrics. The manager has the API server say who asks, and whether they may.
 func TestMetricsReviews(t *testing.T) {
 	t.Parallel()
-	ns, address := plane.Namespace(t), freeAddress(t)
+	ns, address := plane.Namespace(t), harness.FreeAddress(t)
 	plane.Start(t, ns, harness.WithMetrics(address))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stranger"}}
 	plane.Create(t, account)

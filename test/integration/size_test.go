@@ -436,7 +436,7 @@ func TestSizesOfTheManagersNamespace(t *testing.T) {
 // TestSizesAreReadFirst holds back the ConfigMap of the sizes. Nothing may be built with the built-in ones meanwhile.
 func TestSizesAreReadFirst(t *testing.T) {
 	t.Parallel()
-	ns, address := plane.Namespace(t), freeAddress(t)
+	ns, address := plane.Namespace(t), harness.FreeAddress(t)
 	definition, calledSmall := cpus("small", "1")
 	newSizes(t, ns, map[string]string{"small": definition})
 	app := sizedApp(ns, "web", appv1.SizeSmall)

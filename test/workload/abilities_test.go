@@ -249,7 +249,7 @@ func TestRollingUpdate(t *testing.T) {
 			{intstr.FromInt32(1), intstr.FromInt32(1), 11, 9},
 		} {
 			before := uids(t, obj.GetNamespace())
-			j := follow[*appsv1.ReplicaSet](t, &appsv1.ReplicaSetList{}, obj.GetNamespace())
+			j := harness.Follow[*appsv1.ReplicaSet](t, plane, &appsv1.ReplicaSetList{}, obj.GetNamespace())
 			began := time.Now()
 			plane.Change(t, obj, func() {
 				spec.RollingUpdate = &step.value
@@ -276,7 +276,7 @@ func TestRollingUpdate(t *testing.T) {
 
 // extremes returns how many pods there were to be at most, and how many were available at least, by the journal of all
 // ReplicaSets.
-func extremes(t *testing.T, j *journal[*appsv1.ReplicaSet], obj harness.Resource) (most, fewest int32) {
+func extremes(t *testing.T, j *harness.Journal[*appsv1.ReplicaSet], obj harness.Resource) (most, fewest int32) {
 	t.Helper()
 	var list appsv1.ReplicaSetList
 	if err := plane.Client.List(t.Context(), &list, client.InNamespace(obj.GetNamespace())); err != nil {
@@ -284,7 +284,7 @@ func extremes(t *testing.T, j *journal[*appsv1.ReplicaSet], obj harness.Resource
 	}
 	var states []*appsv1.ReplicaSet
 	for i := range list.Items {
-		if upTo := j.upTo(t, &list.Items[i]); len(upTo) > len(states) {
+		if upTo := j.UpTo(t, &list.Items[i]); len(upTo) > len(states) {
 			states = upTo
 		}
 	}
@@ -313,13 +313,13 @@ func TestRecreate(t *testing.T) {
 		plane.Create(t, obj)
 		readyPods(t, obj, 2)
 		before := uids(t, obj.GetNamespace())
-		j := follow[*corev1.Pod](t, &corev1.PodList{}, obj.GetNamespace())
+		j := harness.Follow[*corev1.Pod](t, plane, &corev1.PodList{}, obj.GetNamespace())
 		plane.Change(t, obj, func() { spec.Image = "nginx:1.17.0" })
 		readyPods(t, obj, 2)
 
 		var states []*corev1.Pod
 		for _, pod := range pods(t, obj.GetNamespace()) {
-			if upTo := j.upTo(t, &pod); len(upTo) > len(states) {
+			if upTo := j.UpTo(t, &pod); len(upTo) > len(states) {
 				states = upTo
 			}
 		}

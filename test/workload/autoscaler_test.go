@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
 )
 
 // newAutoscaler returns an autoscaler that has no metrics, and so does no more than keep to its minimum and maximum.
@@ -30,7 +31,7 @@ func TestAutoscaledDeployment(t *testing.T) {
 	plane.Create(t, app)
 	ready(t, app)
 	before := uids(t, ns)
-	j := follow[*appsv1.Deployment](t, &appsv1.DeploymentList{}, ns)
+	j := harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, ns)
 
 	target := autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Name}
 	scaler := newAutoscaler(app, target, 4, 6)
@@ -40,8 +41,8 @@ func TestAutoscaledDeployment(t *testing.T) {
 		t.Errorf("%d of 2 earlier pods are left", n)
 	}
 	d := deployment(app)
-	neverBelow(t, j.upTo(t, d), 2)
-	scaled := len(j.upTo(t, d))
+	neverBelow(t, j.UpTo(t, d), 2)
+	scaled := len(j.UpTo(t, d))
 	m.Idle(t)
 	m.Requests.Reset()
 
@@ -56,7 +57,7 @@ func TestAutoscaledDeployment(t *testing.T) {
 			t.Errorf("ready %s, %d pods", app.Status.Ready, len(pods(t, ns)))
 		}
 	}
-	neverBelow(t, j.upTo(t, d)[scaled-1:], 4)
+	neverBelow(t, j.UpTo(t, d)[scaled-1:], 4)
 	if n := m.Requests.Counts()["patch deployments"]; n > 2 {
 		t.Errorf("the operator wrote the Deployment %d times", n)
 	}
@@ -70,7 +71,7 @@ func TestAutoscalerFirst(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	plane.Start(t, ns)
-	j := follow[*appsv1.Deployment](t, &appsv1.DeploymentList{}, ns)
+	j := harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, ns)
 	app := newApp(ns)
 	app.Spec.Replicas = ptr.To[int32](3)
 	target := autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Name}
@@ -78,7 +79,7 @@ func TestAutoscalerFirst(t *testing.T) {
 	readyPods(t, app, 3)
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 	ready(t, app)
-	neverBelow(t, j.upTo(t, deployment(app)), 3)
+	neverBelow(t, j.UpTo(t, deployment(app)), 3)
 }
 
 // neverBelow checks the number of pods in all states of a Deployment.

@@ -38,7 +38,7 @@ func TestFailingImage(t *testing.T) {
 			plane.Create(t, app)
 			ready(t, app)
 			before := uids(t, ns)
-			j := follow[*appv1.App](t, &appv1.AppList{}, ns)
+			j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 			// Any client may own a field that the App does not speak of.
 			d := read(t, deployment(app))
 			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](3) })
@@ -61,12 +61,12 @@ func TestFailingImage(t *testing.T) {
 }
 
 // served checks that the pods of before were there all the time, and that the App never said otherwise.
-func served(t *testing.T, j *journal[*appv1.App], app *appv1.App, before []types.UID) {
+func served(t *testing.T, j *harness.Journal[*appv1.App], app *appv1.App, before []types.UID) {
 	t.Helper()
 	if n := shared(before, uids(t, app.Namespace)); n != len(before) {
 		t.Errorf("%d of %d earlier pods are left", n, len(before))
 	}
-	for _, state := range j.upTo(t, app) {
+	for _, state := range j.UpTo(t, app) {
 		if state.Status.AvailableReplicas < 2 || state.Status.ReadyReplicas < 2 {
 			t.Errorf("during the rollout %d pods were available, %d ready", state.Status.AvailableReplicas, state.Status.ReadyReplicas)
 		}

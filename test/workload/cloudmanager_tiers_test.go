@@ -108,19 +108,19 @@ func phases(t testing.TB, cm *appv1.CloudManager) map[string]int {
 
 // history is every state of every object that belongs to a tier.
 type history struct {
-	sets        *journal[*appsv1.StatefulSet]
-	deployments *journal[*appsv1.Deployment]
-	services    *journal[*corev1.Service]
-	pods        *journal[*corev1.Pod]
+	sets        *harness.Journal[*appsv1.StatefulSet]
+	deployments *harness.Journal[*appsv1.Deployment]
+	services    *harness.Journal[*corev1.Service]
+	pods        *harness.Journal[*corev1.Pod]
 }
 
 func followTiers(t testing.TB, namespace string) *history {
 	t.Helper()
 	return &history{
-		sets:        follow[*appsv1.StatefulSet](t, &appsv1.StatefulSetList{}, namespace),
-		deployments: follow[*appsv1.Deployment](t, &appsv1.DeploymentList{}, namespace),
-		services:    follow[*corev1.Service](t, &corev1.ServiceList{}, namespace),
-		pods:        follow[*corev1.Pod](t, &corev1.PodList{}, namespace),
+		sets:        harness.Follow[*appsv1.StatefulSet](t, plane, &appsv1.StatefulSetList{}, namespace),
+		deployments: harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, namespace),
+		services:    harness.Follow[*corev1.Service](t, plane, &corev1.ServiceList{}, namespace),
+		pods:        harness.Follow[*corev1.Pod](t, plane, &corev1.PodList{}, namespace),
 	}
 }
 
@@ -143,7 +143,7 @@ func (h *history) first(t testing.TB, role string) (there, up int) {
 		}
 	}
 	mine := func(obj client.Object) bool { return obj.GetLabels()[appv1.LabelComponent] == role }
-	each(h.sets, func(s *appsv1.StatefulSet) {
+	h.sets.Each(func(s *appsv1.StatefulSet) {
 		if !mine(s) {
 			return
 		}
@@ -152,7 +152,7 @@ func (h *history) first(t testing.TB, role string) (there, up int) {
 			note(&up, s)
 		}
 	})
-	each(h.deployments, func(d *appsv1.Deployment) {
+	h.deployments.Each(func(d *appsv1.Deployment) {
 		if !mine(d) {
 			return
 		}
@@ -161,26 +161,17 @@ func (h *history) first(t testing.TB, role string) (there, up int) {
 			note(&up, d)
 		}
 	})
-	each(h.services, func(s *corev1.Service) {
+	h.services.Each(func(s *corev1.Service) {
 		if mine(s) {
 			note(&there, s)
 		}
 	})
-	each(h.pods, func(p *corev1.Pod) {
+	h.pods.Each(func(p *corev1.Pod) {
 		if mine(p) {
 			note(&there, p)
 		}
 	})
 	return there, up
-}
-
-// each calls do for all states that a journal has so far.
-func each[T client.Object](j *journal[T], do func(T)) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, obj := range j.seen {
-		do(obj)
-	}
 }
 
 // TestCloudManagerOrder brings up tiers of several pods, and checks by every state of every object that nothing of a tier
@@ -644,8 +635,8 @@ func TestCloudManagerAutoscaled(t *testing.T) {
 		}
 		wanted[name] = replicas
 	}
-	each(h.sets, func(s *appsv1.StatefulSet) { check(s.Name, *s.Spec.Replicas) })
-	each(h.deployments, func(d *appsv1.Deployment) { check(d.Name, *d.Spec.Replicas) })
+	h.sets.Each(func(s *appsv1.StatefulSet) { check(s.Name, *s.Spec.Replicas) })
+	h.deployments.Each(func(d *appsv1.Deployment) { check(d.Name, *d.Spec.Replicas) })
 	if wanted["db"] != 3 || wanted["front"] != 3 || wanted["identity"] != 1 {
 		t.Errorf("wanted at the end: %v", wanted)
 	}

@@ -228,7 +228,7 @@ func TestDeleteService(t *testing.T) {
 	ready(t, app)
 	m.Idle(t)
 	m.Requests.Reset()
-	j := follow[*appv1.App](t, &appv1.AppList{}, ns)
+	j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 
 	old := read(t, service(app))
 	plane.Delete(t, old.DeepCopy())
@@ -241,7 +241,7 @@ func TestDeleteService(t *testing.T) {
 	})
 	m.Idle(t)
 	ready(t, app)
-	for _, state := range j.upTo(t, app) {
+	for _, state := range j.UpTo(t, app) {
 		if !meta.IsStatusConditionTrue(state.Status.Conditions, appv1.ConditionReady) {
 			t.Errorf("not Ready meanwhile: %s", harness.Message(state, "Ready"))
 		}

@@ -8,10 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -25,7 +21,7 @@ type kubectl struct {
 func newKubectl(t testing.TB, namespace string) *kubectl {
 	t.Helper()
 	return &kubectl{t: t, args: []string{
-		"--kubeconfig", writeKubeconfig(t, plane.Config, ""), "--cache-dir", t.TempDir(), "--namespace", namespace,
+		"--kubeconfig", harness.WriteKubeconfig(t, plane.Config), "--cache-dir", t.TempDir(), "--namespace", namespace,
 	}}
 }
 
@@ -71,24 +67,3 @@ type commandError struct {
 }
 
 func (e *commandError) Error() string { return e.err.Error() + ": " + e.said }
-
-// writeKubeconfig writes a kubeconfig for what cfg connects to, as another user unless that is empty.
-func writeKubeconfig(t testing.TB, cfg *rest.Config, user string) string {
-	t.Helper()
-	tls := rest.CopyConfig(cfg)
-	if err := rest.LoadTLSFiles(tls); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["plane"] = &clientcmdapi.Cluster{Server: tls.Host, CertificateAuthorityData: tls.CAData}
-	kubeconfig.AuthInfos["plane"] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData, Token: tls.BearerToken, Impersonate: user,
-	}
-	kubeconfig.Contexts["plane"] = &clientcmdapi.Context{Cluster: "plane", AuthInfo: "plane"}
-	kubeconfig.CurrentContext = "plane"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}

@@ -1,15 +1,12 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -125,61 +122,4 @@ func shared(a, b []types.UID) int {
 		}
 	}
 	return n
-}
-
-// journal is every state of the objects of one type and namespace, from the time it was opened.
-type journal[T client.Object] struct {
-	mu   sync.Mutex
-	seen []T
-	err  error
-}
-
-// follow opens a journal. It ends with the test.
-func follow[T client.Object](t testing.TB, list client.ObjectList, namespace string) *journal[T] {
-	t.Helper()
-	watcher, err := client.NewWithWatch(plane.Config, client.Options{Scheme: harness.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(events.Stop)
-	j := &journal[T]{}
-	go func() {
-		for event := range events.ResultChan() {
-			j.mu.Lock()
-			if obj, ok := event.Object.(T); ok {
-				j.seen = append(j.seen, obj)
-			} else {
-				j.err = errors.Join(j.err, apierrors.FromObject(event.Object))
-			}
-			j.mu.Unlock()
-		}
-	}()
-	return j
-}
-
-// upTo returns the states up to the one that obj is in now.
-func (j *journal[T]) upTo(t testing.TB, obj T) []T {
-	t.Helper()
-	read(t, obj)
-	var states []T
-	harness.Eventually(t, func() error {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.err != nil {
-			return j.err
-		}
-		last := slices.IndexFunc(j.seen, func(s T) bool {
-			return s.GetUID() == obj.GetUID() && s.GetResourceVersion() == obj.GetResourceVersion()
-		})
-		if last < 0 {
-			return fmt.Errorf("the watch has not shown version %s yet", obj.GetResourceVersion())
-		}
-		states = slices.Clone(j.seen[:last+1])
-		return nil
-	})
-	return states
 }

@@ -1,16 +1,11 @@
 package workload
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,90 +26,19 @@ import (
 )
 
 // build builds the manager's program, once for all tests.
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "manager")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
-	cmd.Dir = harness.Root()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // As in the image.
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+var build = sync.OnceValues(func() (string, error) { return harness.BuildManager(scratch) })
 
-// program is the manager as a process of its own, with the rights of its ServiceAccount.
-type program struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
-	// probes is where the health probes are served.
-	probes string
-	log    log
-}
-
-// log is what a process has written so far.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// launch starts the manager's program for some namespaces, separated by commas; empty means all. It returns once the
-// program is ready. Should the test fail, it shows the log.
-func launch(t testing.TB, namespaces string, flags ...string) *program {
+// launch starts the manager's program with the rights of its ServiceAccount, for some namespaces, separated by commas; empty
+// means all. It returns once the program is ready.
+func launch(t testing.TB, namespaces string, flags ...string) *harness.Process {
 	t.Helper()
 	path, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{ended: make(chan struct{}), probes: freeAddress(t)}
-	p.cmd = exec.Command(path, append([]string{"--health-probe-bind-address=" + p.probes}, flags...)...)
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+writeKubeconfig(t, plane.Config, harness.ManagerUser),
-		"WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false")
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait() // The exit code is in the process state.
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // It fails for one that has ended.
-		<-p.ended
-		if t.Failed() {
-			t.Logf("the log of the manager:\n%s", &p.log)
-		}
-	})
-	harness.Eventually(t, func() error {
-		code, body, err := get("http://"+p.probes+"/readyz", "")
-		if err != nil || code != http.StatusOK {
-			return fmt.Errorf("readyz: %d %s (%w)", code, body, err)
-		}
-		return nil
-	})
+	p := harness.Spawn(t, path, plane.ManagerConfig(), namespaces, flags...)
+	p.Ready(t)
 	return p
-}
-
-// freeAddress returns an address of this machine that nothing listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // get asks for a page. The certificate is of the manager's own making, so it is not checked.
@@ -137,18 +61,16 @@ func get(url, token string) (code int, body string, err error) {
 }
 
 // stop asks the program to end, and returns how long that took. It must end well.
-func (p *program) stop(t testing.TB) time.Duration {
+func stop(t testing.TB, p *harness.Process) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(t, syscall.SIGTERM)
 	select {
-	case <-p.ended:
+	case <-p.Ended():
 	case <-time.After(harness.Patience):
 		t.Fatalf("the program did not end within %s of SIGTERM", harness.Patience)
 	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	return time.Since(began)
@@ -163,13 +85,13 @@ func TestProgramOfAllNamespaces(t *testing.T) {
 		plane.Create(t, app)
 		ready(t, app)
 	}
-	if code, body, err := get("http://"+p.probes+"/healthz", ""); err != nil || code != http.StatusOK {
+	if code, body, err := get("http://"+p.Probes+"/healthz", ""); err != nil || code != http.StatusOK {
 		t.Errorf("healthz: %d %s (%v)", code, body, err)
 	}
-	t.Logf("it ended %s after SIGTERM", p.stop(t))
+	t.Logf("it ended %s after SIGTERM", stop(t, p))
 	// The tests below show that the log would tell.
 	for _, line := range []string{`"pprof"`, "metrics server"} {
-		if strings.Contains(p.log.String(), line) {
+		if strings.Contains(p.Output.String(), line) {
 			t.Errorf("the log of a manager without flags speaks of %s", line)
 		}
 	}
@@ -180,7 +102,7 @@ func TestProgramOfSomeNamespaces(t *testing.T) {
 	t.Parallel()
 	other, first, second := newApp(plane.Namespace(t)), newApp(plane.Namespace(t)), newApp(plane.Namespace(t))
 	plane.Create(t, other, first, second)
-	profiles := freeAddress(t)
+	profiles := harness.FreeAddress(t)
 	p := launch(t, first.Namespace+", "+second.Namespace, "--pprof-bind-address="+profiles)
 	ready(t, first)
 	ready(t, second)
@@ -190,10 +112,10 @@ func TestProgramOfSomeNamespaces(t *testing.T) {
 	if code, _, err := get("http://"+profiles+"/debug/pprof/", ""); err != nil || code != http.StatusOK {
 		t.Errorf("profiles: %d (%v)", code, err)
 	}
-	if !strings.Contains(p.log.String(), `"pprof"`) {
+	if !strings.Contains(p.Output.String(), `"pprof"`) {
 		t.Error("the log does not speak of profiles")
 	}
-	p.stop(t)
+	stop(t, p)
 }
 
 // TestProgramMetrics asks for the metrics without a token, with one that is not allowed to, and with one that is.
@@ -208,7 +130,7 @@ func TestProgramMetrics(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "scraper"}},
 	})
 	scraper, stranger := newToken(t, ns, "scraper"), newToken(t, ns, "stranger")
-	address := freeAddress(t)
+	address := harness.FreeAddress(t)
 	p := launch(t, ns, "--metrics-bind-address="+address)
 	app := newApp(ns)
 	plane.Create(t, app)
@@ -223,7 +145,7 @@ func TestProgramMetrics(t *testing.T) {
 		"no right":          {"https://" + address + "/metrics", stranger, http.StatusForbidden},
 		"profiles":          {"https://" + address + "/debug/pprof/", scraper, http.StatusNotFound},
 		"without TLS":       {"http://" + address + "/metrics", scraper, http.StatusBadRequest},
-		"profiles at probe": {"http://" + p.probes + "/debug/pprof/", "", http.StatusNotFound},
+		"profiles at probe": {"http://" + p.Probes + "/debug/pprof/", "", http.StatusNotFound},
 	} {
 		// To who speaks no TLS, the server closes the connection before the whole answer is read.
 		if code, body, err := get(ask.url, ask.token); code != ask.code || strings.Contains(body, "app_operator") {
@@ -245,10 +167,10 @@ func TestProgramMetrics(t *testing.T) {
 		}
 		return nil
 	})
-	if !strings.Contains(p.log.String(), "metrics server") {
+	if !strings.Contains(p.Output.String(), "metrics server") {
 		t.Error("the log does not speak of metrics")
 	}
-	p.stop(t)
+	stop(t, p)
 }
 
 // newToken makes a ServiceAccount and returns a token of it.
@@ -282,27 +204,25 @@ func TestProgramElection(t *testing.T) {
 	before := uids(t, ns)
 	second := launch(t, ns, long...)
 	began := time.Now()
-	ended := stopped.stop(t)
+	ended := stop(t, stopped)
 	next := elected(t, holder)
 	handover := time.Since(began)
 	worked := works(t, app, began)
 	t.Logf("the leader ended %s after SIGTERM, the other had the lease after %s and had worked after %s", ended, handover, worked)
 
-	second.stop(t)
+	stop(t, second)
 	killed := launch(t, ns, short...)
 	holder = elected(t, next)
 	third := launch(t, ns, short...)
 	began = time.Now()
-	if err := killed.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	killed.Signal(t, syscall.SIGKILL)
 	elected(t, holder)
 	handover = time.Since(began)
 	t.Logf("after SIGKILL the other had the lease of 3 s after %s and had worked after %s", handover, works(t, app, began))
 	if handover < time.Second {
 		t.Errorf("the lease of a killed leader was taken after %s, before it ran out", handover)
 	}
-	third.stop(t)
+	stop(t, third)
 	if n := shared(before, uids(t, ns)); n != len(before) {
 		t.Errorf("%d of %d pods are left", n, len(before))
 	}

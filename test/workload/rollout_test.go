@@ -28,7 +28,7 @@ func TestRollout(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
 			m := plane.Start(t, ns)
-			j := follow[*appv1.App](t, &appv1.AppList{}, ns)
+			j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 			app := newApp(ns)
 			app.Spec.Replicas = ptr.To(replicas)
 			plane.Create(t, app)
@@ -51,7 +51,7 @@ func TestRollout(t *testing.T) {
 }
 
 // rolled waits until a rollout is over, and checks what was said and written on the way.
-func rolled(t *testing.T, m *harness.Manager, j *journal[*appv1.App], app *appv1.App, what string) {
+func rolled(t *testing.T, m *harness.Manager, j *harness.Journal[*appv1.App], app *appv1.App, what string) {
 	t.Helper()
 	generation, began := app.Generation, time.Now()
 	ready(t, app)
@@ -65,12 +65,12 @@ func rolled(t *testing.T, m *harness.Manager, j *journal[*appv1.App], app *appv1
 	t.Logf("%s of %d pods in %.1fs: %v", what, *app.Spec.Replicas, took.Seconds(), counts)
 	if most := statusWrites(took); writes > most {
 		t.Errorf("%s: %d status writes, want at most %d", what, writes, most)
-		for _, state := range j.upTo(t, app) {
+		for _, state := range j.UpTo(t, app) {
 			t.Logf("generation %d, ready %s: %s", state.Generation, state.Status.Ready, harness.Message(state, "Ready"))
 		}
 	}
 	m.Requests.Reset()
-	if first := slices.IndexFunc(j.upTo(t, app), func(a *appv1.App) bool {
+	if first := slices.IndexFunc(j.UpTo(t, app), func(a *appv1.App) bool {
 		c := meta.FindStatusCondition(a.Status.Conditions, appv1.ConditionReady)
 		return c != nil && a.Status.ObservedGeneration == generation && c.Status == "False" && c.Reason == appv1.ReasonProgressing &&
 			meta.IsStatusConditionTrue(a.Status.Conditions, appv1.ConditionReconciling)

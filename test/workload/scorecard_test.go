@@ -32,7 +32,7 @@ func TestScorecard(t *testing.T) {
 	result := func(bundle string) v1alpha3.TestResult {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, filepath.Join(harness.Root(), bundle))
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+writeKubeconfig(t, plane.Config, ""), "SCORECARD_NAMESPACE="+ns)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+harness.WriteKubeconfig(t, plane.Config), "SCORECARD_NAMESPACE="+ns)
 		out, err := cmd.CombinedOutput() // The scorecard sees both as one.
 		var status v1alpha3.TestStatus
 		if err != nil || json.Unmarshal(out, &status) != nil || len(status.Results) != 1 {
@@ -65,7 +65,7 @@ func interrupted(t *testing.T, program, ns string) string {
 	t.Helper()
 	var out strings.Builder
 	cmd := exec.CommandContext(t.Context(), program, filepath.Join(harness.Root(), "bundle"))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+writeKubeconfig(t, plane.Config, ""), "SCORECARD_NAMESPACE="+ns)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+harness.WriteKubeconfig(t, plane.Config), "SCORECARD_NAMESPACE="+ns)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,79 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Journal is every state of the objects of one type and namespace, from the time it was opened.
+type Journal[T client.Object] struct {
+	plane *Plane
+	mu    sync.Mutex
+	seen  []T
+	err   error
+}
+
+// Follow opens a journal of the objects that list lists. It ends with the test.
+func Follow[T client.Object](t testing.TB, p *Plane, list client.ObjectList, namespace string) *Journal[T] {
+	t.Helper()
+	watcher, err := client.NewWithWatch(p.Config, client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(events.Stop)
+	j := &Journal[T]{plane: p}
+	go func() {
+		for event := range events.ResultChan() {
+			j.mu.Lock()
+			if obj, ok := event.Object.(T); ok {
+				j.seen = append(j.seen, obj)
+			} else {
+				j.err = errors.Join(j.err, apierrors.FromObject(event.Object))
+			}
+			j.mu.Unlock()
+		}
+	}()
+	return j
+}
+
+// UpTo returns the states up to the one that obj is in now.
+func (j *Journal[T]) UpTo(t testing.TB, obj T) []T {
+	t.Helper()
+	j.plane.Read(t, obj)
+	var states []T
+	Eventually(t, func() error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.err != nil {
+			return j.err
+		}
+		last := slices.IndexFunc(j.seen, func(s T) bool {
+			return s.GetUID() == obj.GetUID() && s.GetResourceVersion() == obj.GetResourceVersion()
+		})
+		if last < 0 {
+			return fmt.Errorf("the watch has not shown version %s yet", obj.GetResourceVersion())
+		}
+		states = slices.Clone(j.seen[:last+1])
+		return nil
+	})
+	return states
+}
+
+// Each calls do for all states that the journal has so far.
+func (j *Journal[T]) Each(do func(T)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, obj := range j.seen {
+		do(obj)
+	}
+}

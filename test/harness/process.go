@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// BuildManager builds the manager's program into a folder, and returns its path.
+func BuildManager(folder string) (string, error) {
+	path := filepath.Join(folder, "manager")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+	cmd.Dir = Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // As in the image.
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the manager: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// Process is the manager as a process of its own.
+type Process struct {
+	// Probes is the address where the health probes are served.
+	Probes string
+	// Output is what it has written so far.
+	Output Output
+	cmd    *exec.Cmd
+	ended  chan struct{}
+}
+
+// Output is what a process has written so far.
+type Output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+// String is what was written so far.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// Spawn starts a manager's program, with cfg as its way to the API server, for some namespaces, separated by commas; empty
+// means all. It does not wait for anything. The process is killed when the test ends; should the test fail, what it has
+// written is shown.
+func Spawn(t testing.TB, program string, cfg *rest.Config, namespaces string, flags ...string) *Process {
+	t.Helper()
+	p := &Process{ended: make(chan struct{}), Probes: FreeAddress(t)}
+	p.cmd = exec.Command(program, append([]string{"--health-probe-bind-address=" + p.Probes}, flags...)...)
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+WriteKubeconfig(t, cfg), "WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false")
+	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // The exit code is in the process state.
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // It fails for one that has ended.
+		<-p.ended
+		if t.Failed() {
+			t.Logf("the log of the manager:\n%s", &p.Output)
+		}
+	})
+	return p
+}
+
+// Ready waits until the process says that it is ready.
+func (p *Process) Ready(t testing.TB) {
+	t.Helper()
+	Eventually(t, func() error {
+		resp, err := http.Get("http://" + p.Probes + "/readyz")
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ended is closed once the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// ExitCode is that of a process that has ended, -1 for one that was killed.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
+// FreeAddress returns an address of this machine that nothing listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// WriteKubeconfig writes a kubeconfig for what cfg connects to, and as whom. It is gone when the test ends.
+func WriteKubeconfig(t testing.TB, cfg *rest.Config) string {
+	t.Helper()
+	tls := rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(tls); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["plane"] = &clientcmdapi.Cluster{Server: tls.Host, CertificateAuthorityData: tls.CAData}
+	kubeconfig.AuthInfos["plane"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData, Token: tls.BearerToken,
+		Impersonate: tls.Impersonate.UserName, ImpersonateGroups: tls.Impersonate.Groups,
+	}
+	kubeconfig.Contexts["plane"] = &clientcmdapi.Context{Cluster: "plane", AuthInfo: "plane"}
+	kubeconfig.CurrentContext = "plane"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
