@@ -26,6 +26,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -34,6 +35,9 @@ const fieldOwner = "app-operator"
 
 // reconcileTimeout ends a reconcile that hangs on the API server.
 const reconcileTimeout = 2 * time.Minute
+
+// renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.
+const renewDeadline = 10 * time.Second
 
 // Options say how to run the controllers. The fields of the embedded options that NewManager sets itself are
 // overwritten: scheme, cache, client and controller defaults.
@@ -86,6 +90,13 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		opts.Logger = ctrl.Log
 	}
 	opts.Logger = withoutBodies(opts.Logger)
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	if opts.LeaderElection {
+		f := fence.New(ptr.Deref(opts.RenewDeadline, renewDeadline), opts.Clock)
+		opts.LeaderElectionConfig, cfg = f.Election(cfg), f.Work(cfg)
+	}
 	mgr, err := ctrl.NewManager(cfg, opts.Options)
 	if err != nil {
 		return nil, err
@@ -95,9 +106,6 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	}
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
-	}
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
 	}
 	shared := Shared{
 		Client:   mgr.GetClient(),

@@ -1,0 +1,138 @@
+// Package fence keeps a manager from writing that was the leader and may be so no longer.
+//
+// A leader that was frozen, or had no network, learns from the election that it has lost only when it next gives up to renew
+// its lease. Until then its workers would go on, with what they had in hand before, while another leader works.
+package fence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+// ErrLapsed is what a request returns that was not sent.
+var ErrLapsed = errors.New("not sent: this manager has not renewed its lease in time, so another one may be the leader")
+
+// Fence lets writes pass while the lease is fresh. Before the lease is first held it lets everything pass: who is not the
+// leader yet writes only what needs no leader.
+type Fence struct {
+	fresh time.Duration
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	held    bool
+	renewed time.Time
+}
+
+// New returns a fence that closes when the lease was last renewed longer than fresh ago. That must be shorter than the lease
+// by as long as a request takes; the time that a leader tries to renew it for (--leader-elect-renew-deadline) is so.
+func New(fresh time.Duration, clk clock.PassiveClock) *Fence { return &Fence{fresh: fresh, clock: clk} }
+
+// Election returns a way to the API server for the election, whose renewals keep the fence open.
+func (f *Fence) Election(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet || !strings.HasPrefix(req.URL.Path, "/apis/"+coordinationv1.GroupName+"/") {
+				return next.RoundTrip(req)
+			}
+			return f.renew(req, next)
+		})
+	})
+	return cfg
+}
+
+// Work returns a way to the API server for all else, with the fence across. A closed fence stops writes before they are sent,
+// and whatever is on its way through the process when it wakes up from a long sleep before it reaches the network.
+func (f *Fence) Work(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext // As client-go's.
+	}
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return fenced{conn, f}, nil
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet || !f.lapsed() {
+				return next.RoundTrip(req)
+			}
+			if req.Body != nil {
+				_ = req.Body.Close() // As every transport must.
+			}
+			return nil, ErrLapsed
+		})
+	})
+	return cfg
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// fenced is a connection to which nothing is written once the fence is closed.
+type fenced struct {
+	net.Conn
+	fence *Fence
+}
+
+// Write implements net.Conn.
+func (c fenced) Write(data []byte) (int, error) {
+	if c.fence.lapsed() {
+		return 0, ErrLapsed
+	}
+	return c.Conn.Write(data)
+}
+
+// renew sends a write of the lease. If it succeeds, the lease is fresh from the time before it was sent, or given up.
+func (f *Fence) renew(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	sent, released := f.clock.Now(), releases(req)
+	resp, err := next.RoundTrip(req)
+	if err == nil && resp.StatusCode < http.StatusMultipleChoices {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.held, f.renewed = true, sent
+		if released {
+			f.renewed = time.Time{}
+		}
+	}
+	return resp, err
+}
+
+// releases tells whether a write of a lease gives it up.
+func releases(req *http.Request) bool {
+	if req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = body.Close() }()
+	var lease coordinationv1.Lease
+	return json.NewDecoder(body).Decode(&lease) == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
+}
+
+// lapsed tells whether the lease was held and is no longer fresh, by either clock: that of the process stands still while the
+// machine sleeps, and the wall's may be set.
+func (f *Fence) lapsed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	return f.held && max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))) > f.fresh
+}
