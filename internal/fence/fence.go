@@ -6,8 +6,8 @@ package fence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -38,7 +39,8 @@ type Fence struct {
 // by as long as a request takes; the time that a leader tries to renew it for (--leader-elect-renew-deadline) is so.
 func New(fresh time.Duration, clk clock.PassiveClock) *Fence { return &Fence{fresh: fresh, clock: clk} }
 
-// Election returns a way to the API server for the election, whose renewals keep the fence open.
+// Election returns a way to the API server for the election, whose renewals keep the fence open. Once it is closed, the lease
+// is not given up either: it may be somebody else's, and client-go, which reads it anew first, would take it from them.
 func (f *Fence) Election(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -72,10 +74,7 @@ func (f *Fence) Work(cfg *rest.Config) *rest.Config {
 			if req.Method == http.MethodGet || !f.lapsed() {
 				return next.RoundTrip(req)
 			}
-			if req.Body != nil {
-				_ = req.Body.Close() // As every transport must.
-			}
-			return nil, ErrLapsed
+			return nil, refuse(req)
 		})
 	})
 	return cfg
@@ -102,6 +101,9 @@ func (c fenced) Write(data []byte) (int, error) {
 // renew sends a write of the lease. If it succeeds, the lease is fresh from the time before it was sent, or given up.
 func (f *Fence) renew(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	sent, released := f.clock.Now(), releases(req)
+	if released && f.lapsed() {
+		return nil, refuse(req)
+	}
 	resp, err := next.RoundTrip(req)
 	if err == nil && resp.StatusCode < http.StatusMultipleChoices {
 		f.mu.Lock()
@@ -114,7 +116,15 @@ func (f *Fence) renew(req *http.Request, next http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// releases tells whether a write of a lease gives it up.
+// refuse ends a request that is not sent.
+func refuse(req *http.Request) error {
+	if req.Body != nil {
+		_ = req.Body.Close() // As every transport must.
+	}
+	return ErrLapsed
+}
+
+// releases tells whether a write of a lease, in JSON or, as client-go sends it, Protobuf, gives it up.
 func releases(req *http.Request) bool {
 	if req.GetBody == nil {
 		return false
@@ -124,8 +134,13 @@ func releases(req *http.Request) bool {
 		return false
 	}
 	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return false
+	}
 	var lease coordinationv1.Lease
-	return json.NewDecoder(body).Decode(&lease) == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
+	_, _, err = scheme.Codecs.UniversalDeserializer().Decode(data, nil, &lease)
+	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
 }
 
 // lapsed tells whether the lease was held and is no longer fresh, by either clock: that of the process stands still while the

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -35,7 +38,9 @@ func newSite(t *testing.T) *site {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.asked++
 		s.later(s.delay)
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(s.code)
+		_, _ = w.Write([]byte(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease"}`))
 	}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -94,6 +99,40 @@ func TestFence(t *testing.T) {
 	s.send(http.MethodPatch, pod, "{}", true)
 	s.send(http.MethodPut, lease, `{"spec":{"holderIdentity":""}}`, true) // Given up.
 	s.send(http.MethodPatch, pod, "{}", false)
+}
+
+// TestFenceClientGo has the lease written as elections do it, which is not in JSON. One that was lost is not given up: that
+// would be its next holder's.
+func TestFenceClientGo(t *testing.T) {
+	s := newSite(t)
+	client, err := coordinationv1client.NewForConfig(s.fence.Election(&rest.Config{Host: s.url}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(holder string) error {
+		_, err := client.Leases("ns").Update(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "lease"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
+		}, metav1.UpdateOptions{})
+		return err
+	}
+	for _, holder := range []string{"me", ""} {
+		if err := write(holder); err != nil {
+			t.Fatal(err)
+		}
+		s.send(http.MethodPatch, pod, "{}", holder != "")
+	}
+	if err := write("me"); err != nil {
+		t.Fatal(err)
+	}
+	s.later(11 * time.Second)
+	before := s.asked
+	if err := write(""); !errors.Is(err, ErrLapsed) || s.asked > before {
+		t.Errorf("a lease that may be somebody else's was given up: %v", err)
+	}
+	s.send(http.MethodPatch, pod, "{}", false)
+	if err := write("me"); err != nil {
+		t.Errorf("it cannot be renewed: %v", err)
+	}
 }
 
 // TestFenceSlowRenewal has a renewal that is answered late count from when it was sent.
