@@ -140,6 +140,10 @@ fuzz: ## Random specs, right and wrong: FUZZ_SPECS= of them against a real API s
 	@$(WITH_ASSETS); set -x; FUZZ_SPECS=$(FUZZ_SPECS) FUZZ_BUILDS=$(FUZZ_BUILDS) \
 		go test -vet=off -count=1 -timeout 6h -v -run '^TestRules' ./test/integration
 
+.PHONY: chaos
+chaos: ## Let everything fail around the manager, in numbers that count; up to 20 minutes. RUN= chooses, CHAOS_SEED= repeats.
+	@$(WITH_ASSETS); set -x; CHAOS=full go test -vet=off -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/chaos
+
 # Not among the others: it builds images, and takes over a cluster. The head of test/e2e/main_test.go tells what it takes.
 E2E_TIMEOUT ?= 90m
 .PHONY: e2e

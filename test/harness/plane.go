@@ -58,14 +58,59 @@ func (p *Plane) Stop() error { return p.stop() }
 
 // Bare starts etcd and kube-apiserver from the folder that KUBEBUILDER_ASSETS names. No controller runs in it: what
 // becomes of an object is what the manager does.
-func Bare() (*Plane, error) {
-	env := &envtest.Environment{}
+func Bare() (*Plane, error) { return startBare(newBare()) }
+
+// Fragile is Bare, of which both servers can be stopped and started again. Their data and certificates are in folder.
+func Fragile(folder string) (plane *Plane, apiServer, etcd Server, err error) {
+	env := newBare()
+	env.ControlPlaneStopTimeout = 5 * time.Second
+	env.ControlPlane.GetAPIServer().CertDir = filepath.Join(folder, "apiserver")
+	env.ControlPlane.GetAPIServer().Configure().Set("shutdown-watch-termination-grace-period", "1s") // Else it waits for ever.
+	env.ControlPlane.Etcd = &envtest.Etcd{DataDir: filepath.Join(folder, "etcd")}
+	for _, path := range []string{env.ControlPlane.GetAPIServer().CertDir, env.ControlPlane.Etcd.DataDir} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	apiServer, etcd = mortal{env.ControlPlane.GetAPIServer()}, mortal{env.ControlPlane.Etcd}
+	if plane, err = startBare(env); err != nil {
+		return nil, nil, nil, err
+	}
+	plane.stop = func() error { return errors.Join(apiServer.Stop(), etcd.Stop()) }
+	return plane, apiServer, etcd, nil
+}
+
+// Server is a process of a control plane.
+type Server interface {
+	// Start waits until it serves.
+	Start() error
+	// Stop asks it to end, and kills it if it does not.
+	Stop() error
+}
+
+// mortal is a server of which it is no error that it had to be killed: an API server waits for etcd, and for its clients.
+type mortal struct{ Server }
+
+func (m mortal) Stop() error {
+	err := m.Server.Stop()
+	if err != nil && strings.HasPrefix(err.Error(), "timeout waiting for process") {
+		return nil
+	}
+	return err
+}
+
+func newBare() *envtest.Environment {
+	env := &envtest.Environment{ControlPlaneStartTimeout: Patience, ControlPlaneStopTimeout: Patience}
 	env.ControlPlane.GetAPIServer().Configure().
 		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		// The default has room for 254 Services, and no controller here deletes those of a namespace that is gone.
 		Set("service-cluster-ip-range", "10.0.0.0/16").
 		Append("max-requests-inflight", "2000").
 		Append("max-mutating-requests-inflight", "1000")
+	return env
+}
+
+func startBare(env *envtest.Environment) (*Plane, error) {
 	cfg, err := env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start etcd and kube-apiserver (make test sets KUBEBUILDER_ASSETS): %w", err)
@@ -154,7 +199,7 @@ func managerRoles() (*roles, error) {
 // install makes what config/default makes, but for the manager's own Deployment.
 func (p *Plane) install(ctx context.Context) error {
 	if _, err := envtest.InstallCRDs(p.Config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(Root(), "config/crd/bases")}, ErrorIfPathMissing: true,
+		Paths: []string{filepath.Join(Root(), "config/crd/bases")}, ErrorIfPathMissing: true, MaxTime: Patience,
 	}); err != nil {
 		return fmt.Errorf("install the CRDs: %w", err)
 	}

@@ -32,6 +32,8 @@ type Request struct {
 	Streams bool
 	// Path is the URL's path.
 	Path string
+	// Sent is when it was sent.
+	Sent time.Time
 	// Code is the HTTP status of the answer, 0 if there was none.
 	Code int
 }
@@ -164,9 +166,18 @@ func (r *Requests) end(q Request, forbidden bool) {
 	}
 }
 
+// Quiet returns an error while requests have been sent of late, watches aside.
+func (r *Requests) Quiet() error {
+	if since := r.quietFor(); since < quiet {
+		return fmt.Errorf("the last request was sent %s ago", since)
+	}
+	return nil
+}
+
 func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		q := parse(req)
+		q.Sent = time.Now()
 		r.begin(q)
 		var resp *http.Response
 		var err error
