@@ -86,7 +86,7 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had []child) (a
 	if len(found.errors) > 0 {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), found.errors)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, v.patience)
 	defer cancel()
 	wanted := slices.DeleteFunc(found.children, func(c child) bool { return slices.ContainsFunc(had, c.is) })
 	said := slices.Concat(found.warnings, v.taken(ctx, obj, wanted))

@@ -30,9 +30,8 @@ const (
 	mutatingName   = "app-operator-mutating-webhook-configuration"
 )
 
-// patience is how long a question about other objects may take. The API server waits two seconds for the whole answer; what
-// is not known by then is not warned of.
-const patience = time.Second
+// defaultPatience is for the two seconds that the API server waits for the whole answer.
+const defaultPatience = time.Second
 
 // Options say how to serve the webhooks.
 type Options struct {
@@ -47,6 +46,8 @@ type Options struct {
 	Certificate certificate.Options
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
+	// Patience is how long a question about other objects may take; what is not known by then is not warned of. Default: 1 s.
+	Patience time.Duration
 }
 
 // BindFlags adds the command line's part of the options.
@@ -67,6 +68,9 @@ type Webhooks struct {
 // New returns webhooks, whose Server is to be the manager's. setting is ENABLE_WEBHOOKS: they are served if it is true, and
 // not if it is empty. True without a way to a certificate is an error, and so is anything but a boolean.
 func New(opts Options, setting string) (*Webhooks, error) {
+	if opts.Patience == 0 {
+		opts.Patience = defaultPatience
+	}
 	w := &Webhooks{opts: opts}
 	if setting != "" {
 		var err error
@@ -120,7 +124,8 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("pod security standards: %w", err)
 	}
 	s := shared{
-		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
+		patience: w.opts.Patience,
+		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	return errors.Join(
@@ -133,6 +138,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 type shared struct {
 	// cache has what the controllers watch; live reads from the API server what is in no cache.
 	cache, live client.Reader
+	patience    time.Duration
 	scheme      *runtime.Scheme
 	standards   policy.Evaluator
 	// today is what is observed of a workload that is new.

@@ -57,7 +57,7 @@ type Options struct {
 	// Authority and Validity are how long a new authority and a new certificate are valid, Ahead is how long before its
 	// end each is renewed. Defaults: ten years, a year, 90 days.
 	Authority, Validity, Ahead time.Duration
-	// Settle is how long a renewed certificate is held back, for every API server to learn of the authority. Default: 10 s.
+	// Settle is how long a certificate of a new authority is held back, for every API server to learn of that. Default: 10 s.
 	Settle time.Duration
 }
 
@@ -67,8 +67,9 @@ type Keeper struct {
 	reader client.Reader
 	writer client.Client
 	served atomic.Pointer[tls.Certificate]
-	// seen is the version of the Secret whose certificate is held back, and until when. Reconcile alone uses them.
-	seen  string
+	// told is the authority that the API servers were told of last, and until when its certificates are held back. Reconcile
+	// alone uses them.
+	told  []byte
 	until time.Time
 }
 
@@ -210,20 +211,19 @@ func bundle(secret *corev1.Secret, now time.Time) []byte {
 	return bytes.Join([][]byte{secret.Data[keyAuthority], secret.Data[keyFormer]}, nil)
 }
 
-// serve serves the certificate of the Secret. In the place of another one that is still trusted it does so only after a while;
-// it returns how long that is from now. Where the Secret was taken away the authority of before is trusted no longer.
+// serve serves the certificate of the Secret. One of a new authority takes the place of another that is still trusted only
+// after a while; serve returns how long that is from now. Where the Secret was taken away the authority of before is trusted
+// no longer.
 func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
 	served := k.served.Load()
-	if served != nil && bytes.Equal(served.Leaf.Raw, leaf(secret.Data[corev1.TLSCertKey]).Raw) {
-		return 0
+	if !bytes.Equal(k.told, secret.Data[keyAuthority]) {
+		k.told, k.until = secret.Data[keyAuthority], now
+		if served != nil && trusted(served.Leaf, bundle(secret, now), now.Add(k.opts.Settle)) {
+			k.until = now.Add(k.opts.Settle)
+		}
 	}
-	if served != nil && trusted(served.Leaf, bundle(secret, now), now.Add(k.opts.Settle)) {
-		if k.seen != secret.ResourceVersion {
-			k.seen, k.until = secret.ResourceVersion, now.Add(k.opts.Settle)
-		}
-		if wait := k.until.Sub(now); wait > 0 {
-			return wait
-		}
+	if wait := k.until.Sub(now); wait > 0 {
+		return wait
 	}
 	// It was found to be valid.
 	if pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {

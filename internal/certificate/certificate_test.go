@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestHeldBack renews what a keeper serves. The new certificate waits while the old one is trusted, and no longer.
+// TestHeldBack renews what a keeper serves. A certificate of a new authority waits while the old one is trusted, and no longer.
 func TestHeldBack(t *testing.T) {
 	k := New(Options{Secret: types.NamespacedName{Namespace: "system", Name: "cert"}, Hosts: []string{"localhost"}, Settle: time.Hour})
 	secret, now := &corev1.Secret{}, time.Now()
@@ -19,7 +19,7 @@ func TestHeldBack(t *testing.T) {
 		held bool
 	}{
 		{"the first one", func() {}, false},
-		{"another of the same authority", func() { delete(secret.Data, corev1.TLSCertKey) }, true},
+		{"another of the same authority", func() { delete(secret.Data, corev1.TLSCertKey) }, false},
 		{"one of another authority", func() { delete(secret.Data, keySigning) }, true},
 		{"one of a Secret that was taken away", func() { secret.Data = nil }, false},
 	} {

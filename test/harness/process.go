@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -120,6 +121,12 @@ func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 // FreeAddress returns an address of this machine that nothing listens on.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
+}
+
+// FreePort returns a port of this machine that nothing listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +134,11 @@ func FreeAddress(t testing.TB) string {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return l.Addr().String()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatalf("%s has no port", l.Addr())
+	}
+	return addr.Port
 }
 
 // WriteKubeconfig writes a kubeconfig for what cfg connects to, and as whom. It is gone when the test ends.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,10 +22,13 @@ import (
 	"huolala.cn/app-operator/webhooks"
 )
 
+// webhookPatience is the most that an API server waits for a webhook.
+const webhookPatience = 30 * time.Second
+
 // WithWebhooks has the manager serve its webhooks, as opts say.
 func WithWebhooks(opts webhooks.Options) Option {
 	return func(m *Manager, o *controllers.Options) {
-		opts.OwnNamespace, opts.Rendering = o.OwnNamespace, o.Rendering
+		opts.OwnNamespace, opts.Rendering, opts.Patience = o.OwnNamespace, o.Rendering, webhookPatience
 		var err error
 		if m.hooks, err = webhooks.New(opts, "true"); err != nil {
 			panic(err) // The namespace is there for a certificate.
@@ -62,7 +64,8 @@ func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
 }
 
 // Ask installs the webhook configurations of config/webhook for the resources of one namespace, with a suffix behind their
-// names. They call a port of this machine, and trust an authority.
+// names. They call a port of this machine, and trust an authority. The API server waits for an answer for longer than in
+// production: what was not answered in time would count as allowed.
 func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority []byte) {
 	t.Helper()
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -74,12 +77,13 @@ func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority 
 		c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(port)) + *c.Service.Path)
 		c.Service, c.CABundle = nil, authority
 	}
+	timeout := ptr.To(int32(webhookPatience / time.Second))
 	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].NamespaceSelector = only
+		mutating.Webhooks[i].NamespaceSelector, mutating.Webhooks[i].TimeoutSeconds = only, timeout
 		here(&mutating.Webhooks[i].ClientConfig)
 	}
 	for i := range validating.Webhooks {
-		validating.Webhooks[i].NamespaceSelector = only
+		validating.Webhooks[i].NamespaceSelector, validating.Webhooks[i].TimeoutSeconds = only, timeout
 		here(&validating.Webhooks[i].ClientConfig)
 	}
 	for _, config := range []client.Object{mutating, validating} {
@@ -93,19 +97,4 @@ func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority 
 			}
 		})
 	}
-}
-
-// FreePort returns a port of this machine that nothing listens on.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // Nothing was done with it.
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatal(fmt.Errorf("%s has no port", l.Addr()))
-	}
-	return addr.Port
 }

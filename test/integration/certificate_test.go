@@ -147,7 +147,7 @@ func TestCertificate(t *testing.T) {
 	f := newFront(t, one, two)
 	options := func(port int) webhooks.Options {
 		return webhooks.Options{Host: "127.0.0.1", Port: port, Certificate: certificate.Options{
-			Hosts: []string{"localhost"}, Authority: 40 * time.Second, Validity: 30 * time.Second, Ahead: 25 * time.Second, Settle: 3 * time.Second,
+			Hosts: []string{"localhost"}, Authority: 75 * time.Second, Validity: 60 * time.Second, Ahead: 50 * time.Second, Settle: 3 * time.Second,
 		}}
 	}
 	lease := harness.WithElection(ns)

@@ -142,6 +142,7 @@ var unrepaired = map[string]string{
 	`Deployment .spec.template.metadata.labels.app.huolala.cn/app changed`:                                                            refused,
 	`Deployment .spec.template.metadata.labels.app.huolala.cn/app removed`:                                                            refused,
 	`Deployment .spec.template.spec.containers[name="log"].image removed`:                                                             refused,
+	`Deployment .spec.template.spec.containers[name="log"].imagePullPolicy removed`:                                                   same,
 	`Deployment .spec.template.spec.containers[name="log"].resources changed`:                                                         same,
 	`Deployment .spec.template.spec.containers[name="log"].resources removed`:                                                         same,
 	`Deployment .spec.template.spec.containers[name="log"].securityContext changed`:                                                   same,
