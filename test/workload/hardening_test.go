@@ -235,9 +235,9 @@ func TestNamespacedComponent(t *testing.T) {
 			}
 		}
 		slices.Sort(wide)
-		want := []string{"app-operator-manager-role", "app-operator-metrics-auth-role"}
+		want := []string{"app-operator-certificate-role", "app-operator-manager-role", "app-operator-metrics-auth-role"}
 		if len(components) > 0 {
-			want = want[1:]
+			want = want[2:]
 			bound := decode[rbacv1.RoleBinding](t, all, "RoleBinding/app-operator-namespaced-manager-rolebinding")
 			if bound.RoleRef.Name != "app-operator-manager-role" || !slices.Equal(bound.Subjects, []rbacv1.Subject{manager}) {
 				t.Errorf("the RoleBinding is of %v to %v", bound.RoleRef, bound.Subjects)
