@@ -60,8 +60,8 @@ func (s *script) outcome(t testing.TB) (map[string]any, error) {
 			if !slices.Contains(ownKinds, gvk) {
 				withoutServers(obj)
 			}
-			sortManagers(obj)
-			objects[gvk.Kind+"/"+obj.GetName()] = s.plain(obj.Object)
+			harness.SortManagers(obj)
+			objects[gvk.Kind+"/"+obj.GetName()] = harness.Anonymous(obj.Object, s.general)
 		}
 	}
 	return objects, nil
@@ -104,40 +104,6 @@ func withoutServers(obj *unstructured.Unstructured) {
 		obj.Object["data"] = data
 	}
 	obj.SetManagedFields(managers)
-}
-
-// sortManagers puts managedFields, which are sorted by time, into an order that is the same each time.
-func sortManagers(obj *unstructured.Unstructured) {
-	managers := obj.GetManagedFields()
-	slices.SortFunc(managers, func(a, b metav1.ManagedFieldsEntry) int {
-		return strings.Compare(a.Manager+string(a.Operation)+a.Subresource, b.Manager+string(b.Operation)+b.Subresource)
-	})
-	obj.SetManagedFields(managers)
-}
-
-// plain returns a JSON value without identities, times and the namespace's name. The hash covers the owner's UID.
-func (s *script) plain(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		kept := map[string]any{}
-		for key, field := range value {
-			switch key {
-			case "uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime", appv1.AnnotationLastAppliedHash:
-			default:
-				kept[s.general(key)] = s.plain(field)
-			}
-		}
-		return kept
-	case []any:
-		kept := make([]any, len(value))
-		for i := range value {
-			kept[i] = s.plain(value[i])
-		}
-		return kept
-	case string:
-		return s.general(value)
-	}
-	return value
 }
 
 // general returns a text without the namespace's name and without UIDs, which are also in the keys of managedFields.

@@ -218,41 +218,12 @@ func (v *victim) anonymous(t *testing.T, obj client.Object) any {
 	if s, ok := obj.(*corev1.Service); ok {
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
 	}
-	managers := obj.GetManagedFields()
-	slices.SortFunc(managers, func(a, b metav1.ManagedFieldsEntry) int { // They are sorted by time.
-		return strings.Compare(a.Manager+a.Subresource, b.Manager+b.Subresource)
-	})
-	obj.SetManagedFields(managers)
+	harness.SortManagers(obj)
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.stripped(fields)
-}
-
-// stripped returns a JSON value without fields that tell one App from another. The hash covers the App's UID.
-func (v *victim) stripped(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		kept := map[string]any{}
-		for key, field := range value {
-			switch key {
-			case "uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime", appv1.AnnotationLastAppliedHash:
-			default:
-				kept[v.general(key)] = v.stripped(field)
-			}
-		}
-		return kept
-	case []any:
-		kept := make([]any, len(value))
-		for i := range value {
-			kept[i] = v.stripped(value[i])
-		}
-		return kept
-	case string:
-		return v.general(value)
-	}
-	return value
+	return harness.Anonymous(fields, v.general)
 }
 
 // general returns a text without the App's name, namespace and UID.
