@@ -180,7 +180,12 @@ func renders(t *testing.T) {
 	t.Helper()
 	const app = "app.app.huolala.cn/nginx-app"
 	before := kubectl(t, "get", "deployment", "-n", shop, "nginx-app", "-o", "jsonpath={.spec.template.spec.topologySpreadConstraints}")
-	old := strings.Fields(kubectl(t, "get", "pods", "-n", shop, "-l", "app.kubernetes.io/instance=nginx-app", "-o", "name"))
+	var old []string
+	for _, line := range pods(t) {
+		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "nginx-app-") {
+			old = append(old, "pod/"+name)
+		}
+	}
 	kubectl(t, "patch", "-n", shop, app, "--type=json", "-p",
 		`[{"op": "add", "path": "/spec/envs/-", "value": {"name": "AFTER", "value": "upgrade"}}]`)
 	becomes(t, "1/", "get", "-n", shop, app, "-o", "jsonpath={.status.rendering}/{.status.latestRendering}")
