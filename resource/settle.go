@@ -1,10 +1,10 @@
 package resource
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 // settle states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
@@ -88,9 +88,7 @@ func settlePullPolicy(policy *corev1.PullPolicy, image string) {
 		return
 	}
 	*policy = corev1.PullIfNotPresent
-	name, _, pinned := strings.Cut(image, "@")
-	// A ":" before the last "/" is that of a registry's port.
-	_, tag, tagged := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	tag, tagged, pinned := rules.ImageTag(image)
 	if tag == "latest" || image != "" && !tagged && !pinned {
 		*policy = corev1.PullAlways
 	}

@@ -75,11 +75,17 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
 }
 
-// floating warns of an image whose name stands for another one each time that somebody pushes it.
-func floating(image string, path *field.Path) []string {
+// ImageTag returns the tag of an image, whether one is stated, and whether a digest is.
+func ImageTag(image string) (tag string, tagged, pinned bool) {
 	name, _, pinned := strings.Cut(image, "@")
 	// A colon before the last slash is that of a registry's port.
-	_, tag, tagged := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	_, tag, tagged = strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	return tag, tagged, pinned
+}
+
+// floating warns of an image whose name stands for another one each time that somebody pushes it.
+func floating(image string, path *field.Path) []string {
+	tag, tagged, pinned := ImageTag(image)
 	switch {
 	case image == "" || pinned || tagged && tag != "latest":
 		return nil
