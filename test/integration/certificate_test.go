@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,11 +26,12 @@ import (
 	"huolala.cn/app-operator/webhooks"
 )
 
-// front stands before managers as a Service does: each new connection goes to the next one that takes it.
+// front stands before managers as a Service does: each new connection goes to the next one of those that are ready.
 type front struct {
 	net.Listener
+	mu       sync.Mutex
 	backends []int
-	next     atomic.Int64
+	next     int
 }
 
 func newFront(t *testing.T, backends ...int) *front {
@@ -54,19 +56,29 @@ func newFront(t *testing.T, backends ...int) *front {
 
 func (f *front) forward(conn net.Conn) {
 	defer conn.Close() //nolint:errcheck // The other side sees it.
-	for range f.backends {
-		port := f.backends[int(f.next.Add(1))%len(f.backends)]
-		back, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		go func() {
-			_, _ = io.Copy(back, conn)
-			_ = back.Close()
-		}()
-		_, _ = io.Copy(conn, back)
+	back, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.backend())))
+	if err != nil {
 		return
 	}
+	go func() {
+		_, _ = io.Copy(back, conn)
+		_ = back.Close()
+	}()
+	_, _ = io.Copy(conn, back)
+}
+
+func (f *front) backend() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next++
+	return f.backends[f.next%len(f.backends)]
+}
+
+// remove sends no new connection to a manager any more.
+func (f *front) remove(port int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.backends = slices.DeleteFunc(slices.Clone(f.backends), func(p int) bool { return p == port })
 }
 
 func (f *front) port() int { return f.Addr().(*net.TCPAddr).Port }
@@ -151,10 +163,12 @@ func TestCertificate(t *testing.T) {
 		}}
 	}
 	lease := harness.WithElection(ns)
-	probe := harness.FreeAddress(t)
-	first := plane.Start(t, ns, lease, harness.WithWebhooks(options(one)), harness.WithProbes(probe))
-	second := plane.Start(t, ns, lease, harness.WithWebhooks(options(two)), harness.WithFault(withoutStreams))
-	answers(t, probe, "readyz", 200)
+	probes := []string{harness.FreeAddress(t), harness.FreeAddress(t)}
+	first := plane.Start(t, ns, lease, harness.WithWebhooks(options(one)), harness.WithProbes(probes[0]))
+	second := plane.Start(t, ns, lease, harness.WithWebhooks(options(two)), harness.WithProbes(probes[1]), harness.WithFault(withoutStreams))
+	for _, probe := range probes {
+		answers(t, probe, "readyz", 200)
+	}
 	plane.Ask(t, ns, "", f.port(), nil)
 	consulted(t, ns)
 
@@ -217,7 +231,8 @@ func TestCertificate(t *testing.T) {
 		return nil
 	})
 
-	// The leader ends: the other one goes on.
+	// The leader ends, and its Service sends it nothing any more: the other one goes on.
+	f.remove(one)
 	first.Stop(t)
 	until(len(authorities) + 1)
 

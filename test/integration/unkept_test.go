@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -204,13 +204,9 @@ func TestEmptyStructStays(t *testing.T) {
 	if diff := cmp.Diff(&corev1.SecurityContext{}, container(d).SecurityContext); diff != "" {
 		t.Errorf("the struct (-want +got):\n%s", diff)
 	}
-	var list eventsv1.EventList
-	if err := plane.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		if e := &list.Items[i]; e.Type != corev1.EventTypeNormal {
-			t.Errorf("event %s: %s", e.Reason, e.Note)
+	for _, note := range notes(t, app) {
+		if !strings.HasPrefix(note, corev1.EventTypeNormal) {
+			t.Errorf("event %s", note)
 		}
 	}
 }
