@@ -8,6 +8,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ type Engine struct {
 	client    client.Client
 	live      client.Reader
 	converter managedfields.TypeConverter
+	// shapes are those of the kinds so far, by GroupVersionKind.
+	shapes    sync.Map
 	conflicts *conflicts
 	holds     *holds
 }
@@ -176,7 +179,7 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 // there and empty.
 func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
 	for _, last := range []bool{false, true} {
-		diff, err := e.difference(p.fields, p.literal, p.child.Live)
+		diff, err := e.difference(p.fields, p.child.Live)
 		if err != nil || !unkept(diff, p.child.Live, req.Manager) {
 			return err
 		}

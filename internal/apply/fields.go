@@ -147,10 +147,25 @@ func escape(data []byte) []byte {
 	return escaped.Bytes()
 }
 
-// difference returns the fields in which a live object would change if what is wanted, a literal's fields, were applied, by
-// the type's own schema: atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the
-// literal holds.
-func (e *Engine) difference(fields map[string]any, wanted *typed.TypedValue, live client.Object) (*fieldpath.Set, error) {
+// difference returns the fields in which a live object would change if a literal's fields were applied, by the type's own
+// schema: atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
+func (e *Engine) difference(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
+	s, err := e.shape((&unstructured.Unstructured{Object: fields}).GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	if s.holds(fields, live) {
+		return &fieldpath.Set{}, nil
+	}
+	return e.merge(fields, live)
+}
+
+// merge returns the difference by merging the two and comparing what comes of it with what was there.
+func (e *Engine) merge(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
+	wanted, err := e.typed(fields)
+	if err != nil {
+		return nil, err
+	}
 	var found runtime.Object = live
 	if live.GetObjectKind().GroupVersionKind().Empty() || len(templates(fields)) > 0 {
 		stated, err := literal(live)
@@ -192,15 +207,8 @@ func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	stated, err := e.typed(fields)
-	if err != nil {
-		return false, err
-	}
-	diff, err := e.difference(fields, stated, live)
-	if err != nil {
-		return false, err
-	}
-	return diff.Empty(), nil
+	diff, err := e.difference(fields, live)
+	return err == nil && diff.Empty(), err
 }
 
 // unowned are fields that a literal states and nobody owns.
@@ -219,8 +227,12 @@ func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
 }
 
 // stated returns the fields that the literal states and that a manager owns who applies it.
-func (p *plan) stated() (*fieldpath.Set, error) {
-	set, err := p.literal.ToFieldSet()
+func (e *Engine) stated(p *plan) (*fieldpath.Set, error) {
+	literal, err := e.typed(p.fields)
+	if err != nil {
+		return nil, err
+	}
+	set, err := literal.ToFieldSet()
 	if err != nil {
 		return nil, fmt.Errorf("desired object: %w", err)
 	}
@@ -243,6 +255,14 @@ func strangers(fields, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath
 // owns tells whether the manager's apply requests own the path.
 func owns(live client.Object, manager string, path fieldpath.Path) bool {
 	return applied(live, manager).Has(path)
+}
+
+// applies tells whether the manager's apply requests own anything.
+func applies(live client.Object, manager string) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" &&
+			entry.FieldsV1 != nil && len(entry.FieldsV1.GetRawString()) > len("{}")
+	})
 }
 
 // applied returns the fields that the manager's apply requests own.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -23,10 +22,9 @@ type plan struct {
 	child  *Child
 	gvk    schema.GroupVersionKind
 	action Action
-	// fields is what to apply. It states sum, the hash of all else in it. literal is the same by its type's schema.
-	fields  map[string]any
-	literal *typed.TypedValue
-	sum     string
+	// fields is what to apply. It states sum, the hash of all else in it.
+	fields map[string]any
+	sum    string
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
 	self  string
@@ -75,17 +73,18 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 			return p, err
 		}
 	}
-	if p.literal, err = e.typed(p.fields); err != nil {
-		return p, err
-	}
 	if child.Live == nil {
 		p.action = Created
+	} else if err := e.compare(req, &p); err != nil {
+		return p, err
+	}
+	if p.action == Unchanged {
 		return p, nil
 	}
-	err = e.compare(req, &p)
 	if child.Replace && p.action == Configured {
 		p.action = Replaced
 	}
+	_, err = e.typed(p.fields) // What does not fit its type is said before anything is written.
 	return p, err
 }
 
@@ -145,7 +144,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 	controller := metav1.GetControllerOf(live)
 	keptFor := live.GetAnnotations()[appv1.AnnotationRetainedFor]
 	// Without fields of ours, the object was made again by others, from a backup for one.
-	unmanaged := !known || applied(live, req.Manager).Empty()
+	unmanaged := !known || !applies(live, req.Manager)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		return reconciler.Waiting(appv1.ReasonProgressing, "%s %s is being deleted; it is made anew once it is gone",
@@ -202,7 +201,7 @@ func group(ref metav1.OwnerReference) string {
 func (e *Engine) compare(req *Request, p *plan) error {
 	live := p.child.Live
 	p.action = Configured
-	strangers, err := p.crowd(req)
+	strangers, err := e.crowd(req, p)
 	if err != nil {
 		return err
 	}
@@ -210,7 +209,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	if p.takeover || live.GetAnnotations()[appv1.AnnotationLastAppliedHash] != p.sum {
 		return nil
 	}
-	diff, err := e.difference(p.fields, p.literal, live)
+	diff, err := e.difference(p.fields, live)
 	if err != nil {
 		return err
 	}
@@ -239,22 +238,28 @@ func (e *Engine) compare(req *Request, p *plan) error {
 }
 
 // crowd returns what others have in lists of which all items are ours.
-func (p *plan) crowd(req *Request) (*fieldpath.Set, error) {
-	found := &fieldpath.Set{}
+func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
 	lists := ownLists[p.gvk.Kind]
 	if len(lists) == 0 {
-		return found, nil
+		return &fieldpath.Set{}, nil
 	}
-	stated, err := p.stated()
+	theirs := &fieldpath.Set{}
+	for _, entry := range p.child.Live.GetManagedFields() {
+		if entry.Manager == req.Manager || entry.Subresource != "" {
+			continue
+		}
+		if set := managedSet(entry); set != nil {
+			theirs = theirs.Union(set)
+		}
+	}
+	if theirs.Empty() {
+		return theirs, nil
+	}
+	stated, err := e.stated(p)
 	if err != nil {
 		return nil, err
 	}
-	for _, entry := range p.child.Live.GetManagedFields() {
-		if set := managedSet(entry); set != nil && entry.Subresource == "" && entry.Manager != req.Manager {
-			found = found.Union(strangers(set, stated, lists))
-		}
-	}
-	return found, nil
+	return strangers(theirs, stated, lists), nil
 }
 
 // handsOver tells whether the number of replicas is ours and is to become an autoscaler's.

@@ -56,7 +56,7 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	if len(owners) != len(live.GetOwnerReferences()) {
 		patch = append(patch, operation{Op: "replace", Path: "/metadata/ownerReferences", Value: owners})
 	}
-	managers, err := p.seize(req, live)
+	managers, err := e.seize(req, p, live)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.O
 
 // seize returns the object's managed fields with those handed to our manager that are to become ours alone, nil if
 // there are none.
-func (p *plan) seize(req *Request, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
-	stated, err := p.stated()
+func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
+	stated, err := e.stated(p)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (p *plan) seize(req *Request, live client.Object) ([]metav1.ManagedFieldsEn
 		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
 	}
 	lists := ownLists[p.gvk.Kind]
-	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && applied(live, req.Manager).Empty() {
+	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !applies(live, req.Manager) {
 		lists = append(slices.Clone(lists), adoptedLists[p.gvk.Kind]...)
 	}
 	fields, seized := &fieldpath.Set{}, &fieldpath.Set{}
