@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +46,7 @@ func ParseNamespaces(list string) []string {
 // need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
 func CacheOptions(namespaces []string) cache.Options {
 	opts := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: trimResource,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:  {Transform: trimDeployment},
 			&appsv1.StatefulSet{}: {Transform: trimStatefulSet},
@@ -135,10 +137,37 @@ func identity(obj metav1.ObjectMeta) metav1.ObjectMeta {
 	return trimmed
 }
 
+// thrifty takes out of an object of ours what nobody asks for: who owns which fields of its status.
+func thrifty(obj client.Object) {
+	obj.SetManagedFields(slices.DeleteFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource == "status"
+	}))
+}
+
+// share makes label selectors that say the same one map. What is in a cache is never written to.
+func share(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	if maps.Equal(template.Labels, selector.MatchLabels) {
+		template.Labels = selector.MatchLabels
+	}
+	for _, c := range template.Spec.TopologySpreadConstraints {
+		if c.LabelSelector != nil && maps.Equal(c.LabelSelector.MatchLabels, selector.MatchLabels) {
+			c.LabelSelector.MatchLabels = selector.MatchLabels
+		}
+	}
+}
+
 func trimDeployment(in any) (any, error) {
 	d, ok := in.(*appsv1.Deployment)
-	if !ok || ours(d) {
+	if !ok {
 		return in, nil
+	}
+	if ours(d) {
+		thrifty(d)
+		share(&d.Spec.Template, d.Spec.Selector)
+		return d, nil
 	}
 	d.ObjectMeta = identity(d.ObjectMeta)
 	d.Spec = appsv1.DeploymentSpec{
@@ -151,12 +180,32 @@ func trimDeployment(in any) (any, error) {
 
 func trimStatefulSet(in any) (any, error) {
 	s, ok := in.(*appsv1.StatefulSet)
-	if !ok || ours(s) {
+	if !ok {
 		return in, nil
+	}
+	if ours(s) {
+		thrifty(s)
+		share(&s.Spec.Template, s.Spec.Selector)
+		return s, nil
 	}
 	s.ObjectMeta = identity(s.ObjectMeta)
 	s.Spec, s.Status = appsv1.StatefulSetSpec{Replicas: s.Spec.Replicas, Selector: s.Spec.Selector}, appsv1.StatefulSetStatus{}
 	return s, nil
+}
+
+// trimResource takes out of a custom resource what may be as long as all the rest, and nobody asks for: who owns which
+// fields, and the text that kubectl apply keeps.
+func trimResource(in any) (any, error) {
+	obj, ok := in.(client.Object)
+	if !ok {
+		return in, nil
+	}
+	obj.SetManagedFields(nil)
+	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		obj.SetAnnotations(annotations)
+	}
+	return obj, nil
 }
 
 // trimClaim keeps what a claim asks for; what it got is nobody's concern here.
@@ -169,8 +218,12 @@ func trimClaim(in any) (any, error) {
 
 func trimService(in any) (any, error) {
 	s, ok := in.(*corev1.Service)
-	if !ok || ours(s) {
+	if !ok {
 		return in, nil
+	}
+	if ours(s) {
+		thrifty(s)
+		return s, nil
 	}
 	s.ObjectMeta = identity(s.ObjectMeta)
 	s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
