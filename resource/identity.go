@@ -14,6 +14,9 @@ import (
 // pods, and an autoscaler that targets the custom resource changes it all the time. workload returns the workload in a
 // spec; it is called with copies, and may take out of them what does not tell one from another.
 func specChanged[T any](spec *T, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
+	if record == string(canonical(spec)) {
+		return false, nil // The same in every letter, as it nearly always is.
+	}
 	now := identity(spec, workload)
 	var then T
 	switch err := DecodeSpec(record, &then); {

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,13 +99,13 @@ func (r *Reconciler[T]) patchStatus(ctx context.Context, before, after T, step b
 	return 0, nil
 }
 
-// statusOf returns a resource's status as it is written.
+// statusOf returns a resource's status.
 func statusOf(obj Resource) (any, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("status: %w", err)
+	status := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Status")
+	if !status.IsValid() {
+		return nil, fmt.Errorf("%T has no status", obj)
 	}
-	return fields["status"], nil
+	return status.Interface(), nil
 }
 
 // withoutFigures returns a status without the messages that count pods: written at once, they would make a rollout cost
