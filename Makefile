@@ -144,6 +144,16 @@ fuzz: ## Random specs, right and wrong: FUZZ_SPECS= of them against a real API s
 chaos: ## Let everything fail around the manager, in numbers that count; up to 20 minutes. RUN= chooses, CHAOS_SEED= repeats.
 	@$(WITH_ASSETS); set -x; CHAOS=full go test -vet=off -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/chaos
 
+# One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
+BENCH_SIZES ?= 100 1000 5000 10000
+BENCH_ROUNDS ?= 3
+BENCH_OUT ?= $(if $(RUN),,docs/bench)
+.PHONY: bench
+bench: ## Measure the manager beside the least that its work can cost, an hour; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
+	@$(WITH_ASSETS); set -x; BENCH_SIZES='$(BENCH_SIZES)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_OUT='$(abspath $(BENCH_OUT))' \
+		go test -vet=off -timeout 6h -run NONE -bench '$(or $(RUN),.)' -benchtime 1x $(TESTFLAGS) ./test/bench; \
+		$(if $(BENCH_OUT),cd hack/chart; go run . '$(abspath $(BENCH_OUT))/bench.json' '$(abspath $(BENCH_OUT))/bench.svg')
+
 # Not among the others: it builds images, and takes over a cluster. The head of test/e2e/main_test.go tells what it takes.
 E2E_TIMEOUT ?= 90m
 .PHONY: e2e

@@ -60,6 +60,7 @@ check 'config/components' components
 check formatting formatted
 check 'go.mod' tidy .
 check 'hack/cluster/go.mod' tidy hack/cluster
+check 'hack/chart/go.mod' tidy hack/chart
 check 'go vet' make --no-print-directory vet
 
 if [ ${#failed[@]} -gt 0 ]; then

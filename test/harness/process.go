@@ -112,6 +112,9 @@ func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
+// Pid is the process's number.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Ended is closed once the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"huolala.cn/app-operator/test/harness"
+)
+
+// operator is the manager's process.
+type operator struct {
+	*harness.Process
+	metrics string
+	began   time.Time
+}
+
+// start runs the manager as config/manager does, but for its webhooks: no API server calls those of a process by the name
+// of a Service. It returns once the manager is ready.
+func (w *world) start(b *testing.B, namespaces string) *operator {
+	b.Helper()
+	container := manifest(b)
+	for _, env := range container.Env {
+		if env.ValueFrom == nil {
+			b.Setenv(env.Name, env.Value)
+		}
+	}
+	b.Setenv("POD_NAMESPACE", harness.SystemNamespace)
+	// What depends on where it runs.
+	flags := slices.DeleteFunc(container.Args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
+	o := &operator{metrics: harness.FreeAddress(b)}
+	flags = append(flags, "--leader-election-namespace="+harness.SystemNamespace,
+		"--metrics-bind-address="+o.metrics, "--metrics-secure=false", "--pprof-bind-address="+os.Getenv("BENCH_PPROF"))
+	o.began = time.Now()
+	o.Process = harness.Spawn(b, program, w.ManagerConfig(), namespaces, flags...)
+	o.Ready(b)
+	return o
+}
+
+// manifest is the manager's container in config/manager.
+func manifest(b *testing.B) corev1.Container {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.Root(), "config/manager/manager.yaml"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var d appsv1.Deployment
+		if err := yaml.Unmarshal([]byte(document), &d); err != nil {
+			b.Fatal(err)
+		}
+		if d.Kind == "Deployment" {
+			return d.Spec.Template.Spec.Containers[0]
+		}
+	}
+	b.Fatal("config/manager has no Deployment")
+	return corev1.Container{}
+}
+
+// stop ends the manager in good order.
+func (o *operator) stop(b *testing.B) {
+	b.Helper()
+	o.Signal(b, syscall.SIGTERM)
+	select {
+	case <-o.Ended():
+	case <-time.After(patience):
+		b.Fatalf("the manager did not end within %s", patience)
+	}
+}
+
+// figures are what the manager says of itself.
+type figures struct {
+	// resident is its memory in MiB, cpu its processor time in seconds.
+	resident, cpu float64
+	// reconciles is how often an App was looked at, depth how many wait for that or are looked at.
+	reconciles, depth, requests int
+}
+
+func (o *operator) figures(b *testing.B) figures {
+	b.Helper()
+	resp, err := http.Get("http://" + o.metrics + "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // It was read.
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	families := parse(b, string(text))
+	sum := func(name string, wanted ...string) (total float64) {
+		for _, m := range families[name].GetMetric() {
+			if len(wanted) == 0 || labels(m)[wanted[0]] == wanted[1] {
+				total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+		return total
+	}
+	return figures{
+		resident:   sum("process_resident_memory_bytes") / (1 << 20),
+		cpu:        sum("process_cpu_seconds_total"),
+		reconciles: int(sum("controller_runtime_reconcile_total", "controller", "app")),
+		depth:      int(sum("workqueue_depth", "name", "app") + sum("controller_runtime_active_workers", "controller", "app")),
+		requests:   int(sum("rest_client_requests_total")),
+	}
+}
+
+// peak is the most memory in MiB that the manager has had.
+func (o *operator) peak(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.Pid()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(kib) / 1024
+}
+
+// settle waits until the manager has nothing to do for a while, and returns when that began.
+func (o *operator) settle(b *testing.B) time.Time {
+	b.Helper()
+	const quiet, pause = 3 * time.Second, 100 * time.Millisecond
+	var before figures
+	since := time.Now()
+	for deadline := since.Add(patience); time.Since(since) < quiet; pass(b, pause) {
+		if time.Now().After(deadline) {
+			b.Fatalf("the manager has not settled after %s", patience)
+		}
+		now := o.figures(b)
+		if now.depth > 0 || now.reconciles != before.reconciles {
+			since = time.Now()
+		}
+		before = now
+	}
+	return since
+}

@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// step is something that becomes true of an App and of what belongs to it.
+type step string
+
+const (
+	deployment step = "the Deployment is as wanted"
+	service    step = "the Service is there"
+	status     step = "the status speaks of it"
+	ready      step = "the App is ready"
+)
+
+// observer follows the Apps of a world and their children, as a user would, and notes when each step was first seen.
+type observer struct {
+	number int
+	steps  map[step]map[string]time.Time
+	events chan watch.Event
+	done   chan struct{}
+	taken  func(watch.Event) (step, bool)
+}
+
+// observe follows a number of Apps until the steps were taken for each of them, in what happens from now on. taken says
+// which step an event shows.
+func (w *world) observe(b *testing.B, number int, taken func(watch.Event) (step, bool), steps ...step) *observer {
+	b.Helper()
+	o := &observer{number: number, steps: map[step]map[string]time.Time{}, events: make(chan watch.Event, 100), done: make(chan struct{}), taken: taken}
+	for _, s := range steps {
+		o.steps[s] = map[string]time.Time{}
+	}
+	lists := map[client.ObjectList]bool{
+		&appsv1.DeploymentList{}: o.steps[deployment] != nil,
+		&corev1.ServiceList{}:    o.steps[service] != nil,
+		&appv1.AppList{}:         o.steps[status] != nil || o.steps[ready] != nil,
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	for list, wanted := range lists {
+		if wanted {
+			w.follow(ctx, b, list, o.events)
+		}
+	}
+	go func() {
+		defer cancel()
+		for !o.complete() {
+			select {
+			case e := <-o.events:
+				o.note(e)
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(o.done)
+	}()
+	return o
+}
+
+// follow sends what happens to the objects of a list from now on.
+func (w *world) follow(ctx context.Context, b *testing.B, list client.ObjectList, events chan<- watch.Event) {
+	b.Helper()
+	if err := w.client.List(ctx, list, client.InNamespace(w.namespace), client.Limit(1)); err != nil {
+		b.Fatal(err)
+	}
+	now := &client.ListOptions{Namespace: w.namespace, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	stream, err := w.client.Watch(ctx, list, now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() {
+		defer stream.Stop()
+		for e := range stream.ResultChan() {
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func (o *observer) complete() bool {
+	for _, seen := range o.steps {
+		if len(seen) < o.number {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *observer) note(e watch.Event) {
+	obj, ok := e.Object.(client.Object)
+	if !ok {
+		return
+	}
+	if s, ok := o.taken(e); ok && o.steps[s] != nil {
+		if _, known := o.steps[s][obj.GetName()]; !known {
+			o.steps[s][obj.GetName()] = time.Now()
+		}
+	}
+}
+
+// wait returns once all steps were taken.
+func (o *observer) wait(b *testing.B) {
+	b.Helper()
+	select {
+	case <-o.done:
+	case <-time.After(patience):
+		for s, seen := range o.steps {
+			b.Logf("%s: for %d of %d", s, len(seen), o.number)
+		}
+		b.Fatalf("not done after %s", patience)
+	}
+}
+
+// last is when the last of the steps was taken, of all that are observed if none is named.
+func (o *observer) last(steps ...step) time.Time {
+	if len(steps) == 0 {
+		steps = slices.Collect(maps.Keys(o.steps))
+	}
+	var last time.Time
+	for _, s := range steps {
+		for _, at := range o.steps[s] {
+			if at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
+}
+
+// latencies are the times from the creation of each App to that of the later of its children, in order.
+func (o *observer) latencies(created map[string]time.Time) []time.Duration {
+	var all []time.Duration
+	for name, began := range created {
+		all = append(all, max(o.steps[deployment][name].Sub(began), o.steps[service][name].Sub(began)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// quantiles are those that are told.
+var quantiles = []struct {
+	name string
+	at   float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"most", 1}}
+
+// quantile of an ordered list.
+func quantile(ordered []time.Duration, q float64) time.Duration {
+	return ordered[min(len(ordered)-1, int(float64(len(ordered))*q))]
+}
+
+// made tells of new children, and of the first status.
+func made(e watch.Event) (step, bool) {
+	switch obj := e.Object.(type) {
+	case *appsv1.Deployment:
+		return deployment, e.Type == watch.Added
+	case *corev1.Service:
+		return service, e.Type == watch.Added
+	case *appv1.App:
+		return status, obj.Status.ObservedGeneration == obj.Generation
+	}
+	return "", false
+}
+
+// changed tells of Deployments with a new image, and of the status after that.
+func changed(image string) func(watch.Event) (step, bool) {
+	return func(e watch.Event) (step, bool) {
+		switch obj := e.Object.(type) {
+		case *appsv1.Deployment:
+			return deployment, obj.Spec.Template.Spec.Containers[0].Image == image
+		case *appv1.App:
+			return status, obj.Spec.Image == image && obj.Status.ObservedGeneration == obj.Generation
+		}
+		return "", false
+	}
+}

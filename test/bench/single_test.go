@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// singles is how often a single App is applied.
+const singles = 200
+
+// BenchmarkSingle applies one App after the other where nothing else happens, by turns for the manager and as floor B. The
+// manager is given two namespaces of which only the first has its Apps.
+func BenchmarkSingle(b *testing.B) {
+	w := bare(b)
+	defer w.end(b)
+	o := w.start(b, w.namespace)
+	o.settle(b)
+	floor := *w
+	floor.namespace = "floor"
+	if err := w.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floor.namespace}}); err != nil {
+		b.Fatal(err)
+	}
+	var manages, floors []time.Duration
+	for i := range singles {
+		manages = append(manages, w.one(b, i, func(app client.Object) error { return w.applied(b.Context(), app) }))
+		floors = append(floors, floor.one(b, i, func(client.Object) error { return floor.applyAll(b.Context(), i) }))
+	}
+	slices.Sort(manages)
+	slices.Sort(floors)
+	for _, q := range quantiles {
+		found.add("single, "+q.name, 1, manager, "s", seconds(quantile(manages, q.at)))
+		found.add("single, "+q.name, 1, floorB, "s", seconds(quantile(floors, q.at)))
+		found.divide("single, "+q.name, 1, floorB)
+	}
+	progress("a single App: p50 %s, p99 %s; floor B: p50 %s, p99 %s", quantile(manages, 0.5), quantile(manages, 0.99),
+		quantile(floors, 0.5), quantile(floors, 0.99))
+	o.stop(b)
+}
+
+// one makes an App by way of f, and returns how long it took until both children were seen.
+func (w *world) one(b *testing.B, i int, f func(app client.Object) error) time.Duration {
+	b.Helper()
+	app := w.app(i)
+	app.APIVersion, app.Kind = "app.huolala.cn/v1", "App"
+	seen := w.observe(b, 1, func(e watch.Event) (step, bool) {
+		if obj, ok := e.Object.(client.Object); !ok || obj.GetName() != app.Name {
+			return "", false
+		}
+		return made(e)
+	}, deployment, service)
+	began := time.Now()
+	if err := f(app); err != nil {
+		b.Fatal(err)
+	}
+	seen.wait(b)
+	return seen.last().Sub(began)
+}
+
+// applyAll is what floor B writes for an App before both children are there.
+func (w *world) applyAll(ctx context.Context, i int) error {
+	app := w.app(i)
+	app.APIVersion, app.Kind = "app.huolala.cn/v1", "App"
+	if err := w.applied(ctx, app); err != nil {
+		return err
+	}
+	return w.applyChildren(ctx, app)
+}
+
+const (
+	// foreigners is how many Deployments and Services of others there are.
+	foreigners    = 10000
+	foreignMemory = "memory for foreign Deployments and Services"
+)
+
+// BenchmarkForeign measures what the Deployments and Services of others cost a manager.
+func BenchmarkForeign(b *testing.B) {
+	const n = 1000
+	w := bare(b)
+	defer w.end(b)
+	each(b, n, func(ctx context.Context, i int) error { return w.client.Create(ctx, w.app(i)) })
+	first := w.start(b, "")
+	first.settle(b)
+	first.stop(b)
+
+	progress("memory: a manager without foreign objects")
+	before := w.resident(b)
+	each(b, foreigners, w.foreign)
+	progress("memory: a manager with %d foreign Deployments and Services", foreigners)
+	after := w.resident(b)
+	found.add("memory without foreign objects", n, manager, "MiB", before)
+	found.add(foreignMemory, n, manager, "MiB", after-before)
+	progress("memory: %.0f MiB, and %.0f MiB with foreign objects", before, after)
+}
+
+// resident is the memory of a manager that was started anew, once it has settled.
+func (w *world) resident(b *testing.B) float64 {
+	b.Helper()
+	o := w.start(b, "")
+	o.settle(b)
+	defer o.stop(b)
+	return o.figures(b).resident
+}
+
+// foreign makes a Deployment and a Service that are nobody's concern here, as long as those of Apps.
+func (w *world) foreign(ctx context.Context, i int) error {
+	app := w.app(i)
+	app.Name, app.UID = fmt.Sprintf("foreign-%05d", i), types.UID(fmt.Sprint(i))
+	d, s, err := children(app)
+	if err != nil {
+		return err
+	}
+	for _, child := range []client.Object{d, s} {
+		child.SetOwnerReferences(nil)
+		child.SetLabels(map[string]string{"app": app.Name})
+		if err := w.client.Create(ctx, child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
