@@ -37,8 +37,8 @@ func BenchmarkSingle(b *testing.B) {
 	slices.Sort(manages)
 	slices.Sort(floors)
 	for _, q := range quantiles {
-		found.add("single, "+q.name, 1, manager, "s", seconds(quantile(manages, q.at)))
-		found.add("single, "+q.name, 1, floorB, "s", seconds(quantile(floors, q.at)))
+		found.add("single, "+q.name, 1, manager, "ms", 1000*seconds(quantile(manages, q.at)))
+		found.add("single, "+q.name, 1, floorB, "ms", 1000*seconds(quantile(floors, q.at)))
 		found.divide("single, "+q.name, 1, floorB)
 	}
 	progress("a single App: p50 %s, p99 %s; floor B: p50 %s, p99 %s", quantile(manages, 0.5), quantile(manages, 0.99),
