@@ -9,8 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -33,6 +35,8 @@ type observer struct {
 	events chan watch.Event
 	done   chan struct{}
 	taken  func(watch.Event) (step, bool)
+	// err is that of a stream that cannot go on.
+	err error
 }
 
 // observe follows a number of Apps until the steps were taken for each of them, in what happens from now on. taken says
@@ -56,7 +60,7 @@ func (w *world) observe(b *testing.B, number int, taken func(watch.Event) (step,
 	}
 	go func() {
 		defer cancel()
-		for !o.complete() {
+		for !o.complete() && o.err == nil {
 			select {
 			case e := <-o.events:
 				o.note(e)
@@ -69,19 +73,17 @@ func (w *world) observe(b *testing.B, number int, taken func(watch.Event) (step,
 	return o
 }
 
-// follow sends what happens to the objects of a list from now on.
+// follow sends what happens to the objects of a list from now on. It goes on where a stream has ended.
 func (w *world) follow(ctx context.Context, b *testing.B, list client.ObjectList, events chan<- watch.Event) {
 	b.Helper()
 	if err := w.client.List(ctx, list, client.InNamespace(w.namespace), client.Limit(1)); err != nil {
 		b.Fatal(err)
 	}
-	now := &client.ListOptions{Namespace: w.namespace, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-	stream, err := w.client.Watch(ctx, list, now)
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &watcher{w, list})
 	if err != nil {
 		b.Fatal(err)
 	}
 	go func() {
-		defer stream.Stop()
 		for e := range stream.ResultChan() {
 			select {
 			case events <- e:
@@ -90,6 +92,17 @@ func (w *world) follow(ctx context.Context, b *testing.B, list client.ObjectList
 			}
 		}
 	}()
+}
+
+// watcher opens streams of a list.
+type watcher struct {
+	world *world
+	list  client.ObjectList
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (w *watcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return w.world.client.Watch(ctx, w.list, &client.ListOptions{Namespace: w.world.namespace, Raw: &options})
 }
 
 func (o *observer) complete() bool {
@@ -102,8 +115,12 @@ func (o *observer) complete() bool {
 }
 
 func (o *observer) note(e watch.Event) {
+	if e.Type == watch.Bookmark {
+		return
+	}
 	obj, ok := e.Object.(client.Object)
 	if !ok {
+		o.err = apierrors.FromObject(e.Object)
 		return
 	}
 	if s, ok := o.taken(e); ok && o.steps[s] != nil {
@@ -118,10 +135,10 @@ func (o *observer) wait(b *testing.B) {
 	b.Helper()
 	select {
 	case <-o.done:
-	case <-time.After(patience):
-		for s, seen := range o.steps {
-			b.Logf("%s: for %d of %d", s, len(seen), o.number)
+		if o.err != nil {
+			b.Fatalf("a stream has ended: %v", o.err)
 		}
+	case <-time.After(patience):
 		b.Fatalf("not done after %s", patience)
 	}
 }
