@@ -24,7 +24,7 @@ func App(app *appv1.App, seen Observed) (*Workload, field.ErrorList) {
 		path:        field.NewPath("spec"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, &app.Spec.WorkloadSpec, seen)
-	w.record(&app.Spec, identity(&app.Spec, appWorkload), seen.Inputs)
+	w.record(&app.Spec, identityOf(&app.Spec, appWorkload), seen.Inputs)
 	return w, errs
 }
 

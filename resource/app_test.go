@@ -135,7 +135,7 @@ func TestHashKnowsWhatCounts(t *testing.T) {
 
 // recordOf returns the record of an App's spec, and whether it holds the spec itself.
 func recordOf(spec *appv1.AppSpec) (record string, whole bool) {
-	return EncodeSpec(spec, identity(spec, appWorkload), spec.Annotations)
+	return EncodeSpec(spec, identityOf(spec, appWorkload), spec.Annotations)
 }
 
 // appBytes returns the JSON of all objects of an App.

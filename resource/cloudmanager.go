@@ -63,7 +63,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
 	spec := &cm.Spec.DB.StatefulSet
 	// The storage does not count: a volume that grows must not restart a pod.
-	w.record(spec, identity(&spec.Component, componentWorkload), seen.Inputs)
+	w.record(spec, identityOf(&spec.Component, componentWorkload), seen.Inputs)
 	return w, errs
 }
 
@@ -81,7 +81,7 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 		path: field.NewPath("spec", "identity", "deployment"),
 		envs: databaseEnvs(cm),
 	}, seen)
-	w.record(&cm.Spec.Identity.Deployment, identity(&cm.Spec.Identity.Deployment, componentWorkload), seen.Inputs)
+	w.record(&cm.Spec.Identity.Deployment, identityOf(&cm.Spec.Identity.Deployment, componentWorkload), seen.Inputs)
 	return w, errs
 }
 
@@ -99,7 +99,7 @@ func CloudManagerFront(cm *appv1.CloudManager, seen Observed) (*Workload, field.
 		envs: envs,
 		port: 80,
 	}, seen)
-	w.record(&cm.Spec.Front.Deployment, identity(&cm.Spec.Front.Deployment, componentWorkload), seen.Inputs)
+	w.record(&cm.Spec.Front.Deployment, identityOf(&cm.Spec.Front.Deployment, componentWorkload), seen.Inputs)
 	return w, errs
 }
 

@@ -48,3 +48,8 @@ func identity[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMes
 	}
 	return canonical(&copied)
 }
+
+// identityOf is identity for who asks for it later, or never.
+func identityOf[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
+	return func() json.RawMessage { return identity(spec, workload) }
+}

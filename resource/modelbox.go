@@ -29,7 +29,7 @@ func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
 		serviceType:     corev1.ServiceTypeNodePort,
 	}, &box.Spec.WorkloadSpec, seen)
-	w.record(&box.Spec, identity(&box.Spec, modelBoxWorkload(box.Name)), seen.Inputs)
+	w.record(&box.Spec, identityOf(&box.Spec, modelBoxWorkload(box.Name)), seen.Inputs)
 	return w, errs
 }
 

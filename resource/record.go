@@ -32,9 +32,9 @@ const (
 var ErrNoSpec = errors.New("the record holds no spec")
 
 // EncodeSpec returns the record of a spec: its canonical JSON, compressed where that is long. Where even that is too
-// long for an annotation only the hash of identity is left, which is the part of the spec that tells one from another,
+// long for an annotation only the hash of identity is left, which returns the part of the spec that tells one from another,
 // and whole is false. beside are the annotations that take up room beside it.
-func EncodeSpec(spec, identity any, beside map[string]string) (record string, whole bool) {
+func EncodeSpec(spec any, identity func() json.RawMessage, beside map[string]string) (record string, whole bool) {
 	room := apivalidation.TotalAnnotationSizeLimitB - recordOthers
 	for key, value := range beside {
 		room -= len(key) + len(value)
@@ -52,7 +52,7 @@ func EncodeSpec(spec, identity any, beside map[string]string) (record string, wh
 	if base64.StdEncoding.EncodedLen(zipped.Len())+len(gzipPrefix) <= room {
 		return gzipPrefix + base64.StdEncoding.EncodeToString(zipped.Bytes()), true
 	}
-	return hashSpec(identity), false
+	return hashSpec(identity()), false
 }
 
 // DecodeSpec reads a recorded spec into spec. It returns ErrNoSpec for a record that holds only the hash.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -178,7 +179,7 @@ func TestRecordLeavesRoom(t *testing.T) {
 	}
 	for _, size := range []int{0, 100 << 10, 130 << 10, 160 << 10, 200 << 10, 250 << 10} {
 		beside := map[string]string{"a": random(size)}
-		record, whole := EncodeSpec(random(90<<10), "identity", beside)
+		record, whole := EncodeSpec(random(90<<10), func() json.RawMessage { return json.RawMessage(`"identity"`) }, beside)
 		if total := size + len(record); total > 254<<10 || whole != (size < 140<<10) {
 			t.Errorf("beside %d bytes the record has %d, and is whole: %t", size, len(record), whole)
 		}

@@ -27,7 +27,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen Observed) (*Workload, fie
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
-	w.record(spec, identity(spec, itself), seen.Inputs)
+	w.record(spec, identityOf(spec, itself), seen.Inputs)
 	return w, errs
 }
 

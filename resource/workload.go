@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"encoding/json"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -131,9 +132,9 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 	return w, errs
 }
 
-// record notes on the workload what it was built from: the spec, and the inputs beside it. identity is the part of the
+// record notes on the workload what it was built from: the spec, and the inputs beside it. identity returns the part of the
 // spec that shapes the pods.
-func (w *Workload) record(spec, identity any, in Inputs) {
+func (w *Workload) record(spec any, identity func() json.RawMessage, in Inputs) {
 	var record string
 	record, w.Recorded = EncodeSpec(spec, identity, w.Annotations)
 	w.Record = map[string]string{
