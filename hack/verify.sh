@@ -53,6 +53,16 @@ components() {
   done
 }
 
+# The image's builder sees what the Dockerfile copies and .dockerignore lets through: each room that the manager is made of.
+image() {
+  local room missing=0
+  for room in $(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | cut -d/ -f3 | sort -u); do
+    grep -q "^COPY $room/ " Dockerfile || { echo "Dockerfile does not copy $room/"; missing=1; }
+    grep -qx "!$room/" .dockerignore || { echo ".dockerignore leaves $room/ out"; missing=1; }
+  done
+  return $missing
+}
+
 tidy() { (cd "$1" && go mod tidy -diff); }
 
 check 'generated files and CRD sizes' regenerate
@@ -61,6 +71,7 @@ check formatting formatted
 check 'go.mod' tidy .
 check 'hack/cluster/go.mod' tidy hack/cluster
 check 'hack/chart/go.mod' tidy hack/chart
+check 'the rooms in the image' image
 check 'go vet' make --no-print-directory vet
 
 if [ ${#failed[@]} -gt 0 ]; then
