@@ -201,10 +201,7 @@ func trimResource(in any) (any, error) {
 		return in, nil
 	}
 	obj.SetManagedFields(nil)
-	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
-		obj.SetAnnotations(annotations)
-	}
+	delete(obj.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	return obj, nil
 }
 

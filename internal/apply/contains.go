@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,21 +38,14 @@ func (e *Engine) shape(gvk schema.GroupVersionKind) (shape, error) {
 // In return it says no where it does not know, as for a list in which others have items beside ours.
 func (s shape) holds(fields map[string]any, live client.Object) bool {
 	actual, err := value.NewValueReflect(live)
-	atom, ok := s.Resolve(s.root)
-	if err != nil || !ok || atom.Map == nil {
+	if err != nil {
 		return false
 	}
-	stated := actual.AsMap()
-	for name, wanted := range fields {
-		switch name {
-		case "apiVersion", "kind":
-			continue // An answer of the API server does not say them.
-		}
-		if found, ok := stated.Get(name); !ok || !s.contains(fieldType(atom.Map, name), found, wanted) {
-			return false
-		}
+	wanted := maps.Clone(fields)
+	for _, unsaid := range []string{"apiVersion", "kind"} {
+		delete(wanted, unsaid) // An answer of the API server does not say them.
 	}
-	return true
+	return s.contains(s.root, actual, wanted)
 }
 
 func fieldType(m *smd.Map, name string) smd.TypeRef {

@@ -260,16 +260,20 @@ func owns(live client.Object, manager string, path fieldpath.Path) bool {
 // applies tells whether the manager's apply requests own anything.
 func applies(live client.Object, manager string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" &&
-			entry.FieldsV1 != nil && len(entry.FieldsV1.GetRawString()) > len("{}")
+		return ofApply(entry, manager) && entry.FieldsV1 != nil && len(entry.FieldsV1.GetRawString()) > len("{}")
 	})
+}
+
+// ofApply tells whether an entry of managedFields is of the manager's apply requests.
+func ofApply(entry metav1.ManagedFieldsEntry, manager string) bool {
+	return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
 // applied returns the fields that the manager's apply requests own.
 func applied(live client.Object, manager string) *fieldpath.Set {
 	fields := &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" {
+		if !ofApply(entry, manager) {
 			continue
 		}
 		if set := managedSet(entry); set != nil {
