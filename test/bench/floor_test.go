@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -45,17 +44,11 @@ func children(app *appv1.App) (deployment, service client.Object, err error) {
 // post is floor A for one App.
 func (w *world) post(ctx context.Context, i int) error {
 	app := w.app(i)
-	if err := w.client.Create(ctx, app); err != nil {
+	if err := w.create(ctx, app); err != nil {
 		return err
 	}
-	d, s, err := children(app)
-	if err != nil {
+	if err := writeChildren(ctx, app, w.create); err != nil {
 		return err
-	}
-	for _, child := range []client.Object{d, s} {
-		if err := w.client.Create(ctx, child); err != nil {
-			return err
-		}
 	}
 	return w.state(ctx, app)
 }
@@ -63,35 +56,18 @@ func (w *world) post(ctx context.Context, i int) error {
 // apply is floor B for one App.
 func (w *world) apply(ctx context.Context, i int) error {
 	app := w.app(i)
-	if err := w.client.Create(ctx, app); err != nil {
+	if err := w.create(ctx, app); err != nil {
 		return err
 	}
-	if err := w.applyChildren(ctx, app); err != nil {
+	if err := writeChildren(ctx, app, w.applied); err != nil {
 		return err
 	}
-	if err := w.state(ctx, app); err != nil {
-		return err
-	}
-	return w.tell(ctx, app)
-}
-
-// applyChildren applies the children of an App that exists.
-func (w *world) applyChildren(ctx context.Context, app *appv1.App) error {
-	d, s, err := children(app)
-	if err != nil {
-		return err
-	}
-	for _, child := range []client.Object{d, s} {
-		if err := w.applied(ctx, child); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.report(ctx, app)
 }
 
 // change is floor B for one App that exists and gets another image.
-func (w *world) change(ctx context.Context, i int, image string) error {
-	app, err := w.edit(ctx, i, image)
+func (w *world) change(ctx context.Context, i int) error {
+	app, err := w.edit(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -102,16 +78,30 @@ func (w *world) change(ctx context.Context, i int, image string) error {
 	if err := w.applied(ctx, d); err != nil {
 		return err
 	}
-	if err := w.state(ctx, app); err != nil {
-		return err
-	}
-	return w.tell(ctx, app)
+	return w.report(ctx, app)
 }
 
-// edit gives an App another image.
-func (w *world) edit(ctx context.Context, i int, image string) (*appv1.App, error) {
+// writeChildren writes the children of an App that exists, each by write.
+func writeChildren(ctx context.Context, app *appv1.App, write func(context.Context, client.Object) error) error {
+	d, s, err := children(app)
+	if err != nil {
+		return err
+	}
+	if err := write(ctx, d); err != nil {
+		return err
+	}
+	return write(ctx, s)
+}
+
+// edit gives an App the other image.
+func (w *world) edit(ctx context.Context, i int) (*appv1.App, error) {
 	app := w.app(i)
 	return app, w.client.Patch(ctx, app, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec": {"image": %q}}`, image)))
+}
+
+// create posts an object.
+func (w *world) create(ctx context.Context, obj client.Object) error {
+	return w.client.Create(ctx, obj)
 }
 
 // applied sends a server-side apply of an object, and reads the answer.
@@ -126,6 +116,14 @@ func (w *world) applied(ctx context.Context, obj client.Object) error {
 		return err
 	}
 	return w.client.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner("floor"), client.ForceOwnership)
+}
+
+// report states the status of an App and tells of it.
+func (w *world) report(ctx context.Context, app *appv1.App) error {
+	if err := w.state(ctx, app); err != nil {
+		return err
+	}
+	return w.tell(ctx, app)
 }
 
 // state writes a status of the length of those that the manager writes.
@@ -156,6 +154,3 @@ func (w *world) tell(ctx context.Context, app *appv1.App) error {
 		Regarding: corev1.ObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp, Namespace: app.Namespace, Name: app.Name, UID: app.UID},
 	})
 }
-
-// seconds is how many seconds a duration has.
-func seconds(d time.Duration) float64 { return d.Seconds() }

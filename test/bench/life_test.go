@@ -47,7 +47,7 @@ func lifeOfA(b *testing.B, n, round int) {
 	b.Helper()
 	w := bare(b)
 	defer w.end(b)
-	rate := w.burst(b, n, func(ctx context.Context, i int) error { return w.post(ctx, i) })
+	rate := w.burst(b, n, w.post)
 	progress("%d Apps, round %d: floor A makes %.0f a second", n, round+1, rate)
 	found.add("burst", n, floorA, "Apps/s", rate)
 }
@@ -56,14 +56,14 @@ func lifeOfB(b *testing.B, n, round int) {
 	b.Helper()
 	w := bare(b)
 	defer w.end(b)
-	rate := w.burst(b, n, func(ctx context.Context, i int) error { return w.apply(ctx, i) })
+	rate := w.burst(b, n, w.apply)
 	found.add("burst", n, floorB, "Apps/s", rate)
 
-	seen := w.observe(b, n, changed(image), deployment, status)
+	seen := w.observe(b, n, changed, deployment, status)
 	began := time.Now()
-	each(b, n, func(ctx context.Context, i int) error { return w.change(ctx, i, image) })
+	each(b, n, w.change)
 	seen.wait(b)
-	changes := float64(n) / seconds(seen.last().Sub(began))
+	changes := seen.rate(began)
 	found.add("change", n, floorB, "Apps/s", changes)
 
 	var apps appv1.AppList
@@ -85,7 +85,7 @@ func lifeOfB(b *testing.B, n, round int) {
 		return w.tell(ctx, app)
 	})
 	seen.wait(b)
-	took := seconds(seen.last().Sub(began))
+	took := seen.took(began).Seconds()
 	found.add("drift", n, floorB, "s", took)
 	progress("%d Apps, round %d: floor B makes %.0f, changes %.0f a second, gives Services back in %.2f s", n, round+1, rate, changes, took)
 }
@@ -97,9 +97,8 @@ func (w *world) burst(b *testing.B, n int, f func(ctx context.Context, i int) er
 	began := time.Now()
 	each(b, n, f)
 	seen.wait(b)
-	// The last event may come after what is seen.
-	end := time.Now()
-	return float64(n) / seconds(end.Sub(began))
+	// Not when the last step was taken: an event, which is not observed, may come after that.
+	return float64(n) / time.Since(began).Seconds()
 }
 
 func lifeOfManager(b *testing.B, n, round int) {
@@ -173,7 +172,7 @@ func (w *world) created(b *testing.B, o *operator, n, round int) {
 		return w.client.Create(ctx, w.app(i))
 	})
 	seen.wait(b)
-	rate := float64(n) / seconds(seen.last().Sub(began))
+	rate := seen.rate(began)
 	found.add("burst", n, manager, "Apps/s", rate)
 	at := map[string]time.Time{}
 	for i, t := range created {
@@ -181,28 +180,28 @@ func (w *world) created(b *testing.B, o *operator, n, round int) {
 	}
 	latencies := seen.latencies(at)
 	for _, q := range quantiles {
-		found.add("burst, "+q.name, n, manager, "s", seconds(quantile(latencies, q.at)))
+		found.add("burst, "+q.name, n, manager, "s", quantile(latencies, q.at).Seconds())
 	}
 	o.settle(b)
 	cost := w.requests(b).since(asked)
 	delete(cost, "post apps") // That was us.
 	found.count("making an App", n, cost)
 	progress("%d Apps, round %d: the manager makes %.0f a second, p50 %.2f s, p99 %.2f s; %s", n, round+1, rate,
-		seconds(quantile(latencies, 0.5)), seconds(quantile(latencies, 0.99)), cost)
+		quantile(latencies, 0.5).Seconds(), quantile(latencies, 0.99).Seconds(), cost)
 }
 
 // edited gives all Apps another image.
 func (w *world) edited(b *testing.B, o *operator, n, round int) {
 	b.Helper()
-	seen := w.observe(b, n, changed(image), deployment, status)
+	seen := w.observe(b, n, changed, deployment, status)
 	asked := w.requests(b)
 	began := time.Now()
 	each(b, n, func(ctx context.Context, i int) error {
-		_, err := w.edit(ctx, i, image)
+		_, err := w.edit(ctx, i)
 		return err
 	})
 	seen.wait(b)
-	rate := float64(n) / seconds(seen.last().Sub(began))
+	rate := seen.rate(began)
 	found.add("change", n, manager, "Apps/s", rate)
 	o.settle(b)
 	cost := w.requests(b).since(asked)
@@ -221,7 +220,7 @@ func (w *world) drifted(b *testing.B, o *operator, n, round int) {
 	began := time.Now()
 	o.Signal(b, syscall.SIGCONT)
 	seen.wait(b)
-	took := seconds(seen.last().Sub(began))
+	took := seen.took(began).Seconds()
 	found.add("drift", n, manager, "s", took)
 	o.settle(b)
 	cost := w.requests(b).since(asked)
@@ -259,7 +258,7 @@ func (w *world) restarted(b *testing.B, n, round int) {
 	b.Helper()
 	began := time.Now()
 	w.decode(b)
-	floor := seconds(time.Since(began))
+	floor := time.Since(began).Seconds()
 	found.add("restart", n, lists, "s", floor)
 
 	asked := w.requests(b)
@@ -268,7 +267,7 @@ func (w *world) restarted(b *testing.B, n, round int) {
 		pass(b, 50*time.Millisecond)
 	}
 	settled := o.settle(b)
-	took := seconds(settled.Sub(o.began))
+	took := settled.Sub(o.began).Seconds()
 	cost := w.requests(b).since(asked)
 	found.add("restart", n, manager, "s", took)
 	found.divide("restart", n, lists)

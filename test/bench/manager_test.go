@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/test/harness"
 )
@@ -31,7 +29,11 @@ type operator struct {
 // of a Service. It returns once the manager is ready.
 func (w *world) start(b *testing.B, namespaces string) *operator {
 	b.Helper()
-	container := manifest(b)
+	var deployment appsv1.Deployment
+	if err := harness.Load("config/manager/manager.yaml", &corev1.Namespace{}, &deployment); err != nil {
+		b.Fatal(err)
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
 	for _, env := range container.Env {
 		if env.ValueFrom == nil {
 			b.Setenv(env.Name, env.Value)
@@ -47,26 +49,6 @@ func (w *world) start(b *testing.B, namespaces string) *operator {
 	o.Process = harness.Spawn(b, program, w.ManagerConfig(), namespaces, flags...)
 	o.Ready(b)
 	return o
-}
-
-// manifest is the manager's container in config/manager.
-func manifest(b *testing.B) corev1.Container {
-	b.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "config/manager/manager.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, document := range strings.Split(string(text), "\n---\n") {
-		var d appsv1.Deployment
-		if err := yaml.Unmarshal([]byte(document), &d); err != nil {
-			b.Fatal(err)
-		}
-		if d.Kind == "Deployment" {
-			return d.Spec.Template.Spec.Containers[0]
-		}
-	}
-	b.Fatal("config/manager has no Deployment")
-	return corev1.Container{}
 }
 
 // stop ends the manager in good order.
@@ -85,7 +67,7 @@ type figures struct {
 	// resident is its memory in MiB, cpu its processor time in seconds.
 	resident, cpu float64
 	// reconciles is how often an App was looked at, depth how many wait for that or are looked at.
-	reconciles, depth, requests int
+	reconciles, depth int
 }
 
 func (o *operator) figures(b *testing.B) figures {
@@ -113,7 +95,6 @@ func (o *operator) figures(b *testing.B) figures {
 		cpu:        sum("process_cpu_seconds_total"),
 		reconciles: int(sum("controller_runtime_reconcile_total", "controller", "app")),
 		depth:      int(sum("workqueue_depth", "name", "app") + sum("controller_runtime_active_workers", "controller", "app")),
-		requests:   int(sum("rest_client_requests_total")),
 	}
 }
 

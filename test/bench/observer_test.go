@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -143,21 +142,19 @@ func (o *observer) wait(b *testing.B) {
 	}
 }
 
-// last is when the last of the steps was taken, of all that are observed if none is named.
-func (o *observer) last(steps ...step) time.Time {
-	if len(steps) == 0 {
-		steps = slices.Collect(maps.Keys(o.steps))
-	}
-	var last time.Time
-	for _, s := range steps {
-		for _, at := range o.steps[s] {
-			if at.After(last) {
-				last = at
-			}
+// took is how long it was until the last step was taken.
+func (o *observer) took(began time.Time) time.Duration {
+	var longest time.Duration
+	for _, seen := range o.steps {
+		for _, at := range seen {
+			longest = max(longest, at.Sub(began))
 		}
 	}
-	return last
+	return longest
 }
+
+// rate is how many Apps a second that makes.
+func (o *observer) rate(began time.Time) float64 { return float64(o.number) / o.took(began).Seconds() }
 
 // latencies are the times from the creation of each App to that of the later of its children, in order.
 func (o *observer) latencies(created map[string]time.Time) []time.Duration {
@@ -193,15 +190,13 @@ func made(e watch.Event) (step, bool) {
 	return "", false
 }
 
-// changed tells of Deployments with a new image, and of the status after that.
-func changed(image string) func(watch.Event) (step, bool) {
-	return func(e watch.Event) (step, bool) {
-		switch obj := e.Object.(type) {
-		case *appsv1.Deployment:
-			return deployment, obj.Spec.Template.Spec.Containers[0].Image == image
-		case *appv1.App:
-			return status, obj.Spec.Image == image && obj.Status.ObservedGeneration == obj.Generation
-		}
-		return "", false
+// changed tells of Deployments with the new image, and of the status after that.
+func changed(e watch.Event) (step, bool) {
+	switch obj := e.Object.(type) {
+	case *appsv1.Deployment:
+		return deployment, obj.Spec.Template.Spec.Containers[0].Image == image
+	case *appv1.App:
+		return status, obj.Spec.Image == image && obj.Status.ObservedGeneration == obj.Generation
 	}
+	return "", false
 }

@@ -28,7 +28,7 @@ func BenchmarkPods(b *testing.B) {
 	began := time.Now()
 	each(b, n, func(ctx context.Context, i int) error { return w.client.Create(ctx, w.app(i)) })
 	seen.wait(b)
-	took := seconds(seen.last().Sub(began))
+	took := seen.took(began).Seconds()
 	o.settle(b)
 	cost, after := w.requests(b).since(asked), o.figures(b)
 	found.add("all Apps ready, with pods", n, manager, "s", took)

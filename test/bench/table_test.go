@@ -13,8 +13,8 @@ func (r *report) table() string {
 	fmt.Fprintf(&text, `# Measured
 
 `+"`make bench`"+` writes this page; [docs/scale.md](../scale.md) says what follows from it. %d cores, %s of memory, %s, %s, on
-which the API server, etcd, the clients and the manager all run. Of %d rounds (of 5,000 Apps two, of
-10,000 one) the median is shown, and from where to where they went. Rates and times are those of this machine on that day; ratios are of the same round.
+which the API server, etcd, the clients and the manager all run. Of up to %d rounds, fewer
+of many Apps, the median is shown, and from where to where they went. Rates and times are those of this machine on that day; ratios are of the same round.
 
 - **floor A**: a client that posts each App, its Deployment and its Service, and states the status.
 - **floor B**: the same by server-side apply, with one event: the least that what the manager does can cost.

@@ -192,8 +192,8 @@ func managerRoles() (*roles, error) {
 	r := &roles{
 		&rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}, &rbacv1.Role{}, &rbacv1.Role{},
 	}
-	return r, errors.Join(load("config/rbac/role.yaml", r.works, r.reads), load("config/rbac/metrics_auth_role.yaml", r.asks),
-		load("config/rbac/leader_election_role.yaml", r.elects), load("config/webhook/role.yaml", r.trusts, r.certifies))
+	return r, errors.Join(Load("config/rbac/role.yaml", r.works, r.reads), Load("config/rbac/metrics_auth_role.yaml", r.asks),
+		Load("config/rbac/leader_election_role.yaml", r.elects), Load("config/webhook/role.yaml", r.trusts, r.certifies))
 }
 
 // install makes what config/default makes, but for the manager's own Deployment.
@@ -232,8 +232,8 @@ func (p *Plane) install(ctx context.Context) error {
 	return nil
 }
 
-// load reads the objects of a file of the repository, each of its documents into one.
-func load(path string, objects ...client.Object) error {
+// Load reads the objects of a file of the repository, each of its documents into one.
+func Load(path string, objects ...client.Object) error {
 	data, err := os.ReadFile(filepath.Join(Root(), path))
 	if err != nil {
 		return err

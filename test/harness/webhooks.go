@@ -69,7 +69,7 @@ func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
 func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority []byte) {
 	t.Helper()
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := load("config/webhook/manifests.yaml", mutating, validating); err != nil {
+	if err := Load("config/webhook/manifests.yaml", mutating, validating); err != nil {
 		t.Fatal(err)
 	}
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
