@@ -179,7 +179,7 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 // there and empty.
 func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
 	for _, last := range []bool{false, true} {
-		diff, err := e.difference(p.fields, p.child.Live)
+		diff, err := e.difference(p.wanted, p.child.Live)
 		if err != nil || !unkept(diff, p.child.Live, req.Manager) {
 			return err
 		}

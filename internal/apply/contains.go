@@ -2,7 +2,8 @@ package apply
 
 import (
 	"fmt"
-	"maps"
+	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,19 +34,17 @@ func (e *Engine) shape(gvk schema.GroupVersionKind) (shape, error) {
 	return s, nil
 }
 
-// holds tells whether an apply of a literal's fields would leave the live object, which is of the same kind, as it is. It
-// looks at nothing but these fields, and is done in a fraction of the time that it takes to merge the two and to compare.
+// holds tells whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
+// nothing but what the literal states, and is done in a fraction of the time that it takes to merge the two and to compare.
 // In return it says no where it does not know, as for a list in which others have items beside ours.
-func (s shape) holds(fields map[string]any, live client.Object) bool {
-	actual, err := value.NewValueReflect(live)
-	if err != nil {
+func (s shape) holds(wanted, live client.Object) bool {
+	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
+	atom, ok := s.Resolve(s.root)
+	if !ok || atom.Map == nil || stated.Kind() != reflect.Struct || stated.Type() != found.Type() {
 		return false
 	}
-	wanted := maps.Clone(fields)
-	for _, unsaid := range []string{"apiVersion", "kind"} {
-		delete(wanted, unsaid) // An answer of the API server does not say them.
-	}
-	return s.contains(s.root, actual, wanted)
+	// An answer of the API server does not say what it is, and the status is not ours.
+	return s.containsStruct(atom.Map, stated, found, "apiVersion", "kind", "status")
 }
 
 func fieldType(m *smd.Map, name string) smd.TypeRef {
@@ -55,50 +54,111 @@ func fieldType(m *smd.Map, name string) smd.TypeRef {
 	return m.ElementType
 }
 
-// contains tells whether a value of a type states all that is wanted, in the form that the conversion to unstructured gives.
-func (s shape) contains(ref smd.TypeRef, live value.Value, wanted any) bool {
+// contains tells whether a live value of a type states all that is wanted. The two are of one Go type.
+func (s shape) contains(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	atom, ok := s.Resolve(ref)
-	if !ok || live.IsNull() || wanted == nil {
+	if !ok || null(wanted) || null(live) {
 		return false
 	}
-	switch wanted := wanted.(type) {
-	case map[string]any:
-		return atom.Map != nil && live.IsMap() && s.containsMap(atom.Map, live, wanted)
-	case []any:
-		return atom.List != nil && live.IsList() && s.containsList(atom.List, live, wanted)
+	wanted, live = reflect.Indirect(wanted), reflect.Indirect(live)
+	switch {
+	case atom.Scalar != nil:
+		return wanted.Comparable() && wanted.Equal(live) || equal(wanted, live)
+	case value.TypeReflectEntryOf(wanted.Type()).CanConvertToUnstructured():
+		return false // It has a form that is not that of its Go type.
+	case atom.Map != nil && wanted.Kind() == reflect.Struct:
+		return s.containsStruct(atom.Map, wanted, live)
+	case atom.Map != nil && wanted.Kind() == reflect.Map:
+		return s.containsMap(atom.Map, wanted, live)
+	case atom.List != nil && wanted.Kind() == reflect.Slice:
+		return s.containsList(atom.List, wanted, live)
 	}
-	return atom.Scalar != nil && value.Equals(live, value.NewValueInterface(wanted))
+	return false
 }
 
-func (s shape) containsMap(m *smd.Map, live value.Value, wanted map[string]any) bool {
-	if m.ElementRelationship == smd.Atomic {
-		return value.Equals(live, value.NewValueInterface(wanted))
+// null tells whether a value is none.
+func null(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return v.IsNil()
 	}
-	stated := live.AsMap()
-	for name, item := range wanted {
-		if found, ok := stated.Get(name); !ok || !s.contains(fieldType(m, name), found, item) {
+	return false
+}
+
+// equal tells whether two values of one Go type are the same to the API server.
+func equal(a, b reflect.Value) bool {
+	x, y := whole(a), whole(b)
+	if reflect.DeepEqual(x, y) {
+		return true
+	}
+	// Two ways to write the same may differ for Go: quantities do, and what is empty and what is not there.
+	formA, errA := value.NewValueReflect(x)
+	formB, errB := value.NewValueReflect(y)
+	return errA == nil && errB == nil && value.Equals(formA, formB)
+}
+
+// whole returns a value for those who take any, without a copy if it can be had by its address.
+func whole(v reflect.Value) any {
+	if v.CanAddr() {
+		v = v.Addr()
+	}
+	return v.Interface()
+}
+
+func (s shape) containsStruct(m *smd.Map, wanted, live reflect.Value, unsaid ...string) bool {
+	if m.ElementRelationship == smd.Atomic {
+		return equal(wanted, live)
+	}
+	for _, field := range value.TypeReflectEntryOf(wanted.Type()).OrderedFields() {
+		item := field.GetFrom(wanted)
+		if field.CanOmit(item) || slices.Contains(unsaid, field.JsonName) {
+			continue
+		}
+		if !s.contains(fieldType(m, field.JsonName), item, field.GetFrom(live)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s shape) containsList(l *smd.List, live value.Value, wanted []any) bool {
-	if l.ElementRelationship == smd.Atomic {
-		return value.Equals(live, value.NewValueInterface(wanted))
+func (s shape) containsMap(m *smd.Map, wanted, live reflect.Value) bool {
+	if m.ElementRelationship == smd.Atomic {
+		return equal(wanted, live)
 	}
-	stated := live.AsList()
-	if stated.Length() != len(wanted) {
+	for items := wanted.MapRange(); items.Next(); {
+		found := live.MapIndex(items.Key())
+		if !found.IsValid() || !s.contains(m.ElementType, items.Value(), found) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s shape) containsList(l *smd.List, wanted, live reflect.Value) bool {
+	if l.ElementRelationship == smd.Atomic {
+		return equal(wanted, live)
+	}
+	if live.Len() != wanted.Len() {
 		return false
 	}
-	for i, item := range wanted {
-		for _, key := range l.Keys {
-			// A key that is not stated has a default, by which the item could be another.
-			if fields, _ := item.(map[string]any); fields[key] == nil {
-				return false
-			}
+	for i := range wanted.Len() {
+		item := wanted.Index(i)
+		// A key that is not stated has a default, by which the item could be another.
+		if !states(item, l.Keys) || !s.contains(l.ElementType, item, live.Index(i)) {
+			return false
 		}
-		if !s.contains(l.ElementType, stated.At(i), item) {
+	}
+	return true
+}
+
+// states tells whether an item of a list states all keys of it.
+func states(item reflect.Value, keys []string) bool {
+	for _, key := range keys {
+		field, ok := value.TypeReflectEntryOf(item.Type()).Fields()[key]
+		if !ok {
+			return false
+		}
+		if found := field.GetFrom(item); field.CanOmit(found) || null(found) {
 			return false
 		}
 	}

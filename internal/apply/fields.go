@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,31 +87,49 @@ func templates(fields map[string]any) []any {
 
 // hash returns the hash of a literal without the number of replicas and the values of a Secret. owner is who applies it,
 // if the literal does not say so itself.
-func hash(fields map[string]any, owner types.UID) (string, error) {
-	counted := maps.Clone(fields)
-	if spec, ok := fields["spec"].(map[string]any); ok {
-		spec = maps.Clone(spec)
-		delete(spec, "replicas")
-		counted["spec"] = spec
-	}
-	if values, ok := fields["data"].(map[string]any); ok && fields["kind"] == "Secret" {
-		counted["data"] = slices.Sorted(maps.Keys(values))
-	}
-	data, err := json.Marshal(counted)
+func hash(obj client.Object, owner types.UID) (string, error) {
+	data, err := json.Marshal(hashed(obj))
 	if err != nil {
-		return "", fmt.Errorf("encode: %w", err)
+		return "", fmt.Errorf("encode %T: %w", obj, err)
 	}
 	sum := sha256.Sum256(append(data, owner...))
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// withHash states the hash among the literal's annotations.
-func withHash(fields map[string]any, sum string) error {
-	err := unstructured.SetNestedField(fields, sum, "metadata", "annotations", appv1.AnnotationLastAppliedHash)
-	if err != nil {
-		return fmt.Errorf("annotate: %w", err)
+// hashed returns what of a literal counts for its hash; see unhashed.
+func hashed(obj client.Object) any {
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		counted := *obj
+		counted.Spec.Replicas, counted.Status = nil, appsv1.DeploymentStatus{}
+		return &counted
+	case *appsv1.StatefulSet:
+		counted := *obj
+		counted.Spec.Replicas, counted.Status = nil, appsv1.StatefulSetStatus{}
+		return &counted
+	case *corev1.Secret:
+		counted := *obj
+		counted.Data = nil
+		return []any{&counted, slices.Sorted(maps.Keys(obj.Data))}
 	}
-	return nil
+	return obj
+}
+
+// annotated returns a literal that states one annotation more. All else is shared with the original.
+func annotated(obj client.Object, name, text string) (client.Object, error) {
+	twin := reflect.New(reflect.TypeOf(obj).Elem())
+	twin.Elem().Set(reflect.ValueOf(obj).Elem())
+	more, ok := twin.Interface().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no API object", obj)
+	}
+	annotations := maps.Clone(obj.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[name] = text
+	more.SetAnnotations(annotations)
+	return more, nil
 }
 
 // body returns the request body that states the fields, and preconditions in the metadata.
@@ -147,15 +168,19 @@ func escape(data []byte) []byte {
 	return escaped.Bytes()
 }
 
-// difference returns the fields in which a live object would change if a literal's fields were applied, by the type's own
-// schema: atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
-func (e *Engine) difference(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
-	s, err := e.shape((&unstructured.Unstructured{Object: fields}).GroupVersionKind())
+// difference returns the fields in which a live object would change if a literal were applied, by the type's own schema:
+// atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
+func (e *Engine) difference(wanted, live client.Object) (*fieldpath.Set, error) {
+	s, err := e.shape(wanted.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	if s.holds(fields, live) {
+	if s.holds(wanted, live) {
 		return &fieldpath.Set{}, nil
+	}
+	fields, err := literal(wanted)
+	if err != nil {
+		return nil, err
 	}
 	return e.merge(fields, live)
 }
@@ -203,11 +228,7 @@ var orderPath = fieldpath.MakePathOrDie("spec")
 
 // Holds tells whether a live object has all that a literal of its type states.
 func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
-	fields, err := literal(wanted)
-	if err != nil {
-		return false, err
-	}
-	diff, err := e.difference(fields, live)
+	diff, err := e.difference(wanted, live)
 	return err == nil && diff.Empty(), err
 }
 
@@ -228,6 +249,9 @@ func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
 
 // stated returns the fields that the literal states and that a manager owns who applies it.
 func (e *Engine) stated(p *plan) (*fieldpath.Set, error) {
+	if err := p.spell(); err != nil {
+		return nil, err
+	}
 	literal, err := e.typed(p.fields)
 	if err != nil {
 		return nil, err

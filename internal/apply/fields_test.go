@@ -109,7 +109,7 @@ func literalOf(t testing.TB, obj client.Object) map[string]any {
 
 func hashOf(t testing.TB, obj client.Object) string {
 	t.Helper()
-	sum, err := hash(literalOf(t, obj), "")
+	sum, err := hash(obj, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,22 +166,35 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashLeavesTheFields checks that the fields are sent as they were hashed, replicas too.
-func TestHashLeavesTheFields(t *testing.T) {
-	for name, d := range map[string]*appsv1.Deployment{
-		"with replicas":    wantedDeployment(),
-		"without replicas": func() *appsv1.Deployment { d := wantedDeployment(); d.Spec.Replicas = nil; return d }(),
-	} {
-		fields := literalOf(t, d)
-		sum, err := hash(fields, "")
+// TestHashIsKept fails where hashes come out another way than they did, be it by a newer library: each child of every
+// cluster is then written once after the upgrade. Where that has to be, the new hash goes in here, and a word into the release
+// notes.
+func TestHashIsKept(t *testing.T) {
+	const kept = "5e2e0540f94e4e77a2a1b5b730eadff5"
+	if sum := hashOf(t, wantedDeployment()); sum != kept {
+		t.Errorf("the hash of the same Deployment is %s, it was %s", sum, kept)
+	}
+}
+
+// TestHashLeavesTheObject checks that what is sent is what was hashed, with replicas and values too.
+func TestHashLeavesTheObject(t *testing.T) {
+	secret := wantedSecret()
+	secret.Data = map[string][]byte{"a": []byte("1")}
+	for _, obj := range []client.Object{wantedDeployment(), &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](1)}}, secret} {
+		before := obj.DeepCopyObject()
+		sum := hashOf(t, obj)
+		more, err := annotated(obj, "sum", sum)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(literalOf(t, d), fields); diff != "" {
-			t.Errorf("%s: hashing changed the fields (-before +after):\n%s", name, diff)
+		if diff := cmp.Diff(before, obj); diff != "" {
+			t.Errorf("%T was changed (-before +after):\n%s", obj, diff)
 		}
-		if again, err := hash(fields, ""); again != sum || err != nil {
-			t.Errorf("%s: hashed again: %s, %v; want %s", name, again, err, sum)
+		if more.GetAnnotations()["sum"] != sum {
+			t.Errorf("%T does not state its hash: %v", obj, more.GetAnnotations())
+		}
+		if again := hashOf(t, obj); again != sum {
+			t.Errorf("%T hashed again: %s, want %s", obj, again, sum)
 		}
 	}
 }
@@ -314,12 +327,11 @@ func TestDifference(t *testing.T) {
 // wanted path stands for all below it.
 func checkDifference(t *testing.T, e *Engine, wanted, live client.Object, paths []string) {
 	t.Helper()
-	fields := literalOf(t, wanted)
-	diff, err := e.difference(fields, live)
+	diff, err := e.difference(wanted, live)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if merged, err := e.merge(fields, live); err != nil || !merged.Equals(diff) {
+	if merged, err := e.merge(literalOf(t, wanted), live); err != nil || !merged.Equals(diff) {
 		t.Errorf("merged and compared, the difference is %s, not %s (%v)", merged, diff, err)
 	}
 	var got []string

@@ -22,9 +22,11 @@ type plan struct {
 	child  *Child
 	gvk    schema.GroupVersionKind
 	action Action
-	// fields is what to apply. It states sum, the hash of all else in it.
-	fields map[string]any
+	// wanted is the desired object with the annotation that states sum, the hash of all else in it.
+	wanted client.Object
 	sum    string
+	// fields is wanted as it is applied, nil until it is asked for; see spell.
+	fields map[string]any
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
 	self  string
@@ -54,20 +56,16 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	if p.fields, err = literal(child.Desired); err != nil {
-		return p, err
-	}
 	var unnamed types.UID
 	if child.Retained {
 		unnamed = req.Owner.GetUID()
 	}
-	if p.sum, err = hash(p.fields, unnamed); err != nil {
+	if p.sum, err = hash(child.Desired, unnamed); err != nil {
 		return p, err
 	}
-	if err := withHash(p.fields, p.sum); err != nil {
+	if p.wanted, err = annotated(child.Desired, appv1.AnnotationLastAppliedHash, p.sum); err != nil {
 		return p, err
 	}
-
 	if child.Live != nil {
 		if err := p.claim(req, child.Live); err != nil {
 			return p, err
@@ -84,8 +82,19 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if child.Replace && p.action == Configured {
 		p.action = Replaced
 	}
+	if err := p.spell(); err != nil {
+		return p, err
+	}
 	_, err = e.typed(p.fields) // What does not fit its type is said before anything is written.
 	return p, err
+}
+
+// spell states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
+func (p *plan) spell() (err error) {
+	if p.fields == nil {
+		p.fields, err = literal(p.wanted)
+	}
+	return err
 }
 
 // Taken returns what Apply reports of a live object that it may not touch for an owner who wants one of this kind and name,
@@ -209,7 +218,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	if p.takeover || live.GetAnnotations()[appv1.AnnotationLastAppliedHash] != p.sum {
 		return nil
 	}
-	diff, err := e.difference(p.fields, live)
+	diff, err := e.difference(p.wanted, live)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func wantedSecret() *corev1.Secret {
 func keptSecret(t testing.TB) *corev1.Secret {
 	t.Helper()
 	live := wantedSecret()
-	sum, err := hash(literalOf(t, live), owner)
+	sum, err := hash(live, owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestHashOfASecret(t *testing.T) {
 	of := func(owner types.UID, change func(*corev1.Secret)) string {
 		s := wantedSecret()
 		change(s)
-		sum, err := hash(literalOf(t, s), owner)
+		sum, err := hash(s, owner)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -264,7 +264,7 @@ func (w *world) restarted(b *testing.B, n, round int) {
 	asked := w.requests(b)
 	o := w.start(b, "")
 	for o.figures(b).reconciles < n {
-		pass(b, 50*time.Millisecond)
+		pass(b, pause)
 	}
 	settled := o.settle(b)
 	took := settled.Sub(o.began).Seconds()

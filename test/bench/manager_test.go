@@ -113,10 +113,13 @@ func (o *operator) peak(b *testing.B) float64 {
 	return float64(kib) / 1024
 }
 
+// pause is how long it is between two questions to the manager, which cost it time.
+const pause = 100 * time.Millisecond
+
 // settle waits until the manager has nothing to do for a while, and returns when that began.
 func (o *operator) settle(b *testing.B) time.Time {
 	b.Helper()
-	const quiet, pause = 3 * time.Second, 100 * time.Millisecond
+	const quiet = 3 * time.Second
 	var before figures
 	since := time.Now()
 	for deadline := since.Add(patience); time.Since(since) < quiet; pass(b, pause) {
