@@ -113,6 +113,16 @@ func (o *operator) peak(b *testing.B) float64 {
 	return float64(kib) / 1024
 }
 
+// through waits until the manager has looked at so many Apps and has nothing to do, and returns how many seconds that took
+// from its start.
+func (o *operator) through(b *testing.B, apps int) float64 {
+	b.Helper()
+	for o.figures(b).reconciles < apps {
+		pass(b, pause)
+	}
+	return o.settle(b).Sub(o.began).Seconds()
+}
+
 // pause is how long it is between two questions to the manager, which cost it time.
 const pause = 100 * time.Millisecond
 

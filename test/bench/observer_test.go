@@ -75,7 +75,7 @@ func (w *world) observe(b *testing.B, number int, taken func(watch.Event) (step,
 // follow sends what happens to the objects of a list from now on. It goes on where a stream has ended.
 func (w *world) follow(ctx context.Context, b *testing.B, list client.ObjectList, events chan<- watch.Event) {
 	b.Helper()
-	if err := w.client.List(ctx, list, client.InNamespace(w.namespace), client.Limit(1)); err != nil {
+	if err := w.client.List(ctx, list, client.InNamespace(w.watched()), client.Limit(1)); err != nil {
 		b.Fatal(err)
 	}
 	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &watcher{w, list})
@@ -93,6 +93,14 @@ func (w *world) follow(ctx context.Context, b *testing.B, list client.ObjectList
 	}()
 }
 
+// watched is the namespace to watch: that of the Apps, or all.
+func (w *world) watched() string {
+	if w.shards > 0 {
+		return ""
+	}
+	return w.namespace
+}
+
 // watcher opens streams of a list.
 type watcher struct {
 	world *world
@@ -101,7 +109,7 @@ type watcher struct {
 
 // WatchWithContext implements cache.WatcherWithContext.
 func (w *watcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return w.world.client.Watch(ctx, w.list, &client.ListOptions{Namespace: w.world.namespace, Raw: &options})
+	return w.world.client.Watch(ctx, w.list, &client.ListOptions{Namespace: w.world.watched(), Raw: &options})
 }
 
 func (o *observer) complete() bool {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,9 +24,7 @@ func BenchmarkSingle(b *testing.B) {
 	o.settle(b)
 	floor := *w
 	floor.namespace = "floor"
-	if err := w.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floor.namespace}}); err != nil {
-		b.Fatal(err)
-	}
+	w.addNamespace(b, floor.namespace)
 	var manages, floors []time.Duration
 	for i := range singles {
 		manages = append(manages, w.one(b, i, func(ctx context.Context, i int) error { return w.applied(ctx, w.app(i)) }))

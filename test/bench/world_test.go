@@ -28,14 +28,18 @@ import (
 const (
 	// clients is how many clients there are at once.
 	clients = 16
+	// warmth is how long a new API server is left alone.
+	warmth = 10 * time.Second
 	// patience is how long anything may take.
 	patience = 15 * time.Minute
 )
 
-// world is a new control plane with one namespace for the Apps.
+// world is a new control plane with a namespace for the Apps.
 type world struct {
 	*harness.Plane
 	namespace string
+	// shards, if it is not 0, is over how many namespaces the Apps are spread; see shard.
+	shards    int
 	client    client.WithWatch
 	discovery kubernetes.Interface
 }
@@ -47,7 +51,9 @@ func bare(b *testing.B) *world {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return in(b, plane)
+	w := in(b, plane)
+	pass(b, warmth) // An API server that says it is ready goes on starting for a while, at the cost of who comes first.
+	return w
 }
 
 func in(b *testing.B, plane *harness.Plane) *world {
@@ -61,10 +67,23 @@ func in(b *testing.B, plane *harness.Plane) *world {
 		b.Fatal(err)
 	}
 	w.namespace = "bench"
-	if err := w.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}); err != nil {
+	w.addNamespace(b, w.namespace)
+	return w
+}
+
+func (w *world) addNamespace(b *testing.B, name string) {
+	b.Helper()
+	if err := w.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		b.Fatal(err)
 	}
-	return w
+}
+
+// shard is the namespace of the App of a number.
+func (w *world) shard(i int) string {
+	if w.shards == 0 {
+		return w.namespace
+	}
+	return fmt.Sprintf("%s-%d", w.namespace, i%w.shards)
 }
 
 func (w *world) end(b *testing.B) {
@@ -78,7 +97,7 @@ func (w *world) end(b *testing.B) {
 func (w *world) app(i int) *appv1.App {
 	app := &appv1.App{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp},
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprintf("app-%05d", i)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.shard(i), Name: fmt.Sprintf("app-%05d", i)},
 	}
 	app.Spec.Replicas = ptr.To[int32](2)
 	app.Spec.Image = "nginx:1.16.1"
