@@ -34,19 +34,19 @@ func (w *world) start(b *testing.B, namespaces string) *operator {
 		b.Fatal(err)
 	}
 	container := deployment.Spec.Template.Spec.Containers[0]
-	for _, env := range container.Env {
-		if env.ValueFrom == nil {
-			b.Setenv(env.Name, env.Value)
+	env := []string{"POD_NAMESPACE=" + harness.SystemNamespace}
+	for _, e := range container.Env {
+		if e.ValueFrom == nil {
+			env = append(env, e.Name+"="+e.Value)
 		}
 	}
-	b.Setenv("POD_NAMESPACE", harness.SystemNamespace)
 	// What depends on where it runs.
 	flags := slices.DeleteFunc(container.Args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
 	o := &operator{metrics: harness.FreeAddress(b)}
 	flags = append(flags, "--leader-election-namespace="+harness.SystemNamespace,
 		"--metrics-bind-address="+o.metrics, "--metrics-secure=false", "--pprof-bind-address="+os.Getenv("BENCH_PPROF"))
 	o.began = time.Now()
-	o.Process = harness.Spawn(b, program, w.ManagerConfig(), namespaces, flags...)
+	o.Process = harness.SpawnWith(b, env, program, w.ManagerConfig(), namespaces, flags...)
 	o.Ready(b)
 	return o
 }

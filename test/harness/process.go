@@ -65,9 +65,16 @@ func (o *Output) String() string {
 // written is shown.
 func Spawn(t testing.TB, program string, cfg *rest.Config, namespaces string, flags ...string) *Process {
 	t.Helper()
+	return SpawnWith(t, nil, program, cfg, namespaces, flags...)
+}
+
+// SpawnWith does the same with more in the environment, each as "NAME=value". The test's own environment stays: it is that of
+// API servers which are started later.
+func SpawnWith(t testing.TB, env []string, program string, cfg *rest.Config, namespaces string, flags ...string) *Process {
+	t.Helper()
 	p := &Process{ended: make(chan struct{}), Probes: FreeAddress(t)}
 	p.cmd = exec.Command(program, append([]string{"--health-probe-bind-address=" + p.Probes}, flags...)...)
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+WriteKubeconfig(t, cfg), "WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false")
+	p.cmd.Env = append(append(os.Environ(), env...), "KUBECONFIG="+WriteKubeconfig(t, cfg), "WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false")
 	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
