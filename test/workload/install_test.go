@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -40,8 +41,9 @@ func TestInstall(t *testing.T) {
 	}()
 
 	// With force, once: the test's own control plane has some of the objects already.
-	deploy(t, k, nil, "--force-conflicts")
-	deploy(t, k, nil)
+	plain, restricted := render(t, k, nil), render(t, k, []string{"network-policy", "namespaced"})
+	deploy(t, k, plain, "--force-conflicts")
+	deploy(t, k, plain)
 	plane.Until(t, d, func() error {
 		if d.Status.AvailableReplicas != 2 {
 			return fmt.Errorf("%d pods are available: %v", d.Status.AvailableReplicas, d.Status.Conditions)
@@ -50,14 +52,45 @@ func TestInstall(t *testing.T) {
 	})
 	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
 
-	deploy(t, k, []string{"network-policy", "namespaced"})
+	deploy(t, k, restricted)
 	plane.Read(t, policy)
 	plane.Read(t, binding)
 	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
 	}})
-	deploy(t, k, nil)
+	deploy(t, k, plain)
 	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
+}
+
+// TestFurtherInstall applies a further operator beside the first, as docs/scale.md has it: neither changes what is the
+// other's, and the further one may work in its own namespaces alone. It is not parallel, as TestInstall is not.
+func TestFurtherInstall(t *testing.T) {
+	readConfig(t)
+	k := newKubectl(t, "")
+	const namespace, account = "app-operator-east", "system:serviceaccount:app-operator-east:app-operator-controller-manager-east"
+	defer plane.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+
+	first := render(t, k, []string{"namespaced"})
+	further := render(t, k, []string{"namespaced", "further"}, "namespace: "+namespace, "nameSuffix: -east")
+	for _, shared := range []string{"kind: CustomResourceDefinition", "-viewer-role", "metrics-reader", "namespace: " + harness.SystemNamespace} {
+		if strings.Contains(further, shared) {
+			t.Errorf("a further operator brings %s", shared)
+		}
+	}
+	deploy(t, k, first, "--force-conflicts")
+	deploy(t, k, further)
+	deploy(t, k, first)
+	deploy(t, k, further)
+	for where, want := range map[string]bool{namespace: true, harness.SystemNamespace: false} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"},
+		}}
+		plane.Create(t, review)
+		if review.Status.Allowed != want {
+			t.Errorf("in namespace %s, it may write Deployments: %t, want %t", where, review.Status.Allowed, want)
+		}
+	}
 }
 
 // readConfig reads what kubectl is about to read, so that Go knows what a cached result depends on.
@@ -74,11 +107,11 @@ func readConfig(t *testing.T) {
 	}
 }
 
-// deploy applies config/default with components on top.
-func deploy(t *testing.T, k *kubectl, components []string, flags ...string) {
+// deploy applies what was rendered, and checks that nothing is left to apply.
+func deploy(t *testing.T, k *kubectl, rendered string, flags ...string) {
 	t.Helper()
 	all := filepath.Join(t.TempDir(), "all.yaml")
-	if err := os.WriteFile(all, []byte(render(t, k, components)), 0o600); err != nil {
+	if err := os.WriteFile(all, []byte(rendered), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"--server-side", "--field-manager=app-operator-deploy", "-f", all}
@@ -87,12 +120,12 @@ func deploy(t *testing.T, k *kubectl, components []string, flags ...string) {
 	k.run(append([]string{"diff"}, args...)...)
 }
 
-// render is config/default with components on top, as YAML.
-func render(t *testing.T, k *kubectl, components []string) string {
+// render is config/default with components on top, as YAML. more are lines of the overlay.
+func render(t *testing.T, k *kubectl, components []string, more ...string) string {
 	t.Helper()
 	folder := t.TempDir()
 	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
-	lines := []string{"resources:", "- " + filepath.Join(up, "default"), "components:"}
+	lines := append(more, "resources:", "- "+filepath.Join(up, "default"), "components:")
 	for _, component := range components {
 		lines = append(lines, "- "+filepath.Join(up, "components", component))
 	}
