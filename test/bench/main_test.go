@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,11 +51,11 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
-	if err := found.write(os.Getenv("BENCH_OUT")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	found = report{
+		Date: began.UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), Memory: memory(), Go: runtime.Version(), Rounds: rounds,
 	}
+	code := m.Run()
+	fmt.Fprint(os.Stdout, found.table())
 	return code
 }
 

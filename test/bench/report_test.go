@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
 // report is what was measured.
@@ -99,11 +97,8 @@ func number(value float64) string {
 	return fmt.Sprintf("%.4f", value)
 }
 
-// write writes the report into a folder: as JSON, and as a table. Without a folder it prints the table alone.
-func (r *report) write(folder string) error {
-	r.Date, r.Cores, r.Go, r.Rounds = time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), rounds
-	r.Memory = memory()
-	fmt.Fprint(os.Stdout, r.table())
+// save writes the report into a folder, as JSON and as a table. An empty folder means none.
+func (r *report) save(folder string) error {
 	if folder == "" {
 		return nil
 	}

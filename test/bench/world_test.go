@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,10 @@ func (w *world) end(b *testing.B) {
 	b.Helper()
 	if err := w.Stop(); err != nil {
 		b.Errorf("stop the control plane: %v", err)
+	}
+	// Now, so that a run which is ended early leaves what it has found.
+	if err := found.save(os.Getenv("BENCH_OUT")); err != nil {
+		b.Errorf("write the report: %v", err)
 	}
 }
 

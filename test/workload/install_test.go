@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,7 +126,7 @@ func render(t *testing.T, k *kubectl, components []string, more ...string) strin
 	t.Helper()
 	folder := t.TempDir()
 	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
-	lines := append(more, "resources:", "- "+filepath.Join(up, "default"), "components:")
+	lines := slices.Concat(more, []string{"resources:", "- " + filepath.Join(up, "default"), "components:"})
 	for _, component := range components {
 		lines = append(lines, "- "+filepath.Join(up, "components", component))
 	}
