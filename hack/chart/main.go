@@ -78,6 +78,9 @@ func run(from, to string) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
+	if len(r.ticks()) == 0 {
+		return fmt.Errorf("%s: nothing to draw: BenchmarkLife was not measured", from)
+	}
 	plots := make([][]*plot.Plot, len(panels))
 	for i, row := range panels {
 		for _, p := range row {
@@ -104,6 +107,9 @@ func run(from, to string) error {
 	}
 	return f.Close()
 }
+
+// margin is the room left and right of the points, on a logarithmic scale.
+const margin = 1.2
 
 // plot draws a panel: of each figure the median of the rounds, and from where to where they went.
 func (p *panel) plot(r *report) (*plot.Plot, error) {
@@ -132,7 +138,10 @@ func (p *panel) plot(r *report) (*plot.Plot, error) {
 		drawn.Add(path, marks, spread)
 		drawn.Legend.Add(l.label, path, marks)
 	}
-	drawn.Y.Max *= 1.25 // Room for the legend.
+	// The same for all panels, also for one of which nothing was measured.
+	ticks := r.ticks()
+	drawn.X.Min, drawn.X.Max = ticks[0].Value/margin, ticks[len(ticks)-1].Value*margin
+	drawn.Y.Max = max(drawn.Y.Max, 0.1) * 1.25 // Room for the legend.
 	return drawn, nil
 }
 
