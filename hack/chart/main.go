@@ -53,6 +53,7 @@ var panels = [][]panel{
 	{
 		{"Created at once", "Apps a second", []line{
 			{"burst", "floor A", "plain client"}, {"burst", "floor B", "server-side apply"}, {"burst", "manager", "app-operator"},
+			{"burst, headless Services", "manager", "app-operator, headless Services"},
 		}},
 		{"Created at once, against the floors", "×", []line{
 			{"burst", "manager ÷ floor A", "÷ plain client"}, {"burst", "manager ÷ floor B", "÷ server-side apply"},
@@ -64,7 +65,7 @@ var panels = [][]panel{
 			{"burst, p50", "manager", "p50"}, {"burst, p99", "manager", "p99"},
 		}},
 		{"Memory of the manager", "MiB", []line{
-			{"memory, most", "manager", "the most it had"}, {"memory, settled", "manager", "settled"},
+			{"memory, most", "manager", "the most it had"}, {"memory, settled", "manager", "settled"}, {"memory, at rest", "manager", "at rest"},
 		}},
 	},
 }
@@ -168,7 +169,7 @@ func (r *report) points(name, of string) points {
 // ticks are the numbers of Apps that were measured.
 func (r *report) ticks() []plot.Tick {
 	var ticks []plot.Tick
-	for _, p := range r.points("burst", "manager").XYs {
+	for _, p := range r.points("memory, most", "manager").XYs {
 		ticks = append(ticks, plot.Tick{Value: p.X, Label: fmt.Sprintf("%.0f", p.X)})
 	}
 	return ticks

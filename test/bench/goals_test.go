@@ -27,7 +27,8 @@ var goals = []goal{
 	{"restart, until idle, against the lists alone", "restart", ratio(lists), 5000, 2, false},
 	{"requests of an idle minute", "requests in 60 idle seconds", manager, 5000, 0, false},
 	{"status writes an App, with pods", "status writes until an App is ready, with pods", manager, 500, 4, false},
-	{"memory with 10,000 Apps, MiB", "memory, settled", manager, 10000, 256, false},
+	{"memory with 10,000 Apps at rest, MiB", restMemory, manager, 10000, 256, false},
+	{"the same right after all were made and changed, with the events of it, MiB", settledMemory, manager, 10000, 256, false},
 	{"memory for 10,000 foreign Deployments and Services, MiB", foreignMemory, manager, 1000, 32, false},
 }
 
@@ -46,10 +47,12 @@ func (r *report) reached() string {
 			r.line(&text, g.what, g.apps, g.limit, g.least, s.median(), s.String())
 		}
 	}
-	few, many := r.find("burst", growth.few, manager), r.find("burst", growth.many, manager)
-	if few != nil && many != nil {
-		value := many.median() / few.median()
-		r.line(&text, fmt.Sprintf("created at once, the rate against that at %d", growth.few), growth.many, growth.limit, true, value, number(value))
+	for _, name := range []string{"burst", burstHeadless} {
+		few, many := r.find(name, growth.few, manager), r.find(name, growth.many, manager)
+		if few != nil && many != nil {
+			value := many.median() / few.median()
+			r.line(&text, fmt.Sprintf("%s, the rate against that at %d", name, growth.few), growth.many, growth.limit, true, value, number(value))
+		}
 	}
 	return text.String()
 }

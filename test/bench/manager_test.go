@@ -40,6 +40,9 @@ func (w *world) start(b *testing.B, namespaces string) *operator {
 			env = append(env, e.Name+"="+e.Value)
 		}
 	}
+	if w.memory != "" {
+		env = append(env, "GOMEMLIMIT="+w.memory) // The last one counts.
+	}
 	// What depends on where it runs.
 	flags := slices.DeleteFunc(container.Args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
 	o := &operator{metrics: harness.FreeAddress(b)}

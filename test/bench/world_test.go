@@ -40,7 +40,11 @@ type world struct {
 	*harness.Plane
 	namespace string
 	// shards, if it is not 0, is over how many namespaces the Apps are spread; see shard.
-	shards    int
+	shards int
+	// headless is true if the Services of the Apps have no address of the cluster's.
+	headless bool
+	// memory, if it is not empty, takes the place of config/manager's GOMEMLIMIT.
+	memory    string
 	client    client.WithWatch
 	discovery kubernetes.Interface
 }
@@ -107,6 +111,9 @@ func (w *world) app(i int) *appv1.App {
 	app.Spec.Replicas = ptr.To[int32](2)
 	app.Spec.Image = "nginx:1.16.1"
 	app.Spec.Ports = []appv1.Port{{Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80))}}
+	if w.headless {
+		app.Spec.Service.ClusterIP = corev1.ClusterIPNone
+	}
 	return app
 }
 

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"testing"
+)
+
+// BenchmarkGrowth makes few Apps and many, with Services that have no address of the cluster's, by turns for the manager and
+// as floor B: what the API server does to give a Service an address grows with how many Services there are, and hides how
+// the rest does.
+func BenchmarkGrowth(b *testing.B) {
+	for round := range rounds {
+		for _, n := range []int{growth.few, growth.many} {
+			if n == growth.many && round > 0 {
+				continue
+			}
+			floor := headless(b)
+			least := floor.burst(b, n, floor.apply)
+			floor.end(b)
+			w := headless(b)
+			o := w.start(b, "")
+			o.settle(b)
+			made := w.burst(b, n, func(ctx context.Context, i int) error { return w.create(ctx, w.app(i)) })
+			o.stop(b)
+			found.add(burstHeadless, n, floorB, "Apps/s", least)
+			found.add(burstHeadless, n, manager, "Apps/s", made)
+			found.divide(burstHeadless, n, floorB)
+			w.end(b)
+			progress("%d Apps with headless Services, round %d: floor B makes %.0f, the manager %.0f a second", n, round+1, least, made)
+		}
+	}
+}
+
+// burstHeadless is what "burst" is called for Apps whose Services have no address.
+const burstHeadless = "burst, headless Services"
+
+// burstName is what the rate at which Apps are created at once is called.
+func (w *world) burstName() string {
+	if w.headless {
+		return burstHeadless
+	}
+	return "burst"
+}
+
+// headless is a bare world whose Apps want Services without an address.
+func headless(b *testing.B) *world {
+	b.Helper()
+	w := bare(b)
+	w.headless = true
+	return w
+}
+
+const (
+	// largest is how many Apps a machine of two cores and 24 GiB was tried with.
+	largest = 50000
+	// shards is over how many namespaces they are spread.
+	shards = 5
+)
+
+// BenchmarkLargest makes as many Apps as there is room for, and starts a manager over all of them, and one over those of one
+// namespace, as where several managers share the work. The manager's memory is limited to what docs/scale.md says.
+func BenchmarkLargest(b *testing.B) {
+	w := headless(b)
+	defer w.end(b)
+	w.shards, w.memory = shards, "4GiB"
+	for i := range shards {
+		w.addNamespace(b, w.shard(i))
+	}
+	o := w.start(b, "")
+	o.settle(b)
+	w.created(b, o, largest, 0)
+	w.weighed(b, largest)
+	w.idled(b, o, largest)
+	found.add("memory, most", largest, manager, "MiB", o.peak(b))
+	o.stop(b)
+	w.restarted(b, largest, 0)
+
+	o = w.start(b, w.shard(0))
+	took := o.through(b, largest/shards)
+	found.add("restart, in one of five namespaces", largest, manager, "s", took)
+	found.add("restart, in one of five namespaces, memory", largest, manager, "MiB", o.figures(b).resident)
+	progress("%d Apps: a new manager for a fifth of them is idle after %.2f s, with %.0f MiB", largest, took, o.figures(b).resident)
+	o.stop(b)
+}
