@@ -147,7 +147,7 @@ chaos: ## Let everything fail around the manager, in numbers that count; up to 2
 # One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
 BENCH_OUT ?= $(if $(RUN),,docs/bench)
 .PHONY: bench
-bench: ## Measure the manager beside the least that its work can cost, an hour; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
+bench: ## Measure the manager beside the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
 	@$(WITH_ASSETS); set -x; BENCH_OUT='$(abspath $(BENCH_OUT))' \
 		go test -vet=off -timeout 6h -run NONE -bench '$(or $(RUN),.)' -benchtime 1x $(TESTFLAGS) ./test/bench; \
 		$(if $(BENCH_OUT),cd hack/chart; go run . '$(abspath $(BENCH_OUT))/bench.json' '$(abspath $(BENCH_OUT))/bench.svg')
