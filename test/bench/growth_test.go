@@ -58,7 +58,7 @@ const (
 )
 
 // BenchmarkLargest makes as many Apps as there is room for, and starts a manager over all of them, and one over those of one
-// namespace, as where several managers share the work. The manager's memory is limited to what docs/scale.md says.
+// namespace, as where several managers share the work. The manager's memory is not limited to config/manager's.
 func BenchmarkLargest(b *testing.B) {
 	w := headless(b)
 	defer w.end(b)
