@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -53,7 +54,7 @@ var panels = [][]panel{
 	{
 		{"Created at once", "Apps a second", []line{
 			{"burst", "floor A", "plain client"}, {"burst", "floor B", "server-side apply"}, {"burst", "manager", "app-operator"},
-			{"burst, headless Services", "manager", "app-operator, headless Services"},
+			{"burst, headless Services", "manager", "the same, headless Services"},
 		}},
 		{"Created at once, against the floors", "×", []line{
 			{"burst", "manager ÷ floor A", "÷ plain client"}, {"burst", "manager ÷ floor B", "÷ server-side apply"},
@@ -79,6 +80,8 @@ func run(from, to string) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
+	// The many may have been measured before the few.
+	slices.SortStableFunc(r.Measures, func(a, b series) int { return cmp.Compare(a.Apps, b.Apps) })
 	if len(r.ticks()) == 0 {
 		return fmt.Errorf("%s: nothing to draw: BenchmarkLife was not measured", from)
 	}
