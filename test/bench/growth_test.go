@@ -1,26 +1,20 @@
 package bench
 
-import (
-	"context"
-	"testing"
-)
+import "testing"
 
 // BenchmarkGrowth makes few Apps and many, with Services that have no address of the cluster's, by turns for the manager and
 // as floor B: what the API server does to give a Service an address grows with how many Services there are, and hides how
 // the rest does.
 func BenchmarkGrowth(b *testing.B) {
-	for round := range rounds {
-		for _, n := range []int{growth.few, growth.many} {
-			if n == growth.many && round > 0 {
-				continue
-			}
+	for _, n := range []int{growth.few, growth.many} {
+		for round := range roundsOf(n) {
 			floor := headless(b)
 			least := floor.burst(b, n, floor.apply)
 			floor.end(b)
 			w := headless(b)
 			o := w.start(b, "")
 			o.settle(b)
-			made := w.burst(b, n, func(ctx context.Context, i int) error { return w.create(ctx, w.app(i)) })
+			made := w.burst(b, n, w.submit)
 			o.stop(b)
 			found.add(burstHeadless, n, floorB, "Apps/s", least)
 			found.add(burstHeadless, n, manager, "Apps/s", made)
@@ -55,14 +49,16 @@ const (
 	largest = 50000
 	// shards is over how many namespaces they are spread.
 	shards = 5
+	// largestMemory is the GOMEMLIMIT of their manager.
+	largestMemory = "4GiB"
 )
 
 // BenchmarkLargest makes as many Apps as there is room for, and starts a manager over all of them, and one over those of one
-// namespace, as where several managers share the work. The manager's memory is not limited to config/manager's.
+// namespace, as where several managers share the work.
 func BenchmarkLargest(b *testing.B) {
 	w := headless(b)
 	defer w.end(b)
-	w.shards, w.memory = shards, "4GiB"
+	w.shards, w.memory = shards, largestMemory
 	for i := range shards {
 		w.addNamespace(b, w.shard(i))
 	}

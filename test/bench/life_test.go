@@ -152,7 +152,7 @@ func (w *world) created(b *testing.B, o *operator, n, round int) {
 	began := time.Now()
 	each(b, n, func(ctx context.Context, i int) error {
 		created[i] = time.Now()
-		return w.client.Create(ctx, w.app(i))
+		return w.submit(ctx, i)
 	})
 	seen.wait(b)
 	rate := seen.rate(began)

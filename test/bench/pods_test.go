@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ func BenchmarkPods(b *testing.B) {
 	asked, before := w.requests(b), o.figures(b)
 	seen := w.observe(b, n, isReady, ready)
 	began := time.Now()
-	each(b, n, func(ctx context.Context, i int) error { return w.client.Create(ctx, w.app(i)) })
+	each(b, n, w.submit)
 	seen.wait(b)
 	took := seen.took(began).Seconds()
 	o.settle(b)

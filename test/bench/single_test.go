@@ -80,7 +80,7 @@ func BenchmarkForeign(b *testing.B) {
 	const n = 1000
 	w := headless(b) // For the sake of time.
 	defer w.end(b)
-	each(b, n, func(ctx context.Context, i int) error { return w.client.Create(ctx, w.app(i)) })
+	each(b, n, w.submit)
 	first := w.start(b, "")
 	first.settle(b)
 	first.stop(b)

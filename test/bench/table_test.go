@@ -20,9 +20,9 @@ of many Apps, the median is shown, and from where to where they went. Rates and 
 - **floor B**: the same by server-side apply, with one event: the least that what the manager does can cost.
 - Each is done by %d clients at once, on an API server and an etcd that are new each time.
 - **headless Services**: those of the Apps have no address of the cluster's, for what the API server does to give one grows
-  with how many there are. So are those of the %d Apps.
+  with how many there are. So are those of the %d Apps, whose manager has a GOMEMLIMIT of %s in place of config/manager's.
 
-`, r.Cores, r.Memory, r.Go, r.Date, r.Rounds, clients, largest)
+`, r.Cores, r.Memory, r.Go, r.Date, r.Rounds, clients, largest, largestMemory)
 	fmt.Fprintf(&text, "## Goals\n\n%s\n![How it grows](bench.svg)\n\n", r.reached())
 	text.WriteString("## By the number of Apps\n\nThe last column is how a figure grows: 0 where the number of Apps makes no difference, 1 where\nit grows in proportion to them (the exponent that fits best).\n\n")
 	text.WriteString(r.bySize())

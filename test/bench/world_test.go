@@ -117,6 +117,9 @@ func (w *world) app(i int) *appv1.App {
 	return app
 }
 
+// submit creates the App of a number.
+func (w *world) submit(ctx context.Context, i int) error { return w.client.Create(ctx, w.app(i)) }
+
 // each calls f for each number below n, from several clients at once.
 func each(b *testing.B, n int, f func(ctx context.Context, i int) error) {
 	b.Helper()
