@@ -70,7 +70,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 	s.carryOut(ctx)
 	kept := r.keepFormer(ctx, s)
 	removed, err := r.removeFormer(ctx, s)
-	if err = gravest(append(s.errors(), kept, err)); stale(err) {
+	if err = reconciler.Aggregate(append(s.errors(), kept, err)...); stale(err) {
 		return reconciler.Report{}, err
 	}
 	return s.report(obj, removed), err

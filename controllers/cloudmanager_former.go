@@ -30,7 +30,7 @@ func (r *CloudManagerReconciler) keepFormer(ctx context.Context, s *stack) error
 			errs = append(errs, r.keep(ctx, req, set))
 		}
 	}
-	err := gravest(errs)
+	err := reconciler.Aggregate(errs...)
 	db.keeps = err != nil
 	return err
 }

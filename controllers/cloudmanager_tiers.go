@@ -234,47 +234,6 @@ func (s *stack) errors() []error {
 
 func stale(err error) bool { return errors.Is(err, reconciler.ErrStale) }
 
-// gravest returns the error to report of several: an outdated view before all else, then what is to be tried again, what
-// needs somebody to act, and what will come by itself. Whichever it is, none of the others is put off by it.
-func gravest(errs []error) error {
-	var again, stall, wait error
-	for _, err := range errs {
-		var stalled *reconciler.StalledError
-		var waiting *reconciler.WaitingError
-		switch {
-		case err == nil:
-		case stale(err):
-			return err
-		case errors.As(err, &stalled):
-			stall = sooner(stall, err, stalled)
-		case errors.As(err, &waiting):
-			wait = first(wait, err)
-		default:
-			again = first(again, err)
-		}
-	}
-	return first(again, first(stall, wait))
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// sooner returns the first of two errors that need somebody to act, to be looked at again when the sooner of them asks.
-func sooner(was, err error, stalled *reconciler.StalledError) error {
-	var earlier *reconciler.StalledError
-	if !errors.As(was, &earlier) {
-		return err
-	}
-	if stalled.RetryAfter != 0 && (earlier.RetryAfter == 0 || stalled.RetryAfter < earlier.RetryAfter) {
-		earlier.RetryAfter = stalled.RetryAfter
-	}
-	return was
-}
-
 // report states how the tiers stand in the status and in the report.
 func (s *stack) report(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
 	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {

@@ -10,39 +10,6 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// TestGravest checks which of the tiers' errors is reported, and that none is forgotten for it.
-func TestGravest(t *testing.T) {
-	failed, failedToo := errors.New("failed"), errors.New("failed too")
-	waiting := reconciler.Waiting(appv1.ReasonProgressing, "waiting")
-	outdated := fmt.Errorf("%w: a", reconciler.ErrStale)
-	stalled := func(retry time.Duration) error {
-		return &reconciler.StalledError{Reason: appv1.ReasonInvalid, RetryAfter: retry}
-	}
-	for name, c := range map[string]struct {
-		errs []error
-		want error
-	}{
-		"none":                         {[]error{nil, nil}, nil},
-		"a failure before a stall":     {[]error{stalled(0), nil, failed, failedToo}, failed},
-		"an old view before all":       {[]error{failed, stalled(0), outdated, waiting}, outdated},
-		"waiting alone":                {[]error{nil, waiting}, waiting},
-		"a wrapped failure, not lost":  {[]error{waiting, &reconciler.FailedError{Err: failed}}, failed},
-		"a failure beside one waiting": {[]error{waiting, failed}, failed},
-	} {
-		if got := gravest(c.errs); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-	for _, errs := range [][]error{
-		{waiting, stalled(0), stalled(time.Minute), stalled(time.Hour)}, {stalled(time.Hour), stalled(time.Minute), stalled(0)},
-	} {
-		var got *reconciler.StalledError
-		if !errors.As(gravest(errs), &got) || got.RetryAfter != time.Minute {
-			t.Errorf("%v is %+v, want it to be looked at again after a minute", errs, got)
-		}
-	}
-}
-
 // TestPhase has every way in which tiers can stand.
 func TestPhase(t *testing.T) {
 	up := standing{exists: true, known: true, up: true}

@@ -24,7 +24,7 @@ func patchTemplate(template *corev1.PodTemplateSpec, patch *runtime.RawExtension
 	if patch == nil || len(patch.Raw) == 0 {
 		return nil
 	}
-	path := p.path.Child("podTemplate")
+	path := p.path.Child("podTemplatePatch")
 	plain, err := json.Marshal(template)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}

@@ -127,7 +127,7 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 		ObjectMeta: metav1.ObjectMeta{Labels: merged(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
 		Spec:       pod,
 	}
-	errs := patchTemplate(&w.Template, spec.PodTemplate, identity, p)
+	errs := patchTemplate(&w.Template, spec.TemplatePatch(), identity, p)
 	settle(&w.Template.Spec)
 	return w, errs
 }

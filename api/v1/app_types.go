@@ -6,6 +6,12 @@ import (
 
 // AppSpec is what an App should run.
 type AppSpec struct {
+	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
+	// works. Defaults to false.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+
 	WorkloadSpec `json:",inline"`
 }
 

@@ -11,6 +11,12 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.db.statefulSet.name) || !(self.front.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is the name of one of the database's objects, db.statefulSet.name with nothing or -headless behind it; choose another"
 // +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.identity.deployment.name) || self.front.deployment.name != self.identity.deployment.name || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().identity.deployment.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.identity.deployment.name == oldSelf.value().identity.deployment.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is identity.deployment.name as well; choose another"
 type CloudManagerSpec struct {
+	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
+	// works. Defaults to false.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+
 	// front is the tier that users see. It is made once identity is up.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:front"}

@@ -15,6 +15,14 @@ const (
 	ConditionStalled = "Stalled"
 )
 
+// ConditionApplied is True when the current generation of the spec is in force: every child object is as the spec asks.
+// While it is False, its reason says why, and an earlier spec stays in force. It is good when True.
+const ConditionApplied = "Applied"
+
+// ConditionReplicasUnstated is True while an autoscaler targets a custom resource that does not state spec.replicas, so that
+// its scale subresource cannot be read. It is abnormal when True.
+const ConditionReplicasUnstated = "ReplicasUnstated"
+
 // ConditionSynced is a UnitedDeployment's. It is True when the Deployment that it names wants the number of pods that it
 // is to be held at, whatever the pods do. It is good when True.
 const ConditionSynced = "Synced"
@@ -53,6 +61,16 @@ const (
 	ReasonNotStalled = "NotStalled"
 	// ReasonTerminating: the namespace is being deleted, nothing can be created in it.
 	ReasonTerminating = "NamespaceTerminating"
+)
+
+// Reasons of the condition Applied when it is True.
+const (
+	// ReasonApplied: all child objects are as the spec asks.
+	ReasonApplied = "Applied"
+	// ReasonOverridden: all is applied, and an admission policy, a webhook or a disabled feature changes some fields.
+	ReasonOverridden = "Overridden"
+	// ReasonReplicasIgnored: all is applied but spec.replicas, since an autoscaler decides on the number of pods.
+	ReasonReplicasIgnored = "ReplicasIgnored"
 )
 
 // Reasons that name what is in the way of the operator.

@@ -9,6 +9,12 @@ const ModelBoxMinReadySeconds int32 = 3
 
 // ModelBoxSpec is what a ModelBox should run.
 type ModelBoxSpec struct {
+	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
+	// works. Defaults to false.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+
 	// name is the main container's name. Defaults to the ModelBox's name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

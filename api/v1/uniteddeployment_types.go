@@ -8,6 +8,12 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, where there is a template: it is also the name of the container and of the Service"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while there is a template, as the Deployment that was made of it would be left behind; make another UnitedDeployment"
 type UnitedDeploymentSpec struct {
+	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
+	// works. Defaults to false.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+
 	// deploymentName is the name of the Deployment, in the same namespace. Required. It may not exist yet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -12,6 +12,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom takes resources; state requests or limits there, or name a size",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="goes with the strategy RollingUpdate alone; take it or the strategy Recreate away",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None needs dnsConfig.nameservers; name one there, or choose another policy",fieldPath=".dnsPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is the former name",fieldPath=".podTemplate"
 type WorkloadSpec struct {
 	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting
 	// anything. Defaults to 1. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this
@@ -308,17 +309,34 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// podTemplate is a strategic merge patch (https://kubernetes.io/docs/reference/generated/kubernetes-api/) for the
-	// pod template, for what no other field here says. It is applied last and takes precedence, but for the labels that
-	// select the pods, the main container's name and the operator's annotations. The main container is the one named
-	// like this resource, unless the spec has a name for it. An item {$patch: replace} empties a list, such as the default
-	// topologySpreadConstraints; null does too, but kubectl apply leaves it out of an update.
+	// podTemplatePatch is a strategic merge patch
+	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,
+	// for everything that no other field here covers. The operator applies it last, and it takes precedence, except for the
+	// labels that select the pods, the main container's name and the operator's annotations. An item {$patch: replace}
+	// empties a list, such as the default topologySpreadConstraints; null does too, but kubectl apply leaves it out of an
+	// update.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	PodTemplatePatch *runtime.RawExtension `json:"podTemplatePatch,omitempty"`
+
+	// podTemplate is the former name of podTemplatePatch. Deprecated: use podTemplatePatch, which has the same meaning and
+	// restarts nothing. The two are mutually exclusive.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +optional
 	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
+}
+
+// TemplatePatch returns the patch of the pod template, by whichever of its two names the spec states it; nil if there is none.
+func (s *WorkloadSpec) TemplatePatch() *runtime.RawExtension {
+	if s.PodTemplatePatch != nil {
+		return s.PodTemplatePatch
+	}
+	return s.PodTemplate
 }
 
 // Size is the name of requests and limits.

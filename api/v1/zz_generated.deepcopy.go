@@ -813,6 +813,11 @@ func (in *WorkloadSpec) DeepCopyInto(out *WorkloadSpec) {
 			(*out)[key] = val
 		}
 	}
+	if in.PodTemplatePatch != nil {
+		in, out := &in.PodTemplatePatch, &out.PodTemplatePatch
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.PodTemplate != nil {
 		in, out := &in.PodTemplate, &out.PodTemplate
 		*out = new(runtime.RawExtension)

@@ -28,6 +28,8 @@ func Stalled(reason, format string, args ...any) error {
 type WaitingError struct {
 	// Reason is the condition's reason; Message says what is waited for.
 	Reason, Message string
+	// RetryAfter, if set, is when to look again, for what is not watched.
+	RetryAfter time.Duration
 }
 
 func (e *WaitingError) Error() string { return e.Reason + ": " + e.Message }
@@ -67,4 +69,52 @@ func Words(err error) (reason, message string) {
 		return failed.Reason, failed.Message
 	}
 	return appv1.ReasonApplyFailed, err.Error()
+}
+
+// Aggregate returns the error to report of several, nil if there is none: an outdated view before all else, then what is
+// retried, what needs a user to act, and what ends by itself. None of the others is delayed by it: the earliest RetryAfter
+// of all counts.
+func Aggregate(errs ...error) error {
+	var failed, stalled, waiting error
+	var retry time.Duration
+	for _, err := range errs {
+		var s *StalledError
+		var w *WaitingError
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrStale):
+			return err
+		case errors.As(err, &s):
+			stalled, retry = firstNonNil(stalled, err), minRequeue(retry, s.RetryAfter)
+		case errors.As(err, &w):
+			waiting, retry = firstNonNil(waiting, err), minRequeue(retry, w.RetryAfter)
+		default:
+			failed = firstNonNil(failed, err)
+		}
+	}
+	return withRetry(firstNonNil(failed, firstNonNil(stalled, waiting)), retry)
+}
+
+// withRetry returns the error with the time after which to look again. The original stays as it is.
+func withRetry(err error, retry time.Duration) error {
+	var s *StalledError
+	var w *WaitingError
+	switch {
+	case errors.As(err, &s) && s.RetryAfter != retry:
+		later := *s
+		later.RetryAfter = retry
+		return &later
+	case errors.As(err, &w) && w.RetryAfter != retry:
+		later := *w
+		later.RetryAfter = retry
+		return &later
+	}
+	return err
+}
+
+func firstNonNil(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
 }

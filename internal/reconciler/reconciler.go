@@ -114,15 +114,15 @@ func (r *Reconciler[T]) forget(name types.NamespacedName) {
 }
 
 // result decides whether and when to come back. A StalledError and a WaitingError are no failures: what ends them is
-// watched.
+// watched, or they say when to look again.
 func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	var stalled *StalledError
 	var waiting *WaitingError
 	switch {
 	case errors.As(err, &stalled):
-		err, wait = nil, sooner(wait, stalled.RetryAfter)
+		err, wait = nil, minRequeue(wait, stalled.RetryAfter)
 	case errors.As(err, &waiting):
-		err = nil
+		err, wait = nil, minRequeue(wait, waiting.RetryAfter)
 	}
 	if apierrors.IsNotFound(patchErr) {
 		patchErr = nil // The resource was deleted in the meantime.
@@ -133,8 +133,8 @@ func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// sooner returns the smaller of two delays of which 0 means none.
-func sooner(a, b time.Duration) time.Duration {
+// minRequeue returns the smaller of two delays of which 0 means none.
+func minRequeue(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b
 	}

@@ -80,11 +80,11 @@ func podOf(spec *appv1.WorkloadSpec, f frame, path *field.Path) *pod {
 // patchedSpec returns what a podTemplate says of a pod as a whole, which what is stated elsewhere may refer to: a volume to mount,
 // a system that a signal is one of. It is empty for one that cannot be read; what is wrong with that is said where it is used.
 func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
-	if spec.PodTemplate == nil {
+	if spec.TemplatePatch() == nil {
 		return corev1.PodSpec{}
 	}
 	var patch corev1.PodTemplateSpec
-	if err := json.Unmarshal(spec.PodTemplate.Raw, &patch); err != nil {
+	if err := json.Unmarshal(spec.TemplatePatch().Raw, &patch); err != nil {
 		return corev1.PodSpec{}
 	}
 	return patch.Spec
