@@ -1,13 +1,9 @@
 package controllers
 
 import (
-	"errors"
-	"fmt"
 	"testing"
-	"time"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // TestPhase has every way in which tiers can stand.
