@@ -28,6 +28,7 @@ func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
 		path:            field.NewPath("spec"),
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
 		serviceType:     corev1.ServiceTypeNodePort,
+		restarts:        true,
 	}, &box.Spec.WorkloadSpec, seen)
 	w.record(&box.Spec, identityOf(&box.Spec, modelBoxWorkload(box.Name)), seen.Inputs)
 	return w, errs

@@ -96,7 +96,7 @@ func TestPorts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			service, container := ports(c.spec)
+			service, container := ports(c.spec, nil)
 			var gotService []servicePort
 			for i, p := range service {
 				gotService = append(gotService, servicePort{p.Name, p.Port, p.TargetPort})
