@@ -65,8 +65,8 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(at.path, errors.New("the pod template has no JSON form"))}
 	}
-	patched, err := strategicpatch.StrategicMergePatch(plain, at.raw, corev1.PodTemplateSpec{})
-	if err != nil {
+	patched, ok := mergePatch(plain, at.raw)
+	if !ok {
 		return nil, field.ErrorList{field.Invalid(at.path, "a patch",
 			"is not a strategic merge patch for a pod template; check its directives ($patch, $setElementOrder, $retainKeys, $deleteFromPrimitiveList) and that each list has items of one type")}
 	}
@@ -92,6 +92,18 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	first := result.Spec.Containers[main]
 	result.Spec.Containers = slices.Insert(slices.Delete(result.Spec.Containers, main, main+1), 0, first)
 	return &result, nil
+}
+
+// mergePatch returns the JSON of a pod template with a patch applied, and whether it can be. The library panics on some directives
+// that are of another type than they should be, such as an object in $retainKeys.
+func mergePatch(template, patch []byte) (patched []byte, ok bool) {
+	defer func() {
+		if recover() != nil {
+			patched, ok = nil, false
+		}
+	}()
+	patched, err := strategicpatch.StrategicMergePatch(template, patch, corev1.PodTemplateSpec{})
+	return patched, err == nil
 }
 
 // describeDecodeError says which field of a pod template cannot be read, and not what is in it.
