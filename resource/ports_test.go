@@ -313,3 +313,31 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("two ports: %q, want %q", got, want)
 	}
 }
+
+// TestEndpointOutsideTheCluster has the addresses of Services that can be reached from outside.
+func TestEndpointOutsideTheCluster(t *testing.T) {
+	lb := func(ingress ...corev1.LoadBalancerIngress) corev1.ServiceStatus {
+		return corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: ingress}}
+	}
+	for _, c := range []struct {
+		kind   corev1.ServiceType
+		status corev1.ServiceStatus
+		want   string
+	}{
+		{"", corev1.ServiceStatus{}, ""},
+		{corev1.ServiceTypeClusterIP, corev1.ServiceStatus{}, ""},
+		{corev1.ServiceTypeNodePort, corev1.ServiceStatus{}, " nodes:30010,30011"},
+		{corev1.ServiceTypeLoadBalancer, lb(), ""},
+		{corev1.ServiceTypeLoadBalancer, lb(corev1.LoadBalancerIngress{IP: "203.0.113.7"}), " 203.0.113.7:80,443"},
+		{corev1.ServiceTypeLoadBalancer, lb(corev1.LoadBalancerIngress{Hostname: "lb.example.com"}), " lb.example.com:80,443"},
+		{corev1.ServiceTypeLoadBalancer, lb(corev1.LoadBalancerIngress{IP: "2001:db8::1"}, corev1.LoadBalancerIngress{}, corev1.LoadBalancerIngress{IP: "203.0.113.7"}),
+			" [2001:db8::1]:80,443 203.0.113.7:80,443"},
+	} {
+		service := &corev1.Service{Status: c.status}
+		service.Name, service.Namespace, service.Spec.Type = "web", "shop", c.kind
+		service.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30010}, {Port: 443, NodePort: 30011}}
+		if got, want := Endpoint(service), "web.shop.svc:80,443"+c.want; got != want {
+			t.Errorf("%s: %q, want %q", c.kind, got, want)
+		}
+	}
+}
