@@ -136,7 +136,7 @@ func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
 		return reconciler.Report{}, err
 	}
 	var report reconciler.Report
-	report.Paused = db.cm.Annotations[appv1.AnnotationPaused] == "true"
+	report.Paused = db.cm.Spec.Paused
 	if err = invalid(errs); err == nil && !report.Paused {
 		err = db.apply(ctx, workload, &report)
 	}
@@ -147,47 +147,78 @@ func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
 	return report, err
 }
 
-// apply makes the database's objects true. What it wrote replaces what was observed.
+// apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
+// none of the others, except that no StatefulSet is made for which there is no Secret.
 func (db *database) apply(ctx context.Context, w *resource.Workload, report *reconciler.Report) error {
-	grows, err := db.grows(w)
+	grows, grown := db.grows(w)
+	if grown != nil {
+		db.keepStorage(w)
+	}
+	if db.set != nil && !grows {
+		w.KeepClaimTemplates(db.set.Spec.VolumeClaimTemplates)
+	}
+	claims, unguarded, err := db.wantedClaims(ctx, w)
 	if err != nil {
-		return err
+		return reconciler.Aggregate(grown, err)
 	}
 	req := apply.Request{
 		Owner: db.cm, Manager: db.manager, Adopt: db.cm.Annotations[appv1.AnnotationAdopt] == "true",
 	}
-	if db.look {
-		secret, err := db.secret(ctx, w)
-		if err != nil {
-			return err
+	var locked error
+	if db.look || len(unguarded) > 0 {
+		var secret apply.Child
+		if secret, locked = db.secret(ctx, w); locked == nil {
+			// The Secret goes first: the claims tell that neither was made by a release without guards.
+			req.Children = append(append(req.Children, secret), unguarded...)
+		} else if db.set == nil {
+			return reconciler.Aggregate(grown, locked)
 		}
-		req.Children = append(req.Children, secret)
-	}
-	claims, err := db.wantedClaims(ctx, w)
-	if err != nil {
-		return err
-	}
-	service := resource.Service(w)
-	if err := db.deployed.headless(service, db.service); err != nil {
-		return err
 	}
 	req.Children = append(req.Children, claims...)
-	req.Children = append(req.Children,
-		child(resource.StatefulSet(w), db.set), child(resource.Headless(w), db.headless), child(service, db.service))
-	set := &req.Children[len(req.Children)-3]
+	set := child(resource.StatefulSet(w), db.set)
 	set.Replace = grows
+	req.Children = append(req.Children, set, child(resource.Headless(w), db.headless))
+	service := resource.Service(w)
+	exposed := db.deployed.headless(service, db.service)
+	if exposed == nil {
+		req.Children = append(req.Children, child(service, db.service))
+	}
 
 	changes, err := db.shared.Engine.Apply(ctx, &req)
 	action, line := changes.Summary()
 	report.Changed, report.Changes = string(action), line
 	db.written(req.Children)
-	db.looked = err == nil
+	db.looked = err == nil && locked == nil
 	if err == nil && db.set != nil && w.Retain {
 		err = released(db.set, db.claims)
 	}
+	return reconciler.Aggregate(grown, locked, exposed, lookAgain(err))
+}
+
+// keepStorage gives the workload the storage that the live StatefulSet has, where the one that is wanted cannot be had.
+func (db *database) keepStorage(w *resource.Workload) {
+	for _, live := range db.set.Spec.VolumeClaimTemplates {
+		if wanted := &w.Claims[0]; live.Name == wanted.Name {
+			wanted.Spec.AccessModes, wanted.Spec.StorageClassName = live.Spec.AccessModes, live.Spec.StorageClassName
+			wanted.Spec.Resources = live.Spec.Resources
+		}
+	}
+}
+
+// lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
+// without our label: if one of them goes or changes, no watch tells.
+func lookAgain(err error) error {
 	var stalled *reconciler.StalledError
-	if errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists && stalled.RetryAfter == 0 {
-		stalled.RetryAfter = unwatched
+	var waiting *reconciler.WaitingError
+	switch {
+	case errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists && stalled.RetryAfter == 0:
+		later := *stalled
+		later.RetryAfter = unwatched
+		return &later
+	case errors.As(err, &waiting) && waiting.RetryAfter == 0:
+		later := *waiting
+		later.RetryAfter = unwatched
+		return &later
 	}
 	return err
 }
@@ -249,35 +280,37 @@ func className(class *string) string {
 
 // wantedClaims returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
 // database's, which the engine refuses or adopts. Somebody else's are not in the cache, so they are looked for where the
-// StatefulSet may be about to use more claims than before.
-func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) ([]apply.Child, error) {
+// StatefulSet may be about to use more claims than before. Unguarded are further ones, which only lack the annotations that
+// keep tools from deleting them.
+func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
 	claims, had := db.claims, int32(0)
 	if db.set != nil {
 		had = ptr.Deref(db.set.Spec.Replicas, 1)
 	}
 	pods := ptr.Deref(w.Replicas, max(had, 1))
 	if pods > had {
-		var err error
 		if claims, err = db.liveClaims(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	var wanted []apply.Child
 	for i := range claims {
 		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
 		size := live.Spec.Resources.Requests.Storage()
 		small := size.Cmp(*desired.Spec.Resources.Requests.Storage()) < 0
 		ordinal, _ := resource.ClaimOrdinal(db.name, live.Name)
-		foreign := ordinal < pods && live.Annotations[appv1.AnnotationRetainedFor] != w.RetainedFor
-		if !small && !foreign {
-			continue
-		}
+		ours := live.Annotations[appv1.AnnotationRetainedFor] == w.RetainedFor
 		if !small {
 			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
 		}
-		wanted = append(wanted, apply.Child{Desired: desired, Live: live, Retained: true})
+		claim := apply.Child{Desired: desired, Live: live, Retained: true}
+		switch {
+		case small, !ours && ordinal < pods:
+			wanted = append(wanted, claim)
+		case ours && !resource.Guarded(live):
+			unguarded = append(unguarded, claim)
+		}
 	}
-	return wanted, nil
+	return wanted, unguarded, nil
 }
 
 // report states what lives in the status and in the report.

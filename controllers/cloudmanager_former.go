@@ -44,6 +44,7 @@ func (r *CloudManagerReconciler) keep(ctx context.Context, req *apply.Request, s
 			return err
 		}
 		if secret != nil && metav1.IsControlledBy(secret, req.Owner) {
+			resource.Guard(secret)
 			if err := r.Engine.Retain(ctx, req, secret); err != nil {
 				return err
 			}

@@ -180,6 +180,7 @@ func (s *stack) looks() bool {
 // which are led to it, have been rolled over.
 func (r *CloudManagerReconciler) removeFormer(ctx context.Context, s *stack) (apply.ChangeSet, error) {
 	req := apply.Request{Owner: s.cm, Manager: cloudManagerManager}
+	var errs []error
 	for i, t := range s.tiers {
 		settled := t.err == nil && !t.report.Paused && !t.keeps && t.stands().up
 		for _, later := range s.tiers[i+1:] {
@@ -192,7 +193,8 @@ func (r *CloudManagerReconciler) removeFormer(ctx context.Context, s *stack) (ap
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
 				secret, err := r.formerSecret(ctx, set)
 				if err != nil {
-					return nil, err
+					errs = append(errs, err)
+					continue
 				}
 				if secret != nil {
 					// Before the StatefulSet, by which it is found.
@@ -203,9 +205,10 @@ func (r *CloudManagerReconciler) removeFormer(ctx context.Context, s *stack) (ap
 		}
 	}
 	if len(req.Unwanted) == 0 {
-		return nil, nil
+		return nil, reconciler.Aggregate(errs...)
 	}
-	return r.Engine.Apply(ctx, &req)
+	removed, err := r.Engine.Apply(ctx, &req)
+	return removed, reconciler.Aggregate(append(errs, lookAgain(err))...)
 }
 
 // readSecret reads a Secret from the API server, nil if there is none. Secrets are never in the cache.

@@ -121,13 +121,6 @@ func (w *Workload) claimMeta(name string) metav1.ObjectMeta {
 	return w.retained(metav1.ObjectMeta{Name: name, Labels: merged(labels, w.Selector)})
 }
 
-// retained returns metadata that belongs to no one and says whom the object is kept for.
-func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
-	meta.OwnerReferences = nil
-	meta.Annotations = merged(meta.Annotations, map[string]string{appv1.AnnotationRetainedFor: w.RetainedFor})
-	return meta
-}
-
 func claimed(size resource.Quantity) corev1.VolumeResourceRequirements {
 	return corev1.VolumeResourceRequirements{Requests: resourceList(corev1.ResourceList{corev1.ResourceStorage: size})}
 }
