@@ -161,6 +161,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 		if err != nil {
 			return err
 		}
+		secret.Prerequisite = true
 		req.Children = append(req.Children, secret)
 	}
 	claims, err := db.wantedClaims(ctx, w)
@@ -275,7 +276,7 @@ func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) ([]a
 		if !small {
 			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
 		}
-		wanted = append(wanted, apply.Child{Desired: desired, Live: live, Retained: true})
+		wanted = append(wanted, apply.Child{Desired: desired, Live: live, Retained: true, Prerequisite: true})
 	}
 	return wanted, nil
 }

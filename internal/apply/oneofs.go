@@ -35,6 +35,7 @@ var oneOfs = map[reflect.Type]oneOf{
 	reflect.TypeFor[corev1.EnvFromSource]():    {members: []string{"configMapRef", "secretRef"}},
 	reflect.TypeFor[corev1.VolumeSource]():     {implicit: "emptyDir"},
 	reflect.TypeFor[corev1.VolumeProjection](): {},
+	reflect.TypeFor[corev1.VolumeMount]():      {members: []string{"subPath", "subPathExpr"}},
 	reflect.TypeFor[corev1.SeccompProfile](): {
 		discriminator: "type", allowed: map[string]string{"localhostProfile": string(corev1.SeccompProfileTypeLocalhost)},
 	},
