@@ -209,3 +209,15 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateSizeTellsRenderings checks that of the renderings which hold in a template that one of them has made, that one states
+// most. For an App, rendering 2 states no liveness probe, and so holds in what rendering 1 has made.
+func TestTemplateSizeTellsRenderings(t *testing.T) {
+	app := appOf(t, "{image: a, ports: [{port: 80}]}")
+	size := func(rendering int32) int {
+		return TemplateSize(&built(t)(App(app, Observed{Inputs: Inputs{Rendering: rendering}})).Template)
+	}
+	if zero, one, two := size(0), size(1), size(2); zero >= two || two >= one {
+		t.Errorf("the renderings have %d, %d and %d bytes", zero, one, two)
+	}
+}
