@@ -180,7 +180,7 @@ func TestBelievableInputs(t *testing.T) {
 			want.Size = ResolvedSize{}
 		}
 		if got, known := BelievableInputs(c.recorded, false, c.live, "main"); known || !cmp.Equal(got, want) {
-			t.Errorf("%s, somebody else's: %+v, %t; want %+v", name, got, known, want)
+			t.Errorf("%s, another manager's: %+v, %t; want %+v", name, got, known, want)
 		}
 	}
 }

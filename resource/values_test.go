@@ -27,8 +27,8 @@ var secretTexts = []string{
 	"localhost/../" + secretText, secretText + strings.Repeat("x", 5000), "[\"" + secretText + "\"]", `[{"operator":"` + secretText + `","effect":"` + secretText + `"}]`, "0.0.0.0/" + secretText,
 }
 
-// shown are the fields of Kubernetes' types and ours whose values errors and warnings may repeat: names, and words of which there are
-// only some. What is not listed, such as a value, an argument, a path or a header, may be a secret or have one in it.
+// shown are the fields of Kubernetes' types and ours whose values errors and warnings may repeat: names, and words of
+// a fixed set. What is not listed, such as a value, an argument, a path or a header, may be a secret or have one in it.
 var shown = []string{
 	// Names of objects and of what is in them, keys, and numbers.
 	"Name", "Key", "Port", "TargetPort", "VolumeName", "Namespaces", "Request", "Prefix", "GMSACredentialSpecName", "RunAsUserName", "TopologyKey",
@@ -38,7 +38,7 @@ var shown = []string{
 	"HostnameOverride", "ConditionType", "ResourceClaimName", "ResourceClaimTemplateName", "HostIP",
 	// Labels, and what selects by labels and taints.
 	"Values", "Value of a toleration", "a label",
-	// Words of which there are only some.
+	// Words of a fixed set.
 	"Operator", "Scheme", "Type", "RestartPolicy", "RecursiveReadOnly", "ProcMount", "MountPropagation", "ImagePullPolicy", "TerminationMessagePolicy",
 	"Protocol", "Action", "WhenUnsatisfiable", "VolumeMode", "SupplementalGroupsPolicy", "Size", "SELinuxChangePolicy", "PullPolicy",
 	"NodeTaintsPolicy", "NodeAffinityPolicy", "FSGroupChangePolicy", "Effect", "DNSPolicy", "CachingMode", "AccessModes", "PreemptionPolicy", "Strategy",
@@ -142,8 +142,8 @@ func said(app *appv1.App) string {
 	return b.String()
 }
 
-// TestNoValueIsRepeated states, in each field of a spec and of a patch in turn, a text that may be a secret, in forms of which
-// some are right and some are wrong for any field: no error and no warning may repeat it unless the field is a name or one of
+// TestNoValueIsRepeated states, in each field of a spec and of a patch in turn, a text that may be a secret, in forms that
+// are right for some fields and wrong for others: no error and no warning may repeat it unless the field is a name or one of
 // some words.
 func TestNoValueIsRepeated(t *testing.T) {
 	leaks := map[string]string{}

@@ -26,8 +26,8 @@ func stays(t testing.TB, d *appsv1.Deployment, want int32) {
 	}
 }
 
-// TestReplicasUnstated has Apps that state no number of pods: a new one has one pod, and a live one keeps the number it has,
-// whoever has set it.
+// TestReplicasUnstated has Apps that state no number of pods: a new one has one pod, and a live one keeps the number that
+// it has.
 func TestReplicasUnstated(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

@@ -534,7 +534,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("the readiness probe is %+v", r)
 		}
 		if c.LivenessProbe != nil || c.StartupProbe != nil {
-			t.Errorf("beside it are %+v and %+v", c.LivenessProbe, c.StartupProbe)
+			t.Errorf("the other probes are %+v and %+v", c.LivenessProbe, c.StartupProbe)
 		}
 
 		for i, mutate := range []func(){
