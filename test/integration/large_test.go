@@ -104,7 +104,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 1)
+	rendered(t, app, `{"rendering":0}`, 0, 2)
 	if *d.Spec.Replicas != 5 {
 		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
 	}

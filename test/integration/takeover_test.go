@@ -334,8 +334,9 @@ func checkLater(t *testing.T, app *appv1.App) {
 	template.Spec.Containers[0].Image = "nginx:2"
 	template.Spec.Containers[0].Env = container(d).Env
 	if len(app.Spec.Ports) > 1 {
-		// Unlike rendering 0, rendering 2 tells the container's protocols apart.
+		// Unlike rendering 0, rendering 2 tells the container's protocols apart, and names its ports.
 		template.Spec.Containers[0].Ports[1].Protocol = corev1.ProtocolUDP
+		template.Spec.Containers[0].Ports[0].Name, template.Spec.Containers[0].Ports[1].Name = "http", "dns"
 	}
 	sameTemplate(t, d, *template)
 	if err := holds(selector, d.Spec.Selector); err != nil {
