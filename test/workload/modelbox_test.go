@@ -63,7 +63,7 @@ func modelBoxStatus(t *testing.T, box *appv1.ModelBox) {
 			},
 		},
 		Ready: "4/4", Replicas: 4, UpdatedReplicas: 4, ReadyReplicas: 4, AvailableReplicas: 4,
-		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80", Rendering: 1,
+		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80", Rendering: 2,
 	}
 	got := box.DeepCopy().Status.WorkloadStatus
 	for i := range got.Conditions {

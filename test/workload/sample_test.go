@@ -83,7 +83,7 @@ func sampleStatus(t *testing.T, app *appv1.App) {
 			},
 		},
 		Ready: "2/2", Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
-		Selector: "app.huolala.cn/app=nginx-app", Endpoint: "nginx-app.default.svc:8080", Rendering: 1,
+		Selector: "app.huolala.cn/app=nginx-app", Endpoint: "nginx-app.default.svc:8080", Rendering: 2,
 	}
 	got := app.DeepCopy().Status.WorkloadStatus
 	for i := range got.Conditions {
