@@ -2,7 +2,7 @@ package v1
 
 // Annotations that a user sets on a custom resource.
 const (
-	// AnnotationPaused, when "true", stops all writes to the children. Status stays live and deletion works.
+	// AnnotationPaused, when "true", stops all writes to the children, as spec.paused does. Status stays live and deletion works.
 	AnnotationPaused = "app.huolala.cn/paused"
 
 	// AnnotationAdopt, when "true", lets a resource take over existing objects of its children's names that nothing

@@ -75,7 +75,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 
 	header := []string{"NAME", "DEPLOYMENT", "READY", "STATUS", "AGE"}
 	row := []string{"example-united-deployment", "example-deployment", "2/2", "Ready"}
-	for _, name := range []string{"ud", "uniteddeployment"} {
+	for _, name := range []string{"hud", "uniteddeployment"} {
 		if rows := k.table("get", name); len(rows) != 2 || !slices.Equal(rows[0], header) || len(rows[1]) != 5 || !slices.Equal(rows[1][:4], row) {
 			t.Errorf("kubectl get %s: %q", name, rows)
 		}
