@@ -98,7 +98,7 @@ func TestInvalidPodTemplate(t *testing.T) {
 		{"{spec: {containers: [{name: NAME, imagePullPolcy: Always}]}}", `"spec.containers[0].imagePullPolcy"`},
 		{"{sepc: {}}", `"sepc"`},
 		{"{spec: {hostNetwork: 1}}", "spec.hostNetwork"},
-		{"{spec: {containers: 1}}", "spec.podTemplate"},
+		{"{spec: {hostAliases: 1}}", "spec.podTemplate"},
 		{"{spec: {containers: [{image: a}]}}", "spec.podTemplate"},
 		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplate.spec.containers: `},
 		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must keep the main container"},
