@@ -71,8 +71,9 @@ clean: ## Remove what was built into the tree.
 ##@ Development
 
 .PHONY: generate
-generate: bin/controller-gen ## Generate the DeepCopy methods of api/.
+generate: bin/controller-gen ## Generate the DeepCopy methods of api/, and the table of former defaults.
 	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	go run ./hack/formerdefaults test/integration/testdata/former-definitions.json.gz resource/zz_generated.defaults.go
 
 # By way of a folder of its own: config/ sees a definition only once it is trimmed and within its budget.
 .PHONY: manifests

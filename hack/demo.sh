@@ -166,7 +166,7 @@ Try it yourself, in another terminal:
   kubectl patch mbox/modelbox-sample --type=merge -p '{"spec":{"image":"nginx:1.17.0"}}'
   kubectl get replicasets --watch                         # 30% at a time
   kubectl scale deployment/example-deployment --replicas=5  # held at two: repaired at once
-  kubectl scale ud/example-united-deployment --replicas=3
+  kubectl scale hud/example-united-deployment --replicas=3
 
 An image that never comes up (any of imagepullbackoff.test, crashloopbackoff.test and
 oomkilled.test fails here as it would in life):

@@ -19,7 +19,7 @@ generated() {
   {
     find config/crd/bases config/manifests/bases docs/api.md config/rbac/role.yaml config/webhook -type f 2>/dev/null
     find bundle bundle.Dockerfile catalog/app-operator -type f 2>/dev/null
-    find api -name 'zz_generated.*' 2>/dev/null
+    find api resource -name 'zz_generated.*' 2>/dev/null
   } | LC_ALL=C sort | xargs sha256sum
 }
 

@@ -24,7 +24,9 @@ func App(app *appv1.App, seen Observed) (*Workload, field.ErrorList) {
 		path:        field.NewPath("spec"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, &app.Spec.WorkloadSpec, seen)
-	w.record(&app.Spec, identityOf(&app.Spec, appWorkload), seen.Inputs)
+	recorded := app.Spec
+	recorded.Paused = false // To pause is no change of what runs.
+	w.record(&recorded, identityOf(&recorded, appWorkload), seen.Inputs)
 	return w, errs
 }
 
@@ -33,4 +35,8 @@ func AppSpecChanged(spec *appv1.AppSpec, record string) (bool, error) {
 	return specChanged(spec, record, appWorkload)
 }
 
-func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec { return &spec.WorkloadSpec }
+// appWorkload finds the workload in the spec of an App, and takes out of it what does not tell one spec from another.
+func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
+	spec.Paused = false
+	return &spec.WorkloadSpec
+}

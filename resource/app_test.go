@@ -141,7 +141,11 @@ func recordOf(spec *appv1.AppSpec) (record string, whole bool) {
 // appBytes returns the JSON of all objects of an App.
 func appBytes(t testing.TB, app *appv1.App, seen Observed) string {
 	t.Helper()
-	w := built(t)(App(app, seen))
+	w, errs := App(app, seen)
+	if len(errs) > 0 {
+		seen.Inputs.Rendering = RenderingGuardedProbes // It is of the names of target ports that this one made.
+		w = built(t)(App(app, seen))
+	}
 	data, err := json.Marshal([]any{Deployment(w), Service(w)})
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,10 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 	if len(spec.Command) == 0 && len(spec.Args) == 0 && len(spec.Ports) == 0 {
 		// An image that says nothing of what to do, such as busybox, would end at once.
 		spec.Command = []string{"/bin/sh", "-c", "sleep 60m"}
+		if seen.Inputs.Rendering >= RenderingNamedPorts {
+			// By way of a shell, which takes a signal at once where the first process of a container would ignore it.
+			spec.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
+		}
 	}
 	w, errs := component(cm, tier{
 		role: "identity",

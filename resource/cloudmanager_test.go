@@ -14,12 +14,12 @@ import (
 )
 
 // tierOf returns how to build a case of one tier of a CloudManager.
-func tierOf(build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, func(Observed) *Workload) {
-	return func(t testing.TB, path string) (goldenCase, func(Observed) *Workload) {
+func tierOf(build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, builder) {
+	return func(t testing.TB, path string) (goldenCase, builder) {
 		var cm appv1.CloudManager
 		c := readCase(t, path, &cm)
 		cm.DefaultNames()
-		return c, func(seen Observed) *Workload { return built(t)(build(&cm, seen)) }
+		return c, func(seen Observed) (*Workload, field.ErrorList) { return build(&cm, seen) }
 	}
 }
 

@@ -83,22 +83,25 @@ func cases(t testing.TB, kind string) map[string]string {
 	return byName
 }
 
+// builder builds a case.
+type builder func(Observed) (*Workload, field.ErrorList)
+
 // kinds has, by the name of its folder in testdata, how to build a case of a kind, or of one of its tiers.
-var kinds = map[string]func(testing.TB, string) (goldenCase, func(Observed) *Workload){
-	"app": func(t testing.TB, path string) (goldenCase, func(Observed) *Workload) {
+var kinds = map[string]func(testing.TB, string) (goldenCase, builder){
+	"app": func(t testing.TB, path string) (goldenCase, builder) {
 		var app appv1.App
 		c := readCase(t, path, &app)
-		return c, func(seen Observed) *Workload { return built(t)(App(&app, seen)) }
+		return c, func(seen Observed) (*Workload, field.ErrorList) { return App(&app, seen) }
 	},
-	"modelbox": func(t testing.TB, path string) (goldenCase, func(Observed) *Workload) {
+	"modelbox": func(t testing.TB, path string) (goldenCase, builder) {
 		var box appv1.ModelBox
 		c := readCase(t, path, &box)
-		return c, func(seen Observed) *Workload { return built(t)(ModelBox(&box, seen)) }
+		return c, func(seen Observed) (*Workload, field.ErrorList) { return ModelBox(&box, seen) }
 	},
-	"uniteddeployment": func(t testing.TB, path string) (goldenCase, func(Observed) *Workload) {
+	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder) {
 		var ud appv1.UnitedDeployment
 		c := readCase(t, path, &ud)
-		return c, func(seen Observed) *Workload { return built(t)(UnitedDeployment(&ud, seen)) }
+		return c, func(seen Observed) (*Workload, field.ErrorList) { return UnitedDeployment(&ud, seen) }
 	},
 	"cloudmanager-db":       tierOf(CloudManagerDatabase),
 	"cloudmanager-identity": tierOf(CloudManagerIdentity),
@@ -151,15 +154,15 @@ func TestGolden(t *testing.T) {
 		for name, path := range cases(t, kind) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				c, build := read(t, path)
-				got := objects(t, build(c.observed()))
+				got := golden(t, c.observed(), build)
 				if c.Padding > 0 {
 					got = strings.ReplaceAll(got, padding(c.Padding), "${PADDING}")
 				}
-				golden := strings.TrimSuffix(path, ".in.yaml") + ".golden.yaml"
+				file := strings.TrimSuffix(path, ".in.yaml") + ".golden.yaml"
 				if *update {
-					writeFile(t, golden, got)
+					writeFile(t, file, got)
 				}
-				want, err := os.ReadFile(golden)
+				want, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatalf("%v; write it with: go test ./resource -update", err)
 				}
@@ -171,6 +174,24 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// golden returns all objects of a case as text. Where a rendering refuses the case, the errors come first, and then the
+// objects of the newest rendering that takes it.
+func golden(t testing.TB, seen Observed, build builder) string {
+	t.Helper()
+	var refused strings.Builder
+	for ; seen.Inputs.Rendering >= RenderingTutorial; seen.Inputs.Rendering-- {
+		w, errs := build(seen)
+		if len(errs) == 0 {
+			return refused.String() + objects(t, w)
+		}
+		for _, err := range errs {
+			fmt.Fprintf(&refused, "# rendering %d: %s\n", seen.Inputs.Rendering, err)
+		}
+	}
+	t.Fatalf("no rendering takes the case:\n%s", refused.String())
+	return ""
+}
+
 // templates is the record of the pod templates that each rendering gives: by case, the digest of its input, and by
 // rendering, the digest of the template.
 type templates map[string]templateDigests
@@ -179,6 +200,9 @@ type templateDigests struct {
 	Input      string           `json:"input"`
 	Renderings map[int32]string `json:"renderings"`
 }
+
+// refusedCase stands for a template in a rendering that refuses the case.
+const refusedCase = "refused"
 
 const templatesFile = "testdata/templates.yaml"
 
@@ -253,7 +277,12 @@ func digestCase(t *testing.T, path string) templateDigests {
 		c, build := kinds[filepath.Base(filepath.Dir(path))](t, path)
 		seen := c.observed()
 		seen.Inputs.Rendering = rendering
-		template, err := json.Marshal(build(seen).Template)
+		w, errs := build(seen)
+		if len(errs) > 0 {
+			digests.Renderings[rendering] = refusedCase
+			continue
+		}
+		template, err := json.Marshal(w.Template)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,15 @@ import (
 const (
 	// RenderingTutorial is the template of the tutorials' operators, whose Deployments are taken over as they are.
 	RenderingTutorial int32 = 0
+	// RenderingGuardedProbes adds the default probes, the default spread and the labels of the identity. It makes a container
+	// port of each target port that is a name.
+	RenderingGuardedProbes int32 = 1
+	// RenderingNamedPorts names container ports by the names of the ports, finds target ports by name in place of making them,
+	// has default liveness and startup probes for a ModelBox alone, and only as long as the spec states no probe of its own; and
+	// it keeps the default command of an identity tier running.
+	RenderingNamedPorts int32 = 2
 	// RenderingLatest is what a new workload gets.
-	RenderingLatest int32 = 1
+	RenderingLatest = RenderingNamedPorts
 )
 
 // Inputs is all that shapes a pod template beside the spec. It is recorded on the workload object.

@@ -28,8 +28,11 @@ func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
 		path:            field.NewPath("spec"),
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
 		serviceType:     corev1.ServiceTypeNodePort,
+		restarts:        true,
 	}, &box.Spec.WorkloadSpec, seen)
-	w.record(&box.Spec, identityOf(&box.Spec, modelBoxWorkload(box.Name)), seen.Inputs)
+	recorded := box.Spec
+	recorded.Paused = false // To pause is no change of what runs.
+	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen.Inputs)
 	return w, errs
 }
 
@@ -42,6 +45,7 @@ func ModelBoxSpecChanged(box *appv1.ModelBox, record string) (bool, error) {
 // container's name is the same as one that leaves it out, whoever has stated it.
 func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
+		spec.Paused = false
 		if spec.Name == name {
 			spec.Name = ""
 		}

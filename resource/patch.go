@@ -2,13 +2,13 @@ package resource
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -17,46 +17,210 @@ import (
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
-// patchTemplate applies a strategic merge patch to a pod template, and then states again what makes it this workload's:
-// the labels of its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the
-// template as it is; one that makes of it what no pod can be is applied, and is an error as well.
-func patchTemplate(template *corev1.PodTemplateSpec, patch *runtime.RawExtension, identity map[string]string, p part) field.ErrorList {
+// patching is a strategic merge patch of a pod template on its way into it. No error of it repeats a value of the patch, which
+// may be a secret: errors end in conditions, events and logs. The libraries that apply and decode the patch do repeat values,
+// so that their texts are never passed on.
+type patching struct {
+	// raw is the patch, path the field that states it.
+	raw  []byte
+	path *field.Path
+	// identity are the labels that make the pods this workload's.
+	identity map[string]string
+	// tolerant is true for a rendering that has ignored the operator's labels in a patch, where they had no effect.
+	tolerant bool
+	part     part
+}
+
+// patchTemplate applies the spec's patch to a pod template, and then states again what makes it this workload's: the labels of
+// its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the template as it is,
+// and usable is false; one that makes of it what no pod can be is applied, and is an error as well.
+func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p part, in Inputs) (errs field.ErrorList, usable bool) {
+	patch, name := spec.TemplatePatch(), "podTemplatePatch"
 	if patch == nil || len(patch.Raw) == 0 {
-		return nil
+		return nil, true
 	}
-	path := p.path.Child("podTemplatePatch")
+	if spec.PodTemplatePatch == nil {
+		name = "podTemplate"
+	}
+	at := &patching{
+		raw: patch.Raw, path: p.path.Child(name), identity: identity, part: p, tolerant: in.Rendering < RenderingNamedPorts,
+	}
+	result, errs := at.merge(template)
+	if len(errs) > 0 {
+		return errs, false
+	}
+	errs = at.identify(result)
+	usable = len(errs) == 0
+	errs = append(errs, rules.PodTemplate(template, result, p.claims, at.path)...)
+	*template = *result
+	return errs, usable
+}
+
+// merge returns the template with the patch applied.
+func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, field.ErrorList) {
+	if errs := at.check(); len(errs) > 0 {
+		return nil, errs
+	}
 	plain, err := json.Marshal(template)
 	if err != nil {
-		return field.ErrorList{field.InternalError(path, err)}
+		return nil, field.ErrorList{field.InternalError(at.path, errors.New("the pod template has no JSON form"))}
 	}
-	patched, err := strategicpatch.StrategicMergePatch(plain, patch.Raw, corev1.PodTemplateSpec{})
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, "a patch", "is no strategic merge patch for a pod template: "+err.Error())}
+	patched, ok := mergePatch(plain, at.raw)
+	if !ok {
+		return nil, field.ErrorList{field.Invalid(at.path, "a patch",
+			"is not a strategic merge patch for a pod template; check its directives ($patch, $setElementOrder, $retainKeys, $deleteFromPrimitiveList) and that each list has items of one type")}
 	}
 	var result corev1.PodTemplateSpec
 	unknown, err := kjson.UnmarshalStrict(patched, &result)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, "a patch", "makes no pod template: "+err.Error())}
+		return nil, field.ErrorList{field.Invalid(at.path, "a patch", "makes no pod template: "+describeDecodeError(err))}
 	}
 	var errs field.ErrorList
 	for _, err := range unknown {
 		// As in: unknown field "spec.containers[0].x"
-		errs = append(errs, field.Invalid(path, "a patch", err.Error()+", which a pod template does not have"))
+		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+", which a pod template does not have"))
 	}
-	main := slices.IndexFunc(result.Spec.Containers, func(c corev1.Container) bool { return c.Name == p.container })
+	main := slices.IndexFunc(result.Spec.Containers, func(c corev1.Container) bool { return c.Name == at.part.container })
 	if main < 0 {
-		errs = append(errs, field.Invalid(path.Child("spec", "containers"), "a patch",
-			fmt.Sprintf("must keep the main container, %q", p.container)))
+		errs = append(errs, field.Invalid(at.path.Child("spec", "containers"), "a patch",
+			fmt.Sprintf("must keep the main container, %q", at.part.container)))
 	}
 	if len(errs) > 0 {
-		return errs
+		return nil, errs
 	}
 	// A patch puts what it adds in front, and the first container is the one that kubectl means if nobody says otherwise.
 	first := result.Spec.Containers[main]
 	result.Spec.Containers = slices.Insert(slices.Delete(result.Spec.Containers, main, main+1), 0, first)
-	result.Labels = merged(result.Labels, identity)
+	return &result, nil
+}
+
+// mergePatch returns the JSON of a pod template with a patch applied, and whether it can be. The library panics on some directives
+// that are of another type than they should be, such as an object in $retainKeys.
+func mergePatch(template, patch []byte) (patched []byte, ok bool) {
+	defer func() {
+		if recover() != nil {
+			patched, ok = nil, false
+		}
+	}()
+	patched, err := strategicpatch.StrategicMergePatch(template, patch, corev1.PodTemplateSpec{})
+	return patched, err == nil
+}
+
+// describeDecodeError says which field of a pod template cannot be read, and not what is in it.
+func describeDecodeError(err error) string {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) && mismatch.Field != "" {
+		kind, _, _ := strings.Cut(mismatch.Value, " ") // Of a number, the number itself follows.
+		return fmt.Sprintf("%s must not be a %s", mismatch.Field, kind)
+	}
+	return "a quantity, a time or a number in it cannot be read"
+}
+
+// identify restores in a patched template the labels of the workload's identity, and removes annotations of the operator's. It
+// returns an error for each label of the operator's that the patch states: such a label can make the pods those of another
+// resource, and endpoints of its Service. Earlier renderings have let pass, and overruled, labels that the workload has itself;
+// for a workload that is kept in one of these, such a label is no error.
+func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
+	var patch struct {
+		Metadata struct {
+			Labels map[string]any `json:"labels"`
+		} `json:"metadata"`
+	}
+	// What it does not read, because it is of another type, has not been merged either.
+	_ = json.Unmarshal(at.raw, &patch)
+	stated := patch.Metadata.Labels
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(merged(result.Labels, keysOf(stated)))) {
+		if !rules.OperatorLabel(key) {
+			continue
+		}
+		_, patched := stated[key]
+		_, own := at.identity[key]
+		_, left := result.Labels[key]
+		foreign := left && !own && strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
+		if foreign || patched && !at.tolerant {
+			errs = append(errs, field.Forbidden(at.path.Child("metadata", "labels").Key(key), "is set by the operator"))
+		}
+	}
+	result.Labels = merged(result.Labels, at.identity)
 	maps.DeleteFunc(result.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") })
-	errs = rules.PodTemplate(template, &result, p.claims, path)
-	*template = result
+	return errs
+}
+
+// keysOf returns a map with the keys of another.
+func keysOf(m map[string]any) map[string]string {
+	keys := make(map[string]string, len(m))
+	for key := range m {
+		keys[key] = ""
+	}
+	return keys
+}
+
+// check returns what would keep the patch from being applied as far as its structure tells: that it is an object, and that
+// each item of a list which is merged says by its key which item it is.
+func (at *patching) check() field.ErrorList {
+	var patch any
+	if err := json.Unmarshal(at.raw, &patch); err != nil {
+		return field.ErrorList{field.Invalid(at.path, "a patch", "is not JSON")}
+	}
+	object, ok := patch.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.Invalid(at.path, "a patch", "must be an object")}
+	}
+	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
+	if err != nil {
+		return field.ErrorList{field.InternalError(at.path, errors.New("a pod template has no schema of patches"))}
+	}
+	return checkPatch(object, schema, at.path)
+}
+
+// checkPatch checks an object of a patch, of the type that the schema is of. Fields that the schema does not know are left to
+// the decoder.
+func checkPatch(patch map[string]any, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		if strings.HasPrefix(name, "$") {
+			continue // A directive.
+		}
+		at := at.Child(name)
+		switch value := patch[name].(type) {
+		case map[string]any:
+			if below, _, err := schema.LookupPatchMetadataForStruct(name); err == nil {
+				errs = append(errs, checkPatch(value, below, at)...)
+			}
+		case []any:
+			if below, meta, err := schema.LookupPatchMetadataForSlice(name); err == nil && meta.GetPatchMergeKey() != "" {
+				errs = append(errs, checkPatchItems(value, meta.GetPatchMergeKey(), below, at)...)
+			}
+		}
+	}
+	return errs
+}
+
+// checkPatchItems checks the items of a list whose items are told apart by a key.
+func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range items {
+		at := at.Index(i)
+		item, ok := items[i].(map[string]any)
+		if !ok {
+			errs = append(errs, field.Invalid(at, "an item", "must be an object"))
+			continue
+		}
+		if directive, ok := item["$patch"]; ok && directive == "replace" {
+			continue
+		}
+		switch value := item[key].(type) {
+		case string:
+			if value != "" {
+				errs = append(errs, checkPatch(item, schema, at)...)
+				continue
+			}
+		case float64:
+			errs = append(errs, checkPatch(item, schema, at)...)
+			continue
+		}
+		errs = append(errs, field.Required(at.Child(key), "says which item of the list is meant"))
+	}
 	return errs
 }

@@ -15,11 +15,8 @@ import (
 // pod returns what the Service offers of the spec's ports, and what each pod runs.
 func pod(p part, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
-	servicePorts, containerPorts := ports(spec.Ports, sidecars(spec.InitContainers), spec.Containers)
-	if in.Rendering == RenderingTutorial {
-		containerPorts = tutorialContainerPorts(spec.Ports)
-	}
-	main := mainContainer(p.container, spec, containerPorts, in)
+	servicePorts, containerPorts := portsOf(spec, in)
+	main := mainContainer(p, spec, containerPorts, in)
 	pod := corev1.PodSpec{
 		InitContainers:                spec.InitContainers,
 		Containers:                    append([]corev1.Container{main}, spec.Containers...),
@@ -50,9 +47,9 @@ func sidecars(init []corev1.Container) []corev1.Container {
 }
 
 // mainContainer returns the container that runs the spec's image.
-func mainContainer(name string, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
+func mainContainer(p part, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
 	c := corev1.Container{
-		Name:            name,
+		Name:            p.container,
 		Image:           spec.Image,
 		ImagePullPolicy: pullPolicy(spec),
 		Command:         spec.Command,
@@ -65,7 +62,7 @@ func mainContainer(name string, spec *appv1.WorkloadSpec, ports []corev1.Contain
 		Lifecycle:       spec.Lifecycle,
 		SecurityContext: spec.SecurityContext,
 	}
-	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probes(&spec.Probes, ports, in)
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probes(&spec.Probes, ports, p.restarts, in)
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -17,15 +19,116 @@ type containerPort struct {
 	protocol corev1.Protocol
 }
 
-// ports returns the ports that the Service offers, and those that the container declares for them.
+// portsOf returns the ports that the Service offers, and those that the main container declares for them.
+func portsOf(spec *appv1.WorkloadSpec, in Inputs) ([]corev1.ServicePort, []corev1.ContainerPort) {
+	others := slices.Concat(sidecars(spec.InitContainers), spec.Containers)
+	if in.Rendering >= RenderingNamedPorts {
+		return namedPorts(spec.Ports, others)
+	}
+	servicePorts, containerPorts := ports(spec.Ports, others)
+	if in.Rendering == RenderingTutorial {
+		containerPorts = tutorialContainerPorts(spec.Ports)
+	}
+	return servicePorts, containerPorts
+}
+
+// namedPorts returns the ports that the Service offers, and those that the container declares for them.
+//
+// A target port by number is declared by the name of its port, as far as that is a name for a container port, and the first of
+// it in the pod. One by name leads to the container port of that name, which is declared by another port of the spec, by
+// another container or by a patch; unnamedTargets finds one that leads nowhere. As a name stands for one protocol, one of
+// another protocol is led to the container by number. What another container of the pod declares is that one's.
+func namedPorts(spec []appv1.Port, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
+	var container []corev1.ContainerPort
+	declared := map[containerPort]int{}
+	names, elsewhere := map[string]bool{}, map[containerPort]bool{}
+	for _, other := range others {
+		for _, p := range other.Ports {
+			elsewhere[containerPort{p.ContainerPort, containerProtocol(p)}] = true
+			names[p.Name] = true
+		}
+	}
+	declare := func(name string, number int32, protocol corev1.Protocol) {
+		key := containerPort{number, protocol}
+		if elsewhere[key] {
+			return
+		}
+		i, found := declared[key]
+		if !found {
+			i = len(container)
+			declared[key] = i
+			container = append(container, corev1.ContainerPort{ContainerPort: number, Protocol: protocol})
+		}
+		if container[i].Name == "" && !names[name] && len(validation.IsValidPortName(name)) == 0 {
+			container[i].Name = name
+			names[name] = true
+		}
+	}
+	for _, p := range spec {
+		if target := targetPort(p); target.Type == intstr.Int {
+			declare(p.Name, target.IntVal, portProtocol(p))
+		}
+	}
+	targets := make([]intstr.IntOrString, len(spec))
+	for i, p := range spec {
+		targets[i] = targetPort(p)
+		of := slices.IndexFunc(container, func(c corev1.ContainerPort) bool { return c.Name != "" && c.Name == targets[i].StrVal })
+		if of >= 0 && container[of].Protocol != portProtocol(p) {
+			targets[i] = intstr.FromInt32(container[of].ContainerPort)
+			declare("", targets[i].IntVal, portProtocol(p))
+		}
+	}
+	return offered(spec, targets), container
+}
+
+// offered returns the ports of the Service that lead to the targets.
+func offered(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePort {
+	names := portNames(spec)
+	service := make([]corev1.ServicePort, 0, len(spec))
+	for i, p := range spec {
+		service = append(service, corev1.ServicePort{
+			Name:        names[i],
+			Protocol:    portProtocol(p),
+			AppProtocol: p.AppProtocol,
+			Port:        p.Port,
+			TargetPort:  targets[i],
+			NodePort:    p.NodePort,
+		})
+	}
+	return service
+}
+
+// unnamedTargets returns an error for each target port by name that no container port of the pod has. Such a port of a Service
+// leads nowhere.
+func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
+	known := map[string][]corev1.Protocol{}
+	for _, c := range slices.Concat(w.Template.Spec.Containers, sidecars(w.Template.Spec.InitContainers)) {
+		for _, p := range c.Ports {
+			known[p.Name] = append(known[p.Name], containerProtocol(p))
+		}
+	}
+	var errs field.ErrorList
+	for i, p := range w.Ports {
+		name := p.TargetPort.StrVal
+		if p.TargetPort.Type == intstr.Int || slices.Contains(known[name], p.Protocol) {
+			continue
+		}
+		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(
+			"no container port of protocol %[2]s is named %[1]s; write the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containers",
+			name, p.Protocol)))
+	}
+	return errs
+}
+
+// ports returns the ports that the Service offers, and those that the container declares for them, in the renderings before
+// RenderingNamedPorts.
 //
 // A target port by number is declared without a name. One by name is declared with that name and the number of port;
 // where several ports share the name, the first one's number counts. A container has each name once, so of two
 // protocols under one name the second is led to the container by number. What another container of the pod declares is
 // that one's.
-func ports(spec []appv1.Port, others ...[]corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
-	names := portNames(spec)
-	service := make([]corev1.ServicePort, 0, len(spec))
+func ports(spec []appv1.Port, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
+	targets := make([]intstr.IntOrString, len(spec))
 	var container []corev1.ContainerPort
 	declared := map[containerPort]int{}
 	named := map[string]corev1.Protocol{}
@@ -46,7 +149,7 @@ func ports(spec []appv1.Port, others ...[]corev1.Container) ([]corev1.ServicePor
 		container = append(container, corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: protocol})
 	}
 
-	for _, other := range slices.Concat(others...) {
+	for _, other := range others {
 		for _, p := range other.Ports {
 			elsewhere[containerPort{p.ContainerPort, containerProtocol(p)}] = true
 			namedElsewhere[p.Name] = true
@@ -69,16 +172,9 @@ func ports(spec []appv1.Port, others ...[]corev1.Container) ([]corev1.ServicePor
 		if target.Type == intstr.Int {
 			declare("", target.IntVal, protocol)
 		}
-		service = append(service, corev1.ServicePort{
-			Name:        names[i],
-			Protocol:    protocol,
-			AppProtocol: p.AppProtocol,
-			Port:        p.Port,
-			TargetPort:  target,
-			NodePort:    p.NodePort,
-		})
+		targets[i] = target
 	}
-	return service, container
+	return offered(spec, targets), container
 }
 
 // portNames returns the name of each port within the Service. Kubernetes wants one for each as soon as there are

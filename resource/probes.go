@@ -7,12 +7,14 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// probes returns the main container's probes: those of the spec, and for the others a connection to the first TCP port
-// that the container declares.
+// probes returns the main container's probes: those of the spec, and defaults that connect to the first TCP port that the
+// container declares.
 //
-// The default for the start is tried each second, so that it delays nothing, and for a day, so that it kills nothing that
-// is merely slow: until it has succeeded, the kubelet leaves the one for liveness alone.
-func probes(spec *appv1.Probes, ports []corev1.ContainerPort, in Inputs) (liveness, readiness, startup *corev1.Probe) {
+// By default there is a readiness probe. Liveness is for kinds that restart a container by default (restarts), and never
+// without a startup probe that guards it: that is tried each second, so that it delays nothing, and for a day, so that it
+// kills nothing that is merely slow. A startup probe holds the other two back, so there is no default one as soon as the spec
+// states a probe of its own, which may be about another port.
+func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in Inputs) (liveness, readiness, startup *corev1.Probe) {
 	if spec.Disabled {
 		return nil, nil, nil
 	}
@@ -21,13 +23,21 @@ func probes(spec *appv1.Probes, ports []corev1.ContainerPort, in Inputs) (livene
 	if port == 0 || in.Rendering == RenderingTutorial {
 		return liveness, readiness, startup
 	}
-	if liveness == nil {
+	guard := startup == nil
+	if in.Rendering >= RenderingNamedPorts {
+		// The default startup probe has nothing to guard but the default liveness probe.
+		guard = restarts && liveness == nil && readiness == nil && startup == nil
+		restarts = restarts && (guard || startup != nil)
+	} else {
+		restarts = true
+	}
+	if liveness == nil && restarts {
 		liveness = connection(port, 10, 6, 5)
 	}
 	if readiness == nil {
 		readiness = connection(port, 5, 3, 5)
 	}
-	if startup == nil {
+	if guard {
 		startup = connection(port, 1, 24*60*60, 1)
 	}
 	return liveness, readiness, startup

@@ -1,7 +1,8 @@
 package resource
 
 import (
-	"fmt"
+	"cmp"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +48,30 @@ func Service(w *Workload) *corev1.Service {
 	return service
 }
 
-// Endpoint says where a Service answers inside the cluster, as "name.namespace.svc:port[,port…]".
+// Endpoint says where a Service answers, as addresses with spaces between them, each a host and its ports: inside the cluster
+// ("name.namespace.svc:80,443"), on every node of one that has ports there by its type ("nodes:30010,30011"), and at each address
+// that a load balancer has given it ("203.0.113.7:80,443").
 func Endpoint(service *corev1.Service) string {
-	ports := make([]string, 0, len(service.Spec.Ports))
+	ports, nodePorts := make([]string, 0, len(service.Spec.Ports)), make([]string, 0, len(service.Spec.Ports))
 	for _, p := range service.Spec.Ports {
 		ports = append(ports, strconv.Itoa(int(p.Port)))
+		if p.NodePort != 0 {
+			nodePorts = append(nodePorts, strconv.Itoa(int(p.NodePort)))
+		}
 	}
-	return fmt.Sprintf("%s.%s.svc:%s", service.Name, service.Namespace, strings.Join(ports, ","))
+	all := strings.Join(ports, ",")
+	addresses := []string{service.Name + "." + service.Namespace + ".svc:" + all}
+	switch service.Spec.Type {
+	case corev1.ServiceTypeNodePort:
+		if len(nodePorts) > 0 {
+			addresses = append(addresses, "nodes:"+strings.Join(nodePorts, ","))
+		}
+	case corev1.ServiceTypeLoadBalancer:
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			if host := cmp.Or(ingress.IP, ingress.Hostname); host != "" {
+				addresses = append(addresses, net.JoinHostPort(host, all))
+			}
+		}
+	}
+	return strings.Join(addresses, " ")
 }

@@ -29,7 +29,8 @@ type Workload struct {
 	Recorded bool
 	// Selector selects the pods. It is immutable, so the live one is kept where there is one.
 	Selector map[string]string
-	// Replicas is the number of pods, nil where an autoscaler decides.
+	// Replicas is the number of pods; nil where the spec states none, or an autoscaler decides. The API server gives a new
+	// object one pod then, and a live one keeps the number it has.
 	Replicas *int32
 	// Template is what each pod is made from.
 	Template corev1.PodTemplateSpec
@@ -50,6 +51,8 @@ type Workload struct {
 	// RetainedFor is whose the data is, as "<kind>.<name>". Retain says whether it outlives that resource.
 	RetainedFor string
 	Retain      bool
+	// refused is true if the pod template lacks the spec's patch, or has labels by it that no pods may have.
+	refused bool
 }
 
 // Observed is what a builder needs to know beside the custom resource.
@@ -79,6 +82,8 @@ type part struct {
 	// minReadySeconds and serviceType are the kind's defaults.
 	minReadySeconds int32
 	serviceType     corev1.ServiceType
+	// restarts is true for a kind whose containers have a liveness probe by default.
+	restarts bool
 	// claims are the volumes that each pod has of claims of its own.
 	claims []string
 }
@@ -109,7 +114,7 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 	}
 	w.Labels = merged(spec.Labels, own)
 	if !seen.Autoscaled {
-		w.Replicas = ptr.To(ptr.Deref(spec.Replicas, 1))
+		w.Replicas = spec.Replicas
 	}
 	if w.Access.Type == "" {
 		w.Access.Type = p.serviceType
@@ -127,8 +132,12 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 		ObjectMeta: metav1.ObjectMeta{Labels: merged(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
 		Spec:       pod,
 	}
-	errs := patchTemplate(&w.Template, spec.TemplatePatch(), identity, p)
+	errs, usable := patchTemplate(&w.Template, spec, identity, p, seen.Inputs)
+	w.refused = !usable
 	settle(&w.Template.Spec)
+	if usable && seen.Inputs.Rendering >= RenderingNamedPorts {
+		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
+	}
 	return w, errs
 }
 

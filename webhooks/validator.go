@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -68,8 +70,14 @@ func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.War
 // ValidateUpdate implements admission.Validator. What leaves the spec as it was passes: a resource that was once stored can
 // always be labelled, annotated and let go of, whatever the rules are by now.
 func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.Warnings, error) {
-	if obj.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(v.spec(old), v.spec(obj)) {
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
 		return nil, nil
+	case equality.Semantic.DeepEqual(v.spec(old), v.spec(obj)):
+		if maps.Equal(old.GetAnnotations(), obj.GetAnnotations()) {
+			return nil, nil
+		}
+		return validation.AnnotationWarnings(obj.GetAnnotations()), nil
 	}
 	// By now the spec that was there has its children, or its status says what is in their way.
 	return v.validate(ctx, obj, old, v.review(old).children)

@@ -2,7 +2,8 @@ package v1
 
 // Annotations that a user sets on a custom resource.
 const (
-	// AnnotationPaused, when "true", stops all writes to the children. Status stays live and deletion works.
+	// AnnotationPaused stopped all writes to the children in earlier releases. It is no longer read, and warned of:
+	// spec.paused has taken its place.
 	AnnotationPaused = "app.huolala.cn/paused"
 
 	// AnnotationAdopt, when "true", lets a resource take over existing objects of its children's names that nothing
@@ -12,6 +13,10 @@ const (
 	// AnnotationRefresh, set to a value that it did not have before, takes over what has changed beside the spec since
 	// the pod template was last built, such as a newer rendering. The pods may restart.
 	AnnotationRefresh = "app.huolala.cn/refresh"
+
+	// AnnotationAcceptOverrides, when "true", accepts what admission policies and webhooks of the cluster change in the
+	// objects that a resource means, as if the spec had stated it so.
+	AnnotationAcceptOverrides = "app.huolala.cn/accept-overrides"
 )
 
 // Annotations that the operator writes on the objects it makes.

@@ -6,8 +6,8 @@ import (
 
 // AppSpec is what an App should run.
 type AppSpec struct {
-	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
-	// works. Defaults to false.
+	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
+	// false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
@@ -28,10 +28,12 @@ type AppStatus struct {
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=happ,categories=all;app-operator
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready pods out of the wanted ones"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,description="Pods that run the current spec"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the App is doing, in one word"
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image of the spec"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the App was created"
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`,description="Where the Service answers inside the cluster"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the App to be ready"
 // +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
 // +operator-sdk:csv:customresourcedefinitions:displayName="App",order=1,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
@@ -44,7 +46,8 @@ type App struct {
 	// +required
 	Spec AppSpec `json:"spec"`
 
-	// status is what runs, written by the operator.
+	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
+	// +default={"observedGeneration": -1}
 	// +optional
 	Status AppStatus `json:"status,omitzero"`
 }

@@ -11,8 +11,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.db.statefulSet.name) || !(self.front.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is the name of one of the database's objects, db.statefulSet.name with nothing or -headless behind it; choose another"
 // +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.identity.deployment.name) || self.front.deployment.name != self.identity.deployment.name || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().identity.deployment.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.identity.deployment.name == oldSelf.value().identity.deployment.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="is identity.deployment.name as well; choose another"
 type CloudManagerSpec struct {
-	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
-	// works. Defaults to false.
+	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
+	// false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
@@ -106,7 +106,7 @@ type Storage struct {
 	AccessModes corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 
 	// size is how large each volume is, like 20Gi. It can grow, where the class allows for that, and never shrink. Required.
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0, like 20Gi"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0, like 20Gi"
 	// +required
 	Size resource.Quantity `json:"size"`
 
@@ -249,7 +249,8 @@ type CloudManager struct {
 	// +required
 	Spec CloudManagerSpec `json:"spec"`
 
-	// status is what runs, written by the operator.
+	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
+	// +default={"observedGeneration": -1}
 	// +optional
 	Status CloudManagerStatus `json:"status,omitzero"`
 }

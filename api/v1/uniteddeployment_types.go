@@ -8,8 +8,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, where there is a template: it is also the name of the container and of the Service"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while there is a template, as the Deployment that was made of it would be left behind; make another UnitedDeployment"
 type UnitedDeploymentSpec struct {
-	// paused, if true, stops all writes to the child objects until it is false or removed. The status stays live, and deletion
-	// works. Defaults to false.
+	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
+	// false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
@@ -49,11 +49,13 @@ type UnitedDeploymentStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:shortName=ud,categories=app-operator
+// +kubebuilder:resource:shortName=hud,categories=app-operator
 // +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentName`,description="The Deployment whose number of pods is held"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready pods out of those that the Deployment wants"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,description="Pods that run the Deployment's current pod template"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="What the UnitedDeployment is doing, in one word"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the UnitedDeployment was created"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the UnitedDeployment to be ready"
 // +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the value of a label"
 // +operator-sdk:csv:customresourcedefinitions:displayName="UnitedDeployment",order=3,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
@@ -66,7 +68,8 @@ type UnitedDeployment struct {
 	// +required
 	Spec UnitedDeploymentSpec `json:"spec"`
 
-	// status is what runs, written by the operator.
+	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
+	// +default={"observedGeneration": -1}
 	// +optional
 	Status UnitedDeploymentStatus `json:"status,omitzero"`
 }

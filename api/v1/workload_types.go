@@ -14,10 +14,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None needs dnsConfig.nameservers; name one there, or choose another policy",fieldPath=".dnsPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is the former name",fieldPath=".podTemplate"
 type WorkloadSpec struct {
-	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting
-	// anything. Defaults to 1. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this
-	// field is ignored.
-	// +kubebuilder:default=1
+	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting anything.
+	// Left out, a new workload gets 1 pod, and one that is there keeps the number that it has, such as what kubectl scale
+	// or a removed autoscaler left. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this field
+	// is ignored.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"}
@@ -72,9 +72,9 @@ type WorkloadSpec struct {
 	// resources are the container's requests and limits for cpu, memory and other resources. A request must not be
 	// above its limit; a limit without a request is also the request. Defaults to none.
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="claims are not supported here",fieldPath=".claims"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="the cpu request must not be above the cpu limit; lower requests.cpu or raise limits.cpu"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="the memory request must not be above the memory limit; lower requests.memory or raise limits.memory"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('ephemeral-storage' in self.requests) || !('ephemeral-storage' in self.limits) || quantity(string(self.requests['ephemeral-storage'])).compareTo(quantity(string(self.limits['ephemeral-storage']))) <= 0",message="the ephemeral-storage request must not be above the limit; lower requests.ephemeral-storage or raise limits.ephemeral-storage"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || [self.requests['cpu'], self.limits['cpu']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="the cpu request must not be above the cpu limit; lower requests.cpu or raise limits.cpu"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || [self.requests['memory'], self.limits['memory']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="the memory request must not be above the memory limit; lower requests.memory or raise limits.memory"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('ephemeral-storage' in self.requests) || !('ephemeral-storage' in self.limits) || [self.requests['ephemeral-storage'], self.limits['ephemeral-storage']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['ephemeral-storage'])).compareTo(quantity(string(self.limits['ephemeral-storage']))) <= 0",message="the ephemeral-storage request must not be above the limit; lower requests.ephemeral-storage or raise limits.ephemeral-storage"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -83,10 +83,9 @@ type WorkloadSpec struct {
 	// occur once, and so may each name. Without ports there is no Service.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique; give each port a name of its own or none"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.nodePort) || self.exists_one(q, has(q.nodePort) && q.nodePort == p.nodePort && q.protocol == p.protocol))",message="node ports must be unique for each protocol; give each port a nodePort of its own or none"
-	// +listType=map
-	// +listMapKey=port
-	// +listMapKey=protocol
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="each pair of port and protocol may occur once; remove the item that repeats it, or give it another protocol"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.nodePort) || self.exists_one(q, has(q.nodePort) && q.nodePort == p.nodePort && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="node ports must be unique for each protocol; give each port a nodePort of its own or none"
+	// +listType=atomic
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:arrayFieldGroup:ports"}
 	Ports []Port `json:"ports,omitempty"`
@@ -430,7 +429,6 @@ type Port struct {
 	Name string `json:"name,omitempty"`
 
 	// protocol is TCP, UDP or SCTP. Defaults to TCP.
-	// +kubebuilder:default=TCP
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`

@@ -1,6 +1,6 @@
 // Command crdtrim finishes the definitions that controller-gen makes: it takes the texts of
-// Kubernetes' own types out, and the defaults of fields that a rule refuses, and holds each
-// definition to a size.
+// Kubernetes' own types out, and the defaults of fields that a rule refuses or that are in lists,
+// makes each field refuse what its Go type cannot decode, and holds each definition to a size.
 //
 // controller-gen repeats the whole documentation of every embedded type. With the pod's types in a
 // spec that makes a definition of half a megabyte, too large for kubectl's client-side apply and,

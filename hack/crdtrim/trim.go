@@ -11,8 +11,8 @@ import (
 // module is where our own types live; a type from anywhere else is foreign.
 const module = "huolala.cn/app-operator/"
 
-// trimCRD removes the foreign texts, the defaults of what is refused, and what the API assumes anyway
-// from the schema of every version.
+// trimCRD removes the foreign texts, the defaults of what is refused and of what is in lists, and what the API assumes anyway
+// from the schema of every version, and makes it refuse what the Go types cannot decode.
 func trimCRD(crd map[string]any, types func(schema.GroupVersionKind) (reflect.Type, error)) error {
 	spec := object(crd["spec"])
 	gvk := schema.GroupVersionKind{Group: str(spec["group"]), Kind: str(object(spec["names"])["kind"])}
@@ -43,12 +43,24 @@ func trim(node map[string]any, t reflect.Type, path string) error {
 		strip(node)
 		return nil
 	}
+	if done, err := bound(node, t, path); done || err != nil {
+		return err
+	}
+	withoutAtomicMap(node, path)
 	if node["x-kubernetes-list-type"] == "atomic" {
 		// What a list is anyway: the API's default, and a twentieth of the bytes.
 		delete(node, "x-kubernetes-list-type")
 	}
 	if items := object(node["items"]); items != nil && hasElem(t) {
-		return trimElem(items, t.Elem(), path+"[]")
+		boundList(node, t.Elem(), path)
+		if err := settleKeys(node, path); err != nil {
+			return err
+		}
+		item := listItem
+		if _, merged := node["x-kubernetes-list-type"]; !merged {
+			item = atomicItem
+		}
+		return trimElem(items, t.Elem(), path+item)
 	}
 	if values := object(node["additionalProperties"]); values != nil && t.Kind() == reflect.Map {
 		return trimElem(values, t.Elem(), path+"{}")
@@ -61,6 +73,7 @@ func trim(node map[string]any, t reflect.Type, path string) error {
 		return fmt.Errorf("%s has properties, but its type %s is no struct", path, t)
 	}
 	withoutRefused(node, properties)
+	withoutRemovedSources(properties, t)
 	known := fields(t)
 	for name, p := range properties {
 		property, f := object(p), known[name]
@@ -70,6 +83,7 @@ func trim(node map[string]any, t reflect.Type, path string) error {
 		if !f.ours {
 			delete(property, "description")
 		}
+		withoutListDefaults(property, path)
 		if err := trim(property, f.typ, path+"."+name); err != nil {
 			return err
 		}

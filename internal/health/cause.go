@@ -2,7 +2,9 @@ package health
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,21 +42,15 @@ func (c Cause) where() string {
 	return fmt.Sprintf("container %q", c.Container)
 }
 
-// worst returns the gravest cause among the pods, and how many pods show it.
-func worst(pods []corev1.Pod) (Cause, int) {
-	counts := map[Cause]int{}
-	for i := range pods {
-		if cause := CauseOf(&pods[i]); cause != (Cause{}) {
-			counts[cause]++
-		}
-	}
+// worst returns the gravest cause among the pods; of is the cause of one.
+func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
 	var found Cause
-	for cause := range counts {
-		if found == (Cause{}) || graver(cause, found) {
+	for i := range pods {
+		if cause := of(&pods[i]); cause != (Cause{}) && (found == (Cause{}) || graver(cause, found)) {
 			found = cause
 		}
 	}
-	return found, counts[found]
+	return found
 }
 
 func graver(a, b Cause) bool {
@@ -69,7 +65,21 @@ func graver(a, b Cause) bool {
 
 // CauseOf returns why a pod does not run, the zero Cause if it does or is on its way. A pod that is being deleted is
 // never the cause of anything, nor is one that has ended for good, such as an evicted one: another has taken its place.
-func CauseOf(pod *corev1.Pod) Cause {
+func CauseOf(pod *corev1.Pod) Cause { return causeOf(pod, containerCause) }
+
+// lastCauseOf is CauseOf for a rollout that has not finished in time: a container that runs again between two crashes, and is
+// not ready, still has the cause of the last one. Otherwise the cause would come and go with each crash.
+func lastCauseOf(pod *corev1.Pod) Cause {
+	return causeOf(pod, func(s *corev1.ContainerStatus) Cause {
+		if last := s.LastTerminationState.Terminated; s.State.Running != nil && !s.Ready && last != nil {
+			return crash(s.Name, last)
+		}
+		return containerCause(s)
+	})
+}
+
+// causeOf returns why a pod does not run; of is why one of its containers does not.
+func causeOf(pod *corev1.Pod, of func(*corev1.ContainerStatus) Cause) Cause {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return Cause{}
 	}
@@ -78,12 +88,12 @@ func CauseOf(pod *corev1.Pod) Cause {
 		if ended := s.State.Terminated; ended != nil && ended.ExitCode == 0 {
 			continue // It has done its work.
 		}
-		if cause := containerCause(s); cause != (Cause{}) {
+		if cause := of(s); cause != (Cause{}) {
 			return cause
 		}
 	}
 	for i := range pod.Status.ContainerStatuses {
-		if cause := containerCause(&pod.Status.ContainerStatuses[i]); cause != (Cause{}) {
+		if cause := of(&pod.Status.ContainerStatuses[i]); cause != (Cause{}) {
 			return cause
 		}
 	}
@@ -118,7 +128,7 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 	case "CreateContainerConfigError":
 		return Cause{appv1.ReasonContainerConfigError, s.Name, "cannot be made: " + message.Quote(waiting.Message)}
 	case "CreateContainerError", "RunContainerError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
-		return Cause{appv1.ReasonContainerError, s.Name, "cannot be started: " + message.Quote(waiting.Message)}
+		return Cause{appv1.ReasonContainerError, s.Name, "cannot be started: " + message.Quote(withoutCommand(waiting.Message))}
 	}
 	return Cause{}
 }
@@ -130,6 +140,30 @@ func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
 	}
 	return Cause{appv1.ReasonCrashLoopBackOff, container,
 		fmt.Sprintf("ends with exit code %d; its log says why", ended.ExitCode)}
+}
+
+var (
+	quoted    = regexp.MustCompile(`"(\\.|[^"\\])*("|$)`)
+	single    = regexp.MustCompile(`(^|[\s(=])'[^']*('|$)`) // And no apostrophe.
+	bracketed = regexp.MustCompile(`\[[^\]]*(\]|$)`)
+)
+
+// withoutCommand returns the words of a container runtime without what they repeat of the container's command, which may have a
+// secret among its arguments: it stands in quotes or brackets, and once more as it is.
+func withoutCommand(words string) string {
+	var said []string
+	for _, text := range quoted.FindAllString(words, -1) {
+		if plain, err := strconv.Unquote(text); err == nil && len(plain) > 1 {
+			said = append(said, plain)
+		}
+	}
+	words = quoted.ReplaceAllLiteralString(words, `"…"`)
+	words = single.ReplaceAllString(words, "${1}'…'")
+	words = bracketed.ReplaceAllLiteralString(words, "[…]")
+	for _, text := range said {
+		words = strings.ReplaceAll(words, text, "…")
+	}
+	return words
 }
 
 // pullError returns what is wrong with the pull. The kubelet shows the error itself and then, while it waits for the

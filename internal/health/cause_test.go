@@ -92,7 +92,7 @@ func TestCauseOf(t *testing.T) {
 		"no image name":         {waiting("InvalidImageName", "couldn't parse"), Cause{appv1.ReasonInvalidImageName, "main", `image "registry/web:v2" is not a valid name`}},
 		"no ConfigMap":          {waiting("CreateContainerConfigError", `configmap "config" not found`), Cause{appv1.ReasonContainerConfigError, "main", `cannot be made: configmap "config" not found`}},
 		"cannot be created":     {waiting("CreateContainerError", "no space"), Cause{appv1.ReasonContainerError, "main", "cannot be started: no space"}},
-		"cannot be run":         {waiting("RunContainerError", `exec: "x": not found`), Cause{appv1.ReasonContainerError, "main", `cannot be started: exec: "x": not found`}},
+		"cannot be run":         {waiting("RunContainerError", `exec: "x": not found`), Cause{appv1.ReasonContainerError, "main", `cannot be started: exec: "…": not found`}},
 		"hook":                  {waiting("PostStartHookError", "failed"), Cause{appv1.ReasonContainerError, "main", "cannot be started: failed"}},
 		"loop":                  {loops("10s", exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
 		"loop, ended":           {ended(exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
@@ -175,12 +175,60 @@ func TestWorst(t *testing.T) {
 	for i := range byGravity {
 		want := CauseOf(&byGravity[i])
 		lesser := append([]corev1.Pod{waiting("ContainerCreating", "")}, byGravity[i:]...)
-		got, n := worst(append(lesser, byGravity[i]))
-		if got != want || n != 2 {
-			t.Errorf("worst is %+v of %d pods, want %+v of 2", got, n, want)
+		if got := worst(append(lesser, byGravity[i]), CauseOf); got != want {
+			t.Errorf("worst is %+v, want %+v", got, want)
 		}
 	}
-	if got, n := worst(nil); got != (Cause{}) || n != 0 {
-		t.Errorf("no pods: %+v of %d", got, n)
+	if got := worst(nil, CauseOf); got != (Cause{}) {
+		t.Errorf("no pods: %+v", got)
+	}
+}
+
+// TestStallHasOneText checks that the verdict on a rollout that is stuck stays the same through a crash loop, whatever the pods
+// are just doing and however many they are: each change is a write of the status, and an event.
+func TestStallHasOneText(t *testing.T) {
+	failed := &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
+	again := container(corev1.ContainerStatus{
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: corev1.ContainerState{Terminated: failed},
+	})
+	first := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), []corev1.Pod{ended(failed)})
+	if !first.Stalled || first.Reason != appv1.ReasonCrashLoopBackOff {
+		t.Fatalf("the verdict is %+v", first)
+	}
+	for _, pods := range [][]corev1.Pod{
+		{loops("10s", failed)}, {again}, {again, again}, {ended(failed), loops("10s", failed), again}, {again, waiting("ContainerCreating", "")},
+	} {
+		for available := range int32(3) {
+			if diff := cmp.Diff(first, Deployment(deployment(3, 4, 3, available, deadlineExceeded), pods)); diff != "" {
+				t.Errorf("%d available (-first +this):\n%s", available, diff)
+			}
+		}
+	}
+	for _, pods := range [][]corev1.Pod{nil, {waiting("ContainerCreating", "")}} {
+		silent := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), pods)
+		if diff := cmp.Diff(silent, Deployment(deployment(3, 4, 2, 1, deadlineExceeded), pods)); diff != "" {
+			t.Errorf("without a cause (-first +this):\n%s", diff)
+		}
+	}
+}
+
+// TestNoCommandInMessages has the words of container runtimes that repeat a container's command, which may have a secret in it.
+func TestNoCommandInMessages(t *testing.T) {
+	for words, want := range map[string]string{
+		`failed to create shim task: exec: "sh -c hunter2": executable file not found in $PATH`:                                                 `failed to create shim task: exec: "…": executable file not found in $PATH`,
+		`error during container init: exec: "/bin/hunter2": stat /bin/hunter2: no such file or directory: unknown`:                              `error during container init: exec: "…": stat …: no such file or directory: unknown`,
+		`exec: "a \"hunter2\" b": stat a "hunter2" b: no such file`:                                                                             `exec: "…": stat a "…" b: no such file`,
+		`Exec lifecycle hook ([sh -c hunter2]) for Container "web" failed - error: command 'sh -c hunter2' exited with 1: , message: "hunter2"`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1: , message: "…"`,
+		`exec: "hunter2 that is cut`: `exec: "…"`,
+		`hook [hunter2 that is cut`:  `hook […]`,
+		`can't stat the user's file`: `can't stat the user's file`,
+		`no space left on device`:    `no space left on device`,
+	} {
+		for _, reason := range []string{"CreateContainerError", "RunContainerError", "PostStartHookError"} {
+			pod := waiting(reason, words)
+			if got := CauseOf(&pod).Message; got != "cannot be started: "+want {
+				t.Errorf("%s: %s becomes %s", reason, words, got)
+			}
+		}
 	}
 }

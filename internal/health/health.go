@@ -1,7 +1,8 @@
 // Package health says how a live workload is doing, and why, in one line that a person can act on.
 //
 // It is pure, and knows Kubernetes' kinds alone. Messages are deterministic: they name no pod and no time that would
-// make them change while nothing has changed.
+// make them change while nothing has changed. A message that says what is wrong has no count of pods in it, as that changes
+// with each crash: it changes with the reason, the object and the container.
 package health
 
 import (
@@ -40,17 +41,18 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 		return settled(object, wanted, st.Replicas)
 	}
 
-	v := Verdict{Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
+	c := condition(d, appsv1.DeploymentProgressing)
+	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed
+	v := Verdict{Stalled: stalled, Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
+	if stalled {
+		v.Reason, v.Message = appv1.ReasonProgressDeadlineExceeded, object+": the rollout has not finished"+resume(d)
+	}
 	v.explain(object, pods)
 	// In this order, whatever theirs is: the words on the deadline are added to those on what is wrong.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		v.Reason, v.Message = podsRejected(c.Message), object+": pods cannot be created: "+rejection(c.Message)
 	}
-	if c := condition(d, appsv1.DeploymentProgressing); c != nil && c.Reason == "ProgressDeadlineExceeded" && observed {
-		v.Stalled = true
-		if v.Reason == appv1.ReasonProgressing {
-			v.Reason = appv1.ReasonProgressDeadlineExceeded
-		}
+	if stalled {
 		v.Message += deadline(d)
 	}
 	return v
@@ -58,9 +60,13 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 
 // explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
 func (v *Verdict) explain(object string, pods []corev1.Pod) {
-	if cause, n := worst(pods); n > 0 {
+	of := CauseOf
+	if v.Stalled {
+		of = lastCauseOf
+	}
+	if cause := worst(pods, of); cause != (Cause{}) {
 		v.Reason = cause.Reason
-		v.Message = fmt.Sprintf("%s: %s of %s: %s", object, cause.where(), podCount(n), cause.Message)
+		v.Message = fmt.Sprintf("%s: %s: %s", object, cause.where(), cause.Message)
 	}
 }
 
@@ -97,10 +103,15 @@ func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	if old > 0 {
 		message += fmt.Sprintf(", %d old to be removed", old)
 	}
-	if d.Spec.Paused {
-		message += fmt.Sprintf("; its rollouts are paused, \"kubectl rollout resume deployment/%s\" lets them go on", d.Name)
+	return message + resume(d)
+}
+
+// resume says how to go on with rollouts that are paused.
+func resume(d *appsv1.Deployment) string {
+	if !d.Spec.Paused {
+		return ""
 	}
-	return message
+	return fmt.Sprintf("; its rollouts are paused, \"kubectl rollout resume deployment/%s\" lets them go on", d.Name)
 }
 
 // notSeen says that a workload's controller has not looked at the latest change yet.
@@ -114,7 +125,7 @@ func deadline(d *appsv1.Deployment) string {
 	if d.Spec.ProgressDeadlineSeconds != nil {
 		seconds = *d.Spec.ProgressDeadlineSeconds
 	}
-	return fmt.Sprintf("; no progress for %d s. The earlier pods, if any, keep running; mend the spec to try again", seconds)
+	return fmt.Sprintf("; no progress for %d s. The earlier pods, if any, keep running; fix the spec to try again", seconds)
 }
 
 // podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of

@@ -44,12 +44,12 @@ func replicaFailure(message string) appsv1.DeploymentCondition {
 const (
 	quotaMessage = `pods "web-7d5c-x2x9k" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`
 	policy       = `pods "web-7d5c-x2x9k" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`
-	stuck        = "; no progress for 600 s. The earlier pods, if any, keep running; mend the spec to try again"
+	stuck        = "; no progress for 600 s. The earlier pods, if any, keep running; fix the spec to try again"
 )
 
 func TestDeployment(t *testing.T) {
 	badImage := waiting("ErrImagePull", "not found")
-	const badImageMessage = `Deployment web: container "main" of 2 pods: image "registry/web:v2" cannot be pulled: not found`
+	const badImageMessage = `Deployment web: container "main": image "registry/web:v2" cannot be pulled: not found`
 	for name, c := range map[string]struct {
 		deployment *appsv1.Deployment
 		pods       []corev1.Pod
@@ -119,14 +119,14 @@ func TestDeployment(t *testing.T) {
 			deployment(2, 2, 1, 1, deadlineExceeded), nil,
 			Verdict{
 				Stalled: true, Reason: appv1.ReasonProgressDeadlineExceeded,
-				Message: "Deployment web: 1 of 2 pods updated, 1 available, 1 old to be removed" + stuck,
+				Message: "Deployment web: the rollout has not finished" + stuck,
 			},
 		},
 		"a deadline of its own": {
 			with(deployment(1, 1, 1, 0, deadlineExceeded), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](30) }), nil,
 			Verdict{
 				Stalled: true, Reason: appv1.ReasonProgressDeadlineExceeded,
-				Message: "Deployment web: 1 of 1 pod updated, 0 available" + strings.Replace(stuck, "600", "30", 1),
+				Message: "Deployment web: the rollout has not finished" + strings.Replace(stuck, "600", "30", 1),
 			},
 		},
 		"quota": {

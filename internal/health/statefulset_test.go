@@ -77,7 +77,7 @@ func TestStatefulSet(t *testing.T) {
 		},
 		"a pod says why": {
 			finished(3, 1, 1, 0), []corev1.Pod{badImage},
-			Verdict{Reason: appv1.ReasonImagePullBackOff, Message: `StatefulSet db: container "main" of 1 pod: image "registry/web:v2" cannot be pulled: not found`},
+			Verdict{Reason: appv1.ReasonImagePullBackOff, Message: `StatefulSet db: container "main": image "registry/web:v2" cannot be pulled: not found`},
 		},
 		"a partition holds it back": {
 			changed(statefulSet(3, 3, 1, 3), func(s *appsv1.StatefulSet) {

@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Source decides. The generator of math/rand/v2 is one.
@@ -300,7 +302,39 @@ func (g *generator) ports() any {
 		taken[p] = true
 		list = append(list, g.port(i, p.number, p.protocol))
 	}
+	g.nameTargets(list)
 	return list
+}
+
+// nameTargets has some of the ports lead to a container port by name: that of a port which leads there by number.
+func (g *generator) nameTargets(list []any) {
+	named := map[string]string{} // The name of a container port by its number and protocol.
+	var names []any
+	for _, item := range list {
+		port, _ := item.(map[string]any)
+		target, stated := port["targetPort"]
+		if !stated {
+			target = port["port"]
+		}
+		if _, byName := target.(string); byName {
+			continue
+		}
+		key := fmt.Sprint(target, port["protocol"])
+		if name, _ := port["name"].(string); named[key] == "" && len(validation.IsValidPortName(name)) == 0 {
+			named[key] = name
+			names = append(names, name)
+		}
+	}
+	for _, item := range list {
+		port, _ := item.(map[string]any)
+		if _, byName := port["targetPort"].(string); !byName {
+			continue
+		}
+		delete(port, "targetPort")
+		if len(names) > 0 {
+			port["targetPort"] = pick(g, names...)
+		}
+	}
 }
 
 func (g *generator) port(i, number int, protocol string) any {
@@ -314,7 +348,7 @@ func (g *generator) port(i, number int, protocol string) any {
 			fmt.Sprintf("p%02d-%s", i, strings.Repeat("n", 59)))
 	})
 	g.maybe(port, "targetPort", func() any {
-		return pick[any](g, int64(80), int64(8080), int64(1), int64(65535), int64(number), "http", "metrics", "1-2-a", "fifteen-chars-x")
+		return pick[any](g, int64(80), int64(8080), int64(1), int64(65535), int64(number), "by name", "by name", "by name", "by name")
 	})
 	if !g.accepted || !g.onNodes && g.IntN(3) == 0 {
 		port["nodePort"] = int64(32000 + i)

@@ -175,7 +175,7 @@ func TestFailingPod(t *testing.T) {
 				setReady(&pod, corev1.ConditionFalse)
 			})
 			plane.Stands(t, app, "Ready=False/"+name, "Reconciling=True/"+name, "Stalled=False")
-			harness.Says(t, app, "Ready", append(state.words, `container "web" of 1 pod`)...)
+			harness.Says(t, app, "Ready", append(state.words, `container "web": `)...)
 			plane.Until(t, app, func() error {
 				if app.Status.Ready != "1/2" || app.Status.AvailableReplicas != 1 {
 					return fmt.Errorf("ready %s, %d available", app.Status.Ready, app.Status.AvailableReplicas)

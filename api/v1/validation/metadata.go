@@ -52,14 +52,19 @@ func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 
 // labels checks that labels are well formed, and none of them the operator's.
 func labels(given map[string]string, path *field.Path) field.ErrorList {
-	own := []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy}
 	errs := metav1validation.ValidateLabels(given, path)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if slices.Contains(own, key) || reserved(key) {
+		if OperatorLabel(key) {
 			errs = append(errs, field.Forbidden(path.Key(key), "is set by the operator"))
 		}
 	}
 	return errs
+}
+
+// OperatorLabel reports whether a label is the operator's to set.
+func OperatorLabel(key string) bool {
+	own := []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy}
+	return slices.Contains(own, key) || reserved(key)
 }
 
 // annotations checks that annotations are well formed, and none of them the operator's or the Deployment controller's.

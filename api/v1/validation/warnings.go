@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,20 +22,23 @@ const (
 
 // AppWarnings returns what is allowed in an App and seldom meant: a line each, which begins with the field.
 func AppWarnings(app *appv1.App) []string {
-	return warnings(&app.Spec.WorkloadSpec, app.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec"))
+	return append(AnnotationWarnings(app.Annotations),
+		warnings(&app.Spec.WorkloadSpec, app.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec"))...)
 }
 
 // ModelBoxWarnings is AppWarnings for a ModelBox.
 func ModelBoxWarnings(box *appv1.ModelBox) []string {
-	return warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, field.NewPath("spec"))
+	return append(AnnotationWarnings(box.Annotations),
+		warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, field.NewPath("spec"))...)
 }
 
 // UnitedDeploymentWarnings is AppWarnings for a UnitedDeployment.
 func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
+	said := AnnotationWarnings(ud.Annotations)
 	if ud.Spec.Template == nil {
-		return nil
+		return said
 	}
-	return warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))
+	return append(said, warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))...)
 }
 
 // CloudManagerWarnings is AppWarnings for a CloudManager.
@@ -44,13 +48,38 @@ func CloudManagerWarnings(cm *appv1.CloudManager) []string {
 		return warnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)
 	}
 	said := slices.Concat(
+		AnnotationWarnings(cm.Annotations),
 		tier(&cm.Spec.Front.Deployment.WorkloadSpec, spec.Child("front", "deployment")),
 		tier(&cm.Spec.Identity.Deployment.WorkloadSpec, spec.Child("identity", "deployment")),
 		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
 	)
 	if cm.Spec.DB.RootPass != "" {
 		said = append(said, warning(spec.Child("db", "rootPass"),
-			"is in clear text: whoever may read this CloudManager may read it. Put it into a Secret, and name that in spec.db.rootPassSecretRef"))
+			"is in clear text: anyone who can read this CloudManager can read it. Put it into a Secret, and name that Secret in spec.db.rootPassSecretRef"))
+	}
+	return said
+}
+
+// AnnotationWarnings warns of annotations of a custom resource that have the operator's prefix and no effect. A value of an
+// annotation is never repeated.
+func AnnotationWarnings(annotations map[string]string) []string {
+	var said []string
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if !reserved(key) {
+			continue
+		}
+		at := field.NewPath("metadata", "annotations").Key(key)
+		switch key {
+		case appv1.AnnotationPaused:
+			said = append(said, warning(at, "is no longer read; set spec.paused: true"))
+		case appv1.AnnotationAdopt, appv1.AnnotationAcceptOverrides:
+			if value := annotations[key]; value != "true" && value != "false" {
+				said = append(said, warning(at, `has no effect; it must be "true" or "false"`))
+			}
+		case appv1.AnnotationRefresh:
+		default:
+			said = append(said, warning(at, "is not known to the operator and has no effect; check its name, or remove it"))
+		}
 	}
 	return said
 }
@@ -71,6 +100,9 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 	if all(spec.RollingUpdate, replicas) {
 		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(
 			"of %s lets a rollout take all pods away at once; state less than the number of replicas", spec.RollingUpdate.String())))
+	}
+	if spec.PodTemplate != nil {
+		said = append(said, warning(path.Child("podTemplate"), "is deprecated; use podTemplatePatch, which has the same meaning and restarts nothing"))
 	}
 	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
 }

@@ -45,6 +45,8 @@ func TestWarnings(t *testing.T) {
 		"an unusual port":          {`{image: 'a:1', size: small, ports: [{port: 1, nodePort: 29999}, {port: 2, nodePort: 32767}]}`, []string{"spec.ports[0].nodePort"}},
 		"a port that is not open":  {`{image: 'a:1', size: small, service: {type: ClusterIP}, ports: [{port: 1, nodePort: 1}]}`, nil},
 		"a port without a Service": {`{image: 'a:1', size: small, service: {clusterIP: None}, ports: [{port: 1, nodePort: 1}]}`, nil},
+		"a patch":                  {`{image: 'a:1', size: small, podTemplatePatch: {}}`, nil},
+		"a patch's former name":    {`{image: 'a:1', size: small, podTemplate: {}}`, []string{"spec.podTemplate"}},
 		"no port stated":           {`{image: 'a:1', size: small, ports: [{port: 1}]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +78,39 @@ func TestSizeIsDefined(t *testing.T) {
 		app.Spec.Size = size
 		if errs := App(app); len(errs) != want || want > 0 && errs[0].Field != "spec.size" {
 			t.Errorf("size %q: %v", size, errs)
+		}
+	}
+}
+
+// TestAnnotationWarnings has the annotations of a custom resource that are warned of, for each kind, and words of the warning.
+func TestAnnotationWarnings(t *testing.T) {
+	for key, c := range map[string]struct{ value, says string }{
+		"example.com/any":                           {"hunter2", ""},
+		appv1.AnnotationAdopt:                       {"yes, hunter2", `must be "true" or "false"`},
+		appv1.AnnotationAcceptOverrides:             {"hunter2", `must be "true" or "false"`},
+		appv1.AnnotationRefresh:                     {"hunter2", ""},
+		appv1.AnnotationPaused:                      {"true", "is no longer read; set spec.paused: true"},
+		"app.huolala.cn/pause":                      {"hunter2", "is not known to the operator"},
+		appv1.AnnotationLastAppliedSpec:             {"hunter2", "is not known to the operator"},
+		"app.huolala.cn/" + strings.Repeat("x", 63): {"hunter2", "is not known to the operator"},
+	} {
+		app, box, ud, cm := &appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{}
+		annotations := map[string]string{key: c.value}
+		app.Annotations, box.Annotations, ud.Annotations, cm.Annotations = annotations, annotations, annotations, annotations
+		for i, said := range [][]string{AppWarnings(app), ModelBoxWarnings(box), UnitedDeploymentWarnings(ud), CloudManagerWarnings(cm)} {
+			var got []string
+			for _, w := range said {
+				if strings.HasPrefix(w, "metadata.annotations") {
+					got = append(got, w)
+				}
+			}
+			text := strings.Join(got, "\n")
+			if (c.says == "") != (text == "") || !strings.Contains(text, c.says) || strings.Contains(text, "hunter2") {
+				t.Errorf("kind %d, %s: %q; want %q", i, key, text, c.says)
+			}
+			if c.says != "" && !strings.HasPrefix(text, "metadata.annotations["+key+"]: ") {
+				t.Errorf("kind %d, %s: %q does not name the annotation", i, key, text)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,21 +86,25 @@ func deadline(spec *appv1.WorkloadSpec, minReadySeconds int32, path *field.Path)
 // defaultDeadline is Kubernetes' default for progressDeadlineSeconds.
 const defaultDeadline = 600
 
-// ports checks what the list's keys in the schema do not: that no node port is asked for twice with one protocol. Whether a node
-// port is in the cluster's range, and free, is for the cluster to say.
+// ports checks that no port, and no node port, is asked for twice with one protocol. Whether a node port is in the cluster's range,
+// and free, is for the cluster to say.
 func ports(list []appv1.Port, path *field.Path) field.ErrorList {
-	type nodePort struct {
-		number   int32
+	type number struct {
+		value    int32
 		protocol corev1.Protocol
 	}
 	var errs field.ErrorList
-	taken := map[nodePort]bool{}
+	ports, nodePorts := map[number]bool{}, map[number]bool{}
 	for i, p := range list {
-		key := nodePort{p.NodePort, p.Protocol}
-		if p.NodePort != 0 && taken[key] {
+		protocol := cmp.Or(p.Protocol, corev1.ProtocolTCP)
+		port, nodePort := number{p.Port, protocol}, number{p.NodePort, protocol}
+		if ports[port] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("port"), p.Port))
+		}
+		if p.NodePort != 0 && nodePorts[nodePort] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("nodePort"), p.NodePort))
 		}
-		taken[key] = true
+		ports[port], nodePorts[nodePort] = true, true
 		if p.AppProtocol != nil {
 			errs = append(errs, faults(path.Index(i).Child("appProtocol"), *p.AppProtocol, validation.IsQualifiedName(*p.AppProtocol))...)
 		}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// patchQuantity matches any text whose exponent, if it is a quantity with one, is short. Whether it is one at all is left to
+// whoever reads the patch.
+const patchQuantity = "^[^eE]*([eE].{0,4})?$"
+
+// templateProperties returns the part of the schema of a patch for the pod template that keeps its lists and its quantities
+// within bounds. All else is left to whoever reads the patch. Each value may be null, which removes it, and an item may be an
+// instruction, such as {$patch: replace}.
+func templateProperties() map[string]any {
+	container := func() map[string]any {
+		return open(map[string]any{
+			"env":       openList[corev1.EnvVar](open(nil)),
+			"resources": open(map[string]any{"limits": openQuantities(), "requests": openQuantities()}),
+		})
+	}
+	return map[string]any{"spec": open(map[string]any{
+		"containers":          openList[corev1.Container](container()),
+		"initContainers":      openList[corev1.Container](container()),
+		"ephemeralContainers": openList[corev1.Container](open(nil)),
+		"volumes": openList[corev1.Volume](open(map[string]any{
+			"emptyDir": open(map[string]any{"sizeLimit": openQuantity()}),
+		})),
+	})}
+}
+
+// open is any value, of which some properties are known if it is an object.
+func open(properties map[string]any) map[string]any {
+	node := map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+	if properties != nil {
+		node["properties"] = properties
+	}
+	return node
+}
+
+func openList[T any](items map[string]any) map[string]any {
+	most := itemLimits[reflect.TypeFor[T]()]
+	return map[string]any{"type": "array", "nullable": true, "maxItems": json.Number(fmt.Sprint(most)), "items": items}
+}
+
+func openQuantities() map[string]any {
+	return map[string]any{"type": "object", "nullable": true, "additionalProperties": openQuantity()}
+}
+
+func openQuantity() map[string]any {
+	return map[string]any{
+		"x-kubernetes-preserve-unknown-fields": true,
+		"pattern":                              patchQuantity, "maxLength": json.Number(fmt.Sprint(quantityLength)),
+	}
+}

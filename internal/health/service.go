@@ -1,0 +1,16 @@
+package health
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Service judges a Service. One of type LoadBalancer is ready once it has an address of a load balancer, as by kstatus; any
+// other is ready as soon as it exists. It is never stalled: whether the cluster has load balancers at all, nobody says.
+func Service(s *corev1.Service) Verdict {
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+		return Verdict{Reason: appv1.ReasonProgressing, Message: "Service " + s.Name + " waits for a load balancer address"}
+	}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "Service " + s.Name + " is available"}
+}

@@ -1,0 +1,211 @@
+package resource
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// recordedKinds has, by kind, how to build a case with a change of its present spec that is not in the record: from the spec, and
+// from a record.
+var recordedKinds = map[string]func(testing.TB, string) (goldenCase, builder, func(string, Observed) (*Workload, error)){
+	"app": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+		var app appv1.App
+		c := readCase(t, path, &app)
+		present := app.DeepCopy()
+		present.Spec = appv1.AppSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
+		return c, kindBuilder(App, &app), kindFromRecord(AppFromRecord, present)
+	},
+	"modelbox": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+		var box appv1.ModelBox
+		c := readCase(t, path, &box)
+		present := box.DeepCopy()
+		present.Spec = appv1.ModelBoxSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
+		return c, kindBuilder(ModelBox, &box), kindFromRecord(ModelBoxFromRecord, present)
+	},
+	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+		var ud appv1.UnitedDeployment
+		c := readCase(t, path, &ud)
+		present := ud.DeepCopy()
+		present.Spec.Template = &appv1.WorkloadSpec{Image: "present"}
+		return c, kindBuilder(UnitedDeployment, &ud), kindFromRecord(UnitedDeploymentFromRecord, present)
+	},
+	"cloudmanager-db":       recordedTier(CloudManagerDatabase, CloudManagerDatabaseFromRecord, func(cm *appv1.CloudManager) *appv1.Component { return &cm.Spec.DB.StatefulSet.Component }),
+	"cloudmanager-identity": recordedTier(CloudManagerIdentity, CloudManagerIdentityFromRecord, func(cm *appv1.CloudManager) *appv1.Component { return &cm.Spec.Identity.Deployment }),
+	"cloudmanager-front":    recordedTier(CloudManagerFront, CloudManagerFrontFromRecord, func(cm *appv1.CloudManager) *appv1.Component { return &cm.Spec.Front.Deployment }),
+}
+
+func kindBuilder[T any](build func(T, Observed) (*Workload, field.ErrorList), obj T) builder {
+	return func(seen Observed) (*Workload, field.ErrorList) { return build(obj, seen) }
+}
+
+func kindFromRecord[T any](build func(T, string, Observed) (*Workload, error), obj T) func(string, Observed) (*Workload, error) {
+	return func(record string, seen Observed) (*Workload, error) { return build(obj, record, seen) }
+}
+
+func recordedTier(
+	build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList), from func(*appv1.CloudManager, string, Observed) (*Workload, error),
+	spec func(*appv1.CloudManager) *appv1.Component,
+) func(testing.TB, string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+	return func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+		var cm appv1.CloudManager
+		c := readCase(t, path, &cm)
+		cm.DefaultNames()
+		present := cm.DeepCopy()
+		*spec(present) = appv1.Component{Name: spec(present).Name, WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
+		return c, kindBuilder(build, &cm), kindFromRecord(from, present)
+	}
+}
+
+// TestFromRecord builds each golden case from its own record, by a resource with another spec: the objects must be the same, byte
+// by byte, in every rendering.
+func TestFromRecord(t *testing.T) {
+	for kind, read := range recordedKinds {
+		for name, path := range cases(t, kind) {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				c, build, fromRecord := read(t, path)
+				seen := c.observed()
+				for seen.Inputs.Rendering = RenderingTutorial; seen.Inputs.Rendering <= RenderingLatest; seen.Inputs.Rendering++ {
+					w, errs := build(seen)
+					if w.refused {
+						continue
+					}
+					again, err := fromRecord(w.Record[appv1.AnnotationLastAppliedSpec], seen)
+					if !w.Recorded {
+						if !errors.Is(err, ErrNoSpec) {
+							t.Errorf("from a hash: %v, want ErrNoSpec", err)
+						}
+						continue
+					}
+					if err != nil {
+						t.Fatalf("rendering %d: %v, %v", seen.Inputs.Rendering, err, errs)
+					}
+					if diff := cmp.Diff(objects(t, w), objects(t, again)); diff != "" {
+						t.Errorf("rendering %d (-from the spec +from its record):\n%s", seen.Inputs.Rendering, diff)
+					}
+				}
+				for _, record := range []string{"", "{}", "null", "gzip:", "[]", `{"replicas":1}`} {
+					if w, err := fromRecord(record, seen); err == nil || w != nil {
+						t.Errorf("record %q is built", record)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestFromRefusedRecord checks which of a record's faults are in the way: not what newer rules refuse, as that runs already, but
+// labels of another resource, and a patch that cannot be applied.
+func TestFromRefusedRecord(t *testing.T) {
+	for patch, want := range map[string]bool{
+		`{spec: {hostNetwork: true}}`:                              true,
+		`{spec: {restartPolicy: Never}}`:                           true,
+		`{metadata: {labels: {app.huolala.cn/modelbox: other}}}`:   false,
+		`{spec: {containers: [{image: a}]}}`:                       false,
+		`{metadata: {labels: {app.kubernetes.io/component: web}}}`: true, // It is overruled.
+	} {
+		app := patchedApp(t, patch)
+		record, _ := recordOf(&app.Spec)
+		w, err := AppFromRecord(app, record, Observed{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
+		if (err == nil) != want {
+			t.Errorf("%s: %v, want it to be built: %t", patch, err, want)
+		}
+		if want && w.Template.Labels[appv1.LabelComponent] != "app" {
+			t.Errorf("%s: the labels are %v", patch, w.Template.Labels)
+		}
+	}
+	cm := &appv1.CloudManager{}
+	cm.Name = "cm"
+	cm.DefaultNames()
+	if _, err := CloudManagerFrontFromRecord(cm, `{"name":"other","image":"a"}`, latest); err == nil || !strings.Contains(err.Error(), `"other"`) {
+		t.Errorf("the record of another component: %v", err)
+	}
+}
+
+// TestPausedIsNotRecorded checks that to pause a resource, and to resume it, changes neither its record nor what is built.
+func TestPausedIsNotRecorded(t *testing.T) {
+	app, box := appOf(t, "{image: a}"), &appv1.ModelBox{}
+	box.Spec.Image = "a"
+	running := []*Workload{built(t)(App(app, latest)), built(t)(ModelBox(box, latest))}
+	app.Spec.Paused, box.Spec.Paused = true, true
+	for i, paused := range []*Workload{built(t)(App(app, latest)), built(t)(ModelBox(box, latest))} {
+		if diff := cmp.Diff(objects(t, running[i]), objects(t, paused)); diff != "" {
+			t.Errorf("objects (-running +paused):\n%s", diff)
+		}
+	}
+	if changed, err := AppSpecChanged(&app.Spec, running[0].Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
+		t.Errorf("the App has changed: %t, %v", changed, err)
+	}
+	if changed, err := ModelBoxSpecChanged(box, running[1].Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
+		t.Errorf("the ModelBox has changed: %t, %v", changed, err)
+	}
+	if !app.Spec.Paused || !box.Spec.Paused {
+		t.Error("building has changed the spec")
+	}
+}
+
+func TestBelievableInputs(t *testing.T) {
+	small := BuiltInSizes().Resolve(appv1.SizeSmall)
+	template := func(name string, requests, limits corev1.ResourceList) *corev1.PodTemplateSpec {
+		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "sidecar"}, {Name: name, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}},
+		}}}
+	}
+	more := corev1.ResourceList{"cpu": apiresource.MustParse("0.1"), "memory": small.Requests["memory"], "example.com/gpu": apiresource.MustParse("1")}
+	for name, c := range map[string]struct {
+		recorded Inputs
+		live     *corev1.PodTemplateSpec
+		believed bool
+	}{
+		"no size":                 {Inputs{Rendering: 1}, template("main", nil, nil), true},
+		"as recorded":             {Inputs{Rendering: 1, Size: small}, template("main", small.Requests, small.Limits), true},
+		"in other words, or more": {Inputs{Rendering: 1, Size: small}, template("main", more, small.Limits), true},
+		"other requests":          {Inputs{Rendering: 1, Size: small}, template("main", small.Limits, small.Limits), false},
+		"no limits":               {Inputs{Rendering: 1, Size: small}, template("main", small.Requests, nil), false},
+		"in another container":    {Inputs{Rendering: 1, Size: small}, template("other", small.Requests, small.Limits), false},
+	} {
+		want := c.recorded
+		if got, known := BelievableInputs(c.recorded, true, c.live, "main"); !known || !cmp.Equal(got, want) {
+			t.Errorf("%s, our own: %+v, %t", name, got, known)
+		}
+		if !c.believed {
+			want.Size = ResolvedSize{}
+		}
+		if got, known := BelievableInputs(c.recorded, false, c.live, "main"); known || !cmp.Equal(got, want) {
+			t.Errorf("%s, somebody else's: %+v, %t; want %+v", name, got, known, want)
+		}
+	}
+}
+
+// TestReplicas has the three values that the number of pods has: unstated, stated, and an autoscaler's.
+func TestReplicas(t *testing.T) {
+	for _, stated := range []*int32{nil, ptr.To[int32](0), ptr.To[int32](1), ptr.To[int32](5)} {
+		app, box, cm := appOf(t, "{image: a}"), &appv1.ModelBox{}, &appv1.CloudManager{}
+		app.Spec.Replicas, box.Spec.Replicas = stated, stated
+		cm.Spec.DB.StatefulSet.Replicas, cm.Spec.Identity.Deployment.Replicas, cm.Spec.Front.Deployment.Replicas = stated, stated, stated
+		cm.DefaultNames()
+		for _, autoscaled := range []bool{false, true} {
+			seen := Observed{Inputs: latest.Inputs, Autoscaled: autoscaled}
+			want := stated
+			if autoscaled {
+				want = nil
+			}
+			for i, w := range []*Workload{
+				built(t)(App(app, seen)), built(t)(ModelBox(box, seen)), built(t)(CloudManagerDatabase(cm, seen)),
+				built(t)(CloudManagerIdentity(cm, seen)), built(t)(CloudManagerFront(cm, seen)),
+			} {
+				if diff := cmp.Diff(want, w.Replicas); diff != "" {
+					t.Errorf("%d, autoscaled %t (-want +got):\n%s", i, autoscaled, diff)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// patchedApp returns an App with a patch in YAML.
+func patchedApp(t testing.TB, patch string) *appv1.App {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := appOf(t, "{image: a, ports: [{port: 80}]}")
+	app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: data}
+	return app
+}
+
+// TestPatchErrors has patches that are wrong: the fields that the errors name, and words of them. Each has a value, hunter2,
+// that no error repeats.
+func TestPatchErrors(t *testing.T) {
+	const container = "podTemplatePatch.spec.containers[0]"
+	for name, c := range map[string]struct {
+		patch string
+		want  []string
+		says  string
+	}{
+		"container without a name":   {`{spec: {containers: [{image: a, env: [{name: A, value: hunter2}]}]}}`, []string{container + ".name"}, "which item"},
+		"container by a null":        {`{spec: {containers: [{name: null, args: [hunter2]}]}}`, []string{container + ".name"}, "which item"},
+		"container by nothing":       {`{spec: {containers: [{name: "", args: [hunter2]}]}}`, []string{container + ".name"}, "which item"},
+		"container by an object":     {`{spec: {containers: [{name: {hunter2: hunter2}}]}}`, []string{container + ".name"}, "which item"},
+		"container that is text":     {`{spec: {containers: [hunter2]}}`, []string{container}, "must be an object"},
+		"variable without a name":    {`{spec: {containers: [{name: app, env: [{value: hunter2}]}]}}`, []string{container + ".env[0].name"}, "which item"},
+		"port without a number":      {`{spec: {containers: [{name: app, ports: [{name: hunter2}]}]}}`, []string{container + ".ports[0].containerPort"}, "which item"},
+		"mount without a path":       {`{spec: {containers: [{name: app, volumeMounts: [{name: hunter2}]}]}}`, []string{container + ".volumeMounts[0].mountPath"}, "which item"},
+		"volume without a name":      {`{spec: {volumes: [{hostPath: {path: hunter2}}]}}`, []string{"podTemplatePatch.spec.volumes[0].name"}, "which item"},
+		"init container":             {`{spec: {initContainers: [{env: [{name: A, value: hunter2}]}]}}`, []string{"podTemplatePatch.spec.initContainers[0].name"}, "which item"},
+		"deleted without a name":     {`{spec: {containers: [{$patch: delete, args: [hunter2]}]}}`, []string{container + ".name"}, "which item"},
+		"two at once":                {`{spec: {volumes: [{}], containers: [{args: [hunter2]}]}}`, []string{container + ".name", "podTemplatePatch.spec.volumes[0].name"}, ""},
+		"list that is text":          {`{spec: {containers: hunter2}}`, []string{"podTemplatePatch"}, ""},
+		"list that is an object":     {`{spec: {containers: [{name: app, env: {hunter2: hunter2}}]}}`, []string{"podTemplatePatch"}, ""},
+		"value that is an object":    {`{spec: {containers: [{name: app, env: [{name: A, value: {a: hunter2}}]}]}}`, []string{"podTemplatePatch"}, "env.value must not be a object"},
+		"value that is a number":     {`{spec: {containers: [{name: app, env: [{name: A, value: 20271}]}]}}`, []string{"podTemplatePatch"}, "env.value must not be a number"},
+		"number that is text":        {`{spec: {terminationGracePeriodSeconds: hunter2}}`, []string{"podTemplatePatch"}, "terminationGracePeriodSeconds must not be a string"},
+		"number that is a fraction":  {`{spec: {terminationGracePeriodSeconds: 20271.5}}`, []string{"podTemplatePatch"}, "terminationGracePeriodSeconds must not be a number"},
+		"time":                       {`{metadata: {creationTimestamp: hunter2}}`, []string{"podTemplatePatch"}, ""},
+		"quantity":                   {`{spec: {containers: [{name: app, resources: {limits: {cpu: hunter2}}}]}}`, []string{"podTemplatePatch"}, ""},
+		"unknown field":              {`{spec: {moon: hunter2}}`, []string{"podTemplatePatch"}, `unknown field "spec.moon"`},
+		"unknown field of variables": {`{spec: {containers: [{name: app, env: [{name: A, valeu: hunter2}]}]}}`, []string{"podTemplatePatch"}, "valeu"},
+		"directive unknown":          {`{spec: {containers: [{name: app, $patch: hunter2}]}}`, []string{"podTemplatePatch"}, "directives"},
+		"directive of an object":     {`{spec: {$patch: {hunter2: hunter2}}}`, []string{"podTemplatePatch"}, "directives"},
+		"order that does not fit":    {`{spec: {$setElementOrder/containers: [{name: hunter2}], containers: [{name: app, args: [hunter2]}]}}`, []string{"podTemplatePatch"}, "directives"},
+		"order that is text":         {`{spec: {$setElementOrder/containers: hunter2}}`, []string{"podTemplatePatch"}, "directives"},
+		"keys that are text":         {`{spec: {$retainKeys: hunter2, hostNetwork: true}}`, []string{"podTemplatePatch"}, "directives"},
+		"kept by an object":          {`{spec: {$retainKeys: [{a: hunter2}], hostNetwork: true}}`, []string{"podTemplatePatch"}, "directives"},
+		"no main container":          {`{spec: {containers: [{$patch: replace}, {name: other, image: a, args: [hunter2]}]}}`, []string{"podTemplatePatch.spec.containers"}, "must keep the main container"},
+		"a list":                     {`[hunter2]`, []string{"podTemplatePatch"}, "must be an object"},
+		"text":                       {`hunter2`, []string{"podTemplatePatch"}, "must be an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := App(patchedApp(t, c.patch), latest)
+			var got []string
+			for _, err := range errs {
+				got = append(got, strings.TrimPrefix(err.Field, "spec."))
+				if text := err.Error(); strings.Contains(text, "hunter2") || strings.Contains(text, "20271") {
+					t.Errorf("the error repeats a value: %s", text)
+				} else if !strings.Contains(text, c.says) {
+					t.Errorf("the error does not say %q: %s", c.says, text)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s\n%v", diff, errs)
+			}
+		})
+	}
+}
+
+// TestPatchNeverPanics applies random patches, with directives and values where they do not belong: the code that merges is not
+// ours. No error repeats a value.
+func TestPatchNeverPanics(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 20_000 {
+		data, err := json.Marshal(randomPatch(random, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		app := appOf(t, "{image: a, ports: [{port: 80}]}")
+		app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: data}
+		w, errs := App(app, latest)
+		for _, err := range errs {
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Fatalf("the error repeats a value: %v of %s", err, data)
+			}
+		}
+		if len(errs) == 0 {
+			hasIdentity(t, w, string(data))
+		}
+	}
+}
+
+// randomPatch returns a random value with the names of a pod template's fields, and of directives.
+func randomPatch(random *rand.Rand, depth int) any {
+	if depth > 0 {
+		switch random.IntN(8) {
+		case 0, 1, 2, 3:
+			object := map[string]any{}
+			for range random.IntN(4) {
+				names := []string{
+					"metadata", "spec", "labels", "annotations", "containers", "initContainers", "volumes", "env", "ports", "name", "resources", "limits",
+					"hostNetwork", "command", "securityContext", "affinity", "tolerations", "nodeSelector", "topologySpreadConstraints", "imagePullSecrets",
+					"$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers", "finalizers", "ownerReferences",
+					"app.huolala.cn/modelbox", "app.kubernetes.io/name", "valueFrom", "emptyDir", "readinessProbe", "httpGet", "containerPort",
+				}
+				object[names[random.IntN(len(names))]] = randomPatch(random, depth-1)
+			}
+			return object
+		case 4, 5:
+			list := []any{}
+			for range random.IntN(3) {
+				list = append(list, randomPatch(random, depth-1))
+			}
+			return list
+		}
+	}
+	return []any{nil, true, 80, 1.5, "hunter2", "app", "replace", "delete", "merge", ""}[random.IntN(10)]
+}
+
+// hasIdentity fails the test if the pods lack a label of their own, or have one that is another resource's.
+func hasIdentity(t *testing.T, w *Workload, patch string) {
+	t.Helper()
+	want := map[string]string{
+		appv1.LabelApp: "app", appv1.LabelName: "app", appv1.LabelInstance: "app", appv1.LabelComponent: "app", appv1.LabelManagedBy: appv1.ManagedBy,
+	}
+	got := map[string]string{}
+	for key, value := range w.Template.Labels {
+		if strings.HasPrefix(key, "app.huolala.cn/") || want[key] != "" {
+			got[key] = value
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("labels of the pods by the patch %s (-want +got):\n%s", patch, diff)
+	}
+}
+
+// TestPatchOfLabels has patches that state labels of the operator's, which make pods those of another resource and endpoints of
+// its Service. A new spec may state none. In a rendering that let them pass, those that the workload has itself are overruled,
+// as they were, and those of others are refused: to drop them without a word would restart the pods.
+func TestPatchOfLabels(t *testing.T) {
+	const labels = "spec.podTemplatePatch.metadata.labels"
+	for name, c := range map[string]struct {
+		patch       string
+		want, older []string
+	}{
+		"of the user's":          {`{metadata: {labels: {tier: web}}}`, nil, nil},
+		"of another resource":    {`{metadata: {labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"of the operator's":      {`{metadata: {labels: {app.huolala.cn/new: a}}}`, []string{labels + "[app.huolala.cn/new]"}, []string{labels + "[app.huolala.cn/new]"}},
+		"of its own":             {`{metadata: {labels: {app.huolala.cn/app: other}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
+		"of its own, as it is":   {`{metadata: {labels: {app.huolala.cn/app: app}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
+		"of its own, removed":    {`{metadata: {labels: {app.huolala.cn/app: null}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
+		"of another's, removed":  {`{metadata: {labels: {app.huolala.cn/modelbox: null}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, nil},
+		"recommended":            {`{metadata: {labels: {app.kubernetes.io/name: a, app.kubernetes.io/component: b}}}`, []string{labels + "[app.kubernetes.io/component]", labels + "[app.kubernetes.io/name]"}, nil},
+		"all, replaced":          {`{metadata: {labels: {$patch: replace, app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"all, replaced by some":  {`{metadata: {labels: {$patch: replace, tier: web}}}`, nil, nil},
+		"all, deleted":           {`{metadata: {labels: {$patch: delete}}}`, nil, nil},
+		"all, null":              {`{metadata: {labels: null}}`, nil, nil},
+		"metadata, replaced":     {`{metadata: {$patch: replace, labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"metadata, kept in part": {`{metadata: {$retainKeys: [labels], labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := patchedApp(t, c.patch)
+			w, errs := App(app, latest)
+			if diff := cmp.Diff(c.want, fieldsOf(errs)); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			if len(errs) == 0 {
+				hasIdentity(t, w, c.patch)
+			}
+			w, errs = App(app, Observed{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
+			if diff := cmp.Diff(c.older, fieldsOf(errs)); diff != "" {
+				t.Errorf("refused in rendering 1 (-want +got):\n%s", diff)
+			}
+			if len(errs) == 0 {
+				hasIdentity(t, w, c.patch)
+			}
+			for key, want := range map[string]string{appv1.LabelApp: "app", appv1.LabelManagedBy: appv1.ManagedBy} {
+				if w.Template.Labels[key] != want {
+					t.Errorf("label %s is %q, want %q", key, w.Template.Labels[key], want)
+				}
+			}
+		})
+	}
+}
+
+// TestFormerNameOfPatch checks that the former name of the patch has the same meaning, and that errors name what the user wrote.
+func TestFormerNameOfPatch(t *testing.T) {
+	for _, name := range []string{"podTemplate", "podTemplatePatch"} {
+		w, errs := App(appOf(t, fmt.Sprintf("{image: a, %s: {spec: {hostNetwork: true}}}", name)), latest)
+		if len(errs) > 0 || !w.Template.Spec.HostNetwork {
+			t.Errorf("%s is not applied: %v", name, errs)
+		}
+		_, errs = App(appOf(t, fmt.Sprintf("{image: a, %s: {spec: {restartPolicy: Never, containers: [{}]}}}", name)), latest)
+		if diff := cmp.Diff([]string{"spec." + name + ".spec.containers[0].name"}, fieldsOf(errs)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
