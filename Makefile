@@ -119,7 +119,7 @@ WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
 GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
 .PHONY: test
-test: test-operator $(if $(filter ./...,$(PKG)),test-cluster) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+test: test-operator $(if $(filter ./...,$(PKG)),test-cluster test-gitops) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
 
 # First all is compiled, then one suite runs after the other: each has a control plane of its own, and side by side with
 # others, or with compilers, it would on a small machine mostly test patience.
@@ -132,6 +132,12 @@ test-operator:
 .PHONY: test-cluster
 test-cluster:
 	@$(WITH_ASSETS); cd hack/cluster; set -x; $(GO_TEST) -trimpath ./...
+
+# Each client is a module with its own versions of Kubernetes' libraries. Argo CD's compares by Kubernetes' own types.
+GITOPS ?= stage flux argocd
+.PHONY: test-gitops
+test-gitops: ## Apply, compare, wait and prune by kubectl, Flux and Argo CD themselves. GITOPS='stage flux argocd' chooses the clients.
+	@$(WITH_ASSETS); set -x; for client in $(GITOPS); do (cd test/gitops/$$client; $(GO_TEST) ./...); done
 
 # What of it is in `make test` is a few hundred specs. FUZZ_SEED= makes a failure happen again.
 FUZZ_SPECS ?= 5000

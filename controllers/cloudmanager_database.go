@@ -148,12 +148,10 @@ func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
 }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
-// none of the others, except that no StatefulSet is made for which there is no Secret.
+// none of the others, except that no StatefulSet is made for which there is no Secret, and that one whose volumes cannot be
+// as the spec wants them stays as it is.
 func (db *database) apply(ctx context.Context, w *resource.Workload, report *reconciler.Report) error {
 	grows, grown := db.grows(w)
-	if grown != nil {
-		db.keepStorage(w)
-	}
 	if db.set != nil && !grows {
 		w.KeepClaimTemplates(db.set.Spec.VolumeClaimTemplates)
 	}
@@ -175,10 +173,12 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 			return reconciler.Aggregate(grown, locked)
 		}
 	}
-	req.Children = append(req.Children, claims...)
-	set := child(resource.StatefulSet(w), db.set)
-	set.Replace = grows
-	req.Children = append(req.Children, set, child(resource.Headless(w), db.headless))
+	if grown == nil {
+		set := child(resource.StatefulSet(w), db.set)
+		set.Replace = grows
+		req.Children = append(append(req.Children, claims...), set)
+	}
+	req.Children = append(req.Children, child(resource.Headless(w), db.headless))
 	service := resource.Service(w)
 	exposed := db.deployed.headless(service, db.service)
 	if exposed == nil {
@@ -194,16 +194,6 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 		err = released(db.set, db.claims)
 	}
 	return reconciler.Aggregate(grown, locked, exposed, lookAgain(err))
-}
-
-// keepStorage gives the workload the storage that the live StatefulSet has, where the one that is wanted cannot be had.
-func (db *database) keepStorage(w *resource.Workload) {
-	for _, live := range db.set.Spec.VolumeClaimTemplates {
-		if wanted := &w.Claims[0]; live.Name == wanted.Name {
-			wanted.Spec.AccessModes, wanted.Spec.StorageClassName = live.Spec.AccessModes, live.Spec.StorageClassName
-			wanted.Spec.Resources = live.Spec.Resources
-		}
-	}
 }
 
 // lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims

@@ -71,6 +71,9 @@ check formatting formatted
 check 'go.mod' tidy .
 check 'hack/cluster/go.mod' tidy hack/cluster
 check 'hack/chart/go.mod' tidy hack/chart
+for client in stage flux argocd; do
+  check "test/gitops/$client/go.mod" tidy "test/gitops/$client"
+done
 check 'the rooms in the image' image
 check 'go vet' make --no-print-directory vet
 

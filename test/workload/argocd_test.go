@@ -150,9 +150,9 @@ func TestArgoCD(t *testing.T) {
 
 	plane.Change(t, app, func() { app.Spec.Image = "imagepullbackoff.test/x:1" })
 	argo.says(app, "App", "Progressing", "ImagePullBackOff: ")
-	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationPaused: "true"} })
-	argo.says(app, "App", "Suspended", appv1.AnnotationPaused)
-	plane.Change(t, app, func() { app.Annotations, app.Spec.ProgressDeadlineSeconds = nil, ptr.To[int32](2) })
+	plane.Change(t, app, func() { app.Spec.Paused, app.Spec.Image = true, "imagepullbackoff.test/x:2" })
+	argo.says(app, "App", "Suspended", "Paused: ")
+	plane.Change(t, app, func() { app.Spec.Paused, app.Spec.ProgressDeadlineSeconds = false, ptr.To[int32](2) })
 	argo.says(app, "App", "Degraded", "ImagePullBackOff: ", "2 s")
 
 	plane.Read(t, cm)
@@ -163,6 +163,42 @@ func TestArgoCD(t *testing.T) {
 	argo.says(cm, "CloudManager", "Degraded", "CrashLoopBackOff: ", "cm-db")
 	plane.Change(t, cm, func() { cm.Spec.DB.RootPass = "another" })
 	argo.says(cm, "CloudManager", "Degraded", "rootPass")
+}
+
+// TestArgoCDOfConditions checks what the health check makes of the conditions Applied, Ready and Stalled.
+func TestArgoCDOfConditions(t *testing.T) {
+	t.Parallel()
+	argo := newArgoCD(t)
+	condition := func(kind, status, reason string) any {
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": "why"}
+	}
+	ready, notReady := condition("Ready", "True", "Ready"), condition("Ready", "False", "Progressing")
+	for name, c := range map[string]struct {
+		observed     int64
+		conditions   []any
+		want, saying string
+	}{
+		"not looked at":                {-1, nil, "Progressing", "not looked at"},
+		"well":                         {1, []any{ready, condition("Applied", "True", "Applied")}, "Healthy", "Ready: why"},
+		"well without Applied":         {1, []any{ready}, "Healthy", "Ready: why"},
+		"changed by admission":         {1, []any{ready, condition("Applied", "True", "Overridden")}, "Healthy", "Ready: why"},
+		"on its way":                   {1, []any{notReady, condition("Applied", "True", "Applied")}, "Progressing", "Progressing: why"},
+		"paused":                       {1, []any{condition("Ready", "Unknown", "Paused"), condition("Applied", "False", "Paused")}, "Suspended", "Paused: why"},
+		"held":                         {1, []any{condition("Ready", "False", "Held"), condition("Applied", "False", "Held")}, "Suspended", "Held: why"},
+		"rolled back":                  {1, []any{notReady, condition("Applied", "False", "RolledBack"), condition("Stalled", "True", "RolledBack")}, "Degraded", "RolledBack: why"},
+		"invalid":                      {1, []any{notReady, condition("Applied", "False", "Invalid"), condition("Stalled", "True", "Invalid")}, "Degraded", "Invalid: why"},
+		"paused and stalled":           {1, []any{notReady, condition("Applied", "False", "Paused"), condition("Stalled", "True", "ImagePullBackOff")}, "Degraded", "ImagePullBackOff: why"},
+		"refused, and tried again":     {1, []any{notReady, condition("Applied", "False", "Forbidden")}, "Progressing", "Progressing: why"},
+		"an optional child in trouble": {1, []any{ready, condition("Applied", "False", "Forbidden")}, "Healthy", "Ready: why"},
+	} {
+		status, message, err := argo.health(map[string]any{
+			"metadata": map[string]any{"generation": int64(1)},
+			"status":   map[string]any{"observedGeneration": c.observed, "conditions": c.conditions},
+		})
+		if err != nil || status != c.want || !strings.Contains(message, c.saying) {
+			t.Errorf("%s: %s (%s), %v; want %s (%s)", name, status, message, err, c.want, c.saying)
+		}
+	}
 }
 
 // TestArgoCDOfNothing checks that a resource without a status, or with a part of one, is no error.

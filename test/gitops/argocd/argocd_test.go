@@ -163,7 +163,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operations, done, err := (&kube.KubectlCmd{Log: logr.Discard(), Tracer: tracing.NopTracer{}}).ManageResources(config)
+	dryRuns, done, err := (&kube.KubectlCmd{Log: logr.Discard(), Tracer: tracing.NopTracer{}}).ManageServerSideDiffDryRuns(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestExamples(t *testing.T) {
 		"server": {
 			[]sync.SyncOpt{sync.WithServerSideApply(true)},
 			[]diff.Option{
-				diff.WithServerSideDiff(true), diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(operations)),
+				diff.WithServerSideDiff(true), diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(dryRuns)),
 				diff.WithGVKParser(parser), diff.WithManager(manager),
 			},
 		},
