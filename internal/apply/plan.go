@@ -49,7 +49,7 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
 		return p, fmt.Errorf("desired object: %w", err)
 	}
-	if p.owner, err = apiutil.GVKForObject(req.Owner, e.client.Scheme()); err != nil {
+	if p.owner, err = ownerKind(req.Owner, e.client.Scheme()); err != nil {
 		return p, fmt.Errorf("owner: %w", err)
 	}
 	p.self = p.owner.Kind + "." + req.Owner.GetName()
@@ -105,11 +105,19 @@ func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error 
 	if p.gvk, err = apiutil.GVKForObject(live, scheme); err != nil {
 		return err
 	}
-	if p.owner, err = apiutil.GVKForObject(owner, scheme); err != nil {
+	if p.owner, err = ownerKind(owner, scheme); err != nil {
 		return err
 	}
 	p.self = p.owner.Kind + "." + owner.GetName()
 	return p.claim(&Request{Owner: owner, Adopt: adopt}, live)
+}
+
+// ownerKind returns the kind that an owner states, else that of its type in the scheme. The scheme may not have the type.
+func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+	if gvk := owner.GetObjectKind().GroupVersionKind(); gvk.Kind != "" && gvk.Version != "" {
+		return gvk, nil
+	}
+	return apiutil.GVKForObject(owner, scheme)
 }
 
 // check finds mistakes of a builder that would cost data.

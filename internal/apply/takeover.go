@@ -76,9 +76,17 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 // being deleted, with its children left alone, would delete the object. The garbage collector's removal of the reference
 // may be seen before the deletion of the owner that it follows: the two come by two watches.
 func (e *Engine) wanted(ctx context.Context, owner client.Object) error {
-	live, ok := owner.DeepCopyObject().(client.Object)
+	kind, err := ownerKind(owner, e.client.Scheme())
+	if err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	empty, err := e.client.Scheme().New(kind)
+	if err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	live, ok := empty.(client.Object)
 	if !ok {
-		return fmt.Errorf("%T is no API object", owner)
+		return fmt.Errorf("%T is no API object", empty)
 	}
 	switch err := e.live.Get(ctx, client.ObjectKeyFromObject(owner), live); {
 	case apierrors.IsNotFound(err):
