@@ -17,6 +17,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -41,17 +42,20 @@ type AppReconciler struct {
 func (r *AppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(retries()).
-		For(&appv1.App{}, builder.WithPredicates(asked())).
+		For(&stored.App{}, builder.WithPredicates(asked())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelApp)), builder.WithPredicates(causeChanged())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &appv1.AppList{}).
-		Complete(skeleton(&r.Shared, resource.KindApp, appManager, func() *appv1.App { return &appv1.App{} }, r.steps))
+	return r.watchSizes(b, &stored.AppList{}).
+		Complete(skeleton(&r.Shared, resource.KindApp, appManager, func() reconciler.Stored[*appv1.App] { return &stored.App{} }, r.steps))
 }
 
 // steps makes true what the App means, and says how its pods are doing.
-func (r *AppReconciler) steps(ctx context.Context, app *appv1.App) (reconciler.Report, error) {
+func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
+	if undecodable != nil {
+		return reconciler.Report{}, refuse(undecodable)
+	}
 	d := deployed{
 		owner:   app,
 		manager: appManager,
@@ -73,10 +77,10 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App) (reconciler.R
 // wanting returns the Apps to look at when a child kind's object has changed: its controller, and the App of its name,
 // which may be waiting for it to go.
 func (r *AppReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.named(ctx, &appv1.App{}, resource.KindApp, obj)
+	return r.named(ctx, &stored.App{}, resource.KindApp, obj)
 }
 
 // scaled returns the App whose Deployment an autoscaler targets.
 func (r *AppReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.target(ctx, &appv1.App{}, obj)
+	return r.target(ctx, &stored.App{}, obj)
 }

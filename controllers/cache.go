@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // The indexes of the cache.
@@ -23,8 +24,6 @@ const (
 	indexInstance = "instance"
 	// indexTarget finds autoscalers by what they scale, as targetKey writes it.
 	indexTarget = "target"
-	// indexDeployment finds UnitedDeployments by the Deployment that they name.
-	indexDeployment = "deployment"
 	// indexController finds children by the CloudManager that controls them.
 	indexController = "controller"
 	// indexWanted finds CloudManagers by the names of their children.
@@ -46,7 +45,8 @@ func ParseNamespaces(list string) []string {
 // need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
 func CacheOptions(namespaces []string) cache.Options {
 	opts := cache.Options{
-		DefaultTransform: trimResource,
+		DefaultTransform:         trimResource,
+		DefaultWatchErrorHandler: watches.noteFailure,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:  {Transform: trimDeployment},
 			&appsv1.StatefulSet{}: {Transform: trimStatefulSet},
@@ -86,12 +86,13 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := addCloudManagerIndexes(ctx, indexer); err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &appv1.UnitedDeployment{}, indexDeployment, func(obj client.Object) []string {
-		ud, ok := obj.(*appv1.UnitedDeployment)
-		if !ok {
-			return nil
+	return indexer.IndexField(ctx, &stored.UnitedDeployment{}, stored.IndexDeployment, func(obj client.Object) []string {
+		if ud, ok := obj.(*stored.UnitedDeployment); ok {
+			if typed, err := ud.Decode(); err == nil {
+				return []string{typed.Spec.DeploymentName}
+			}
 		}
-		return []string{ud.Spec.DeploymentName}
+		return nil // It names none as long as nobody knows what it says.
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -48,19 +49,22 @@ type CloudManagerReconciler struct {
 func (r *CloudManagerReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(retries()).
-		For(&appv1.CloudManager{}, builder.WithPredicates(asked())).
+		For(&stored.CloudManager{}, builder.WithPredicates(asked())).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelCloudManager)), builder.WithPredicates(claimChanged())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelCloudManager)), builder.WithPredicates(causeChanged())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &appv1.CloudManagerList{}).
-		Complete(skeleton(&r.Shared, resource.KindCloudManager, cloudManagerManager, func() *appv1.CloudManager { return &appv1.CloudManager{} }, r.steps))
+	return r.watchSizes(b, &stored.CloudManagerList{}).
+		Complete(skeleton(&r.Shared, resource.KindCloudManager, cloudManagerManager, func() reconciler.Stored[*appv1.CloudManager] { return &stored.CloudManager{} }, r.steps))
 }
 
 // steps makes true what the CloudManager means, tier by tier, and says how the tiers are doing.
-func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager) (reconciler.Report, error) {
+func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
+	if undecodable != nil {
+		return reconciler.Report{}, refuse(undecodable)
+	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
 	s, err := r.stack(ctx, cm)
@@ -103,12 +107,15 @@ func addCloudManagerIndexes(ctx context.Context, indexer client.FieldIndexer) er
 			return err
 		}
 	}
-	return indexer.IndexField(ctx, &appv1.CloudManager{}, indexWanted, func(obj client.Object) []string {
-		cm, ok := obj.(*appv1.CloudManager)
+	return indexer.IndexField(ctx, &stored.CloudManager{}, indexWanted, func(obj client.Object) []string {
+		kept, ok := obj.(*stored.CloudManager)
 		if !ok {
 			return nil
 		}
-		cm = cm.DeepCopy()
+		cm, err := kept.Decode()
+		if err != nil {
+			return nil // It wants nothing as long as nobody knows what it says.
+		}
 		cm.DefaultNames()
 		db := cm.Spec.DB.StatefulSet.Name
 		return []string{db, resource.HeadlessName(db), cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name}
@@ -132,7 +139,7 @@ func (r *CloudManagerReconciler) scaled(ctx context.Context, obj client.Object) 
 
 // naming returns the CloudManagers that want a child of a name.
 func (r *CloudManagerReconciler) naming(ctx context.Context, namespace, name string) []ctrl.Request {
-	return r.indexed(ctx, &appv1.CloudManagerList{}, indexWanted, namespace, name)
+	return r.indexed(ctx, &stored.CloudManagerList{}, indexWanted, namespace, name)
 }
 
 // former returns what the CloudManager controls and, by its name, no longer wants, by the role that it has.

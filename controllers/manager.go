@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/fence"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -35,6 +35,10 @@ const fieldOwner = "app-operator"
 
 // reconcileTimeout ends a reconcile that hangs on the API server.
 const reconcileTimeout = 2 * time.Minute
+
+// syncTimeout is how long a controller waits for its caches before the manager ends. One kind that cannot be listed does not
+// stop the others: a metric tells of it, and the manager is not ready until each kind was listed once.
+const syncTimeout = 365 * 24 * time.Hour
 
 // renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.
 const renewDeadline = 10 * time.Second
@@ -64,7 +68,7 @@ type Options struct {
 // NewManager returns a manager with all controllers, ready to start.
 func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	opts.Scheme = runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), appv1.AddToScheme(opts.Scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), stored.AddToScheme(opts.Scheme)); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)
 	}
 	opts.Cache = CacheOptions(opts.Namespaces)
@@ -82,6 +86,7 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	opts.Controller = config.Controller{
 		MaxConcurrentReconciles: opts.Workers,
 		ReconciliationTimeout:   reconcileTimeout,
+		CacheSyncTimeout:        syncTimeout,
 		// A stand-by has its caches filled when it takes over.
 		EnableWarmup:       ptr.To(true),
 		SkipNameValidation: opts.Controller.SkipNameValidation,
@@ -154,7 +159,7 @@ var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
 // Start implements manager.Runnable.
 func (s *syncWatch) Start(ctx context.Context) error {
 	objects := []client.Object{
-		&appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{},
+		&stored.App{}, &stored.ModelBox{}, &stored.UnitedDeployment{}, &stored.CloudManager{},
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{},
 		&autoscalingv2.HorizontalPodAutoscaler{},
 	}

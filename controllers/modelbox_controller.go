@@ -15,6 +15,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -34,17 +35,20 @@ type ModelBoxReconciler struct {
 func (r *ModelBoxReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(retries()).
-		For(&appv1.ModelBox{}, builder.WithPredicates(asked())).
+		For(&stored.ModelBox{}, builder.WithPredicates(asked())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelModelBox)), builder.WithPredicates(causeChanged())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &appv1.ModelBoxList{}).
-		Complete(skeleton(&r.Shared, resource.KindModelBox, modelBoxManager, func() *appv1.ModelBox { return &appv1.ModelBox{} }, r.steps))
+	return r.watchSizes(b, &stored.ModelBoxList{}).
+		Complete(skeleton(&r.Shared, resource.KindModelBox, modelBoxManager, func() reconciler.Stored[*appv1.ModelBox] { return &stored.ModelBox{} }, r.steps))
 }
 
 // steps makes true what the ModelBox means, and says how its pods are doing.
-func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox) (reconciler.Report, error) {
+func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
+	if undecodable != nil {
+		return reconciler.Report{}, refuse(undecodable)
+	}
 	return r.deploy(ctx, &deployed{
 		owner:   box,
 		manager: modelBoxManager,
@@ -62,10 +66,10 @@ func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox) (re
 // wanting returns the ModelBoxes to look at when a child kind's object has changed: its controller, and the ModelBox of its
 // name, which may be waiting for it to go.
 func (r *ModelBoxReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.named(ctx, &appv1.ModelBox{}, resource.KindModelBox, obj)
+	return r.named(ctx, &stored.ModelBox{}, resource.KindModelBox, obj)
 }
 
 // scaled returns the ModelBox whose Deployment an autoscaler targets.
 func (r *ModelBoxReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.target(ctx, &appv1.ModelBox{}, obj)
+	return r.target(ctx, &stored.ModelBox{}, obj)
 }

@@ -20,6 +20,7 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -41,18 +42,21 @@ type UnitedDeploymentReconciler struct {
 func (r *UnitedDeploymentReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(retries()).
-		For(&appv1.UnitedDeployment{}, builder.WithPredicates(asked())).
-		Watches(&appv1.UnitedDeployment{}, handler.EnqueueRequestsFromMapFunc(r.rivals), builder.WithPredicates(asked())).
+		For(&stored.UnitedDeployment{}, builder.WithPredicates(asked())).
+		Watches(&stored.UnitedDeployment{}, handler.EnqueueRequestsFromMapFunc(r.rivals), builder.WithPredicates(asked())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelUnitedDeployment)), builder.WithPredicates(causeChanged())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &appv1.UnitedDeploymentList{}).
-		Complete(skeleton(&r.Shared, resource.KindUnitedDeployment, unitedDeploymentManager, func() *appv1.UnitedDeployment { return &appv1.UnitedDeployment{} }, r.steps))
+	return r.watchSizes(b, &stored.UnitedDeploymentList{}).
+		Complete(skeleton(&r.Shared, resource.KindUnitedDeployment, unitedDeploymentManager, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} }, r.steps))
 }
 
 // steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
-func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment) (reconciler.Report, error) {
+func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
+	if undecodable != nil {
+		return reconciler.Report{}, refuse(undecodable)
+	}
 	d := r.deployed(ud)
 	seen, err := r.observe(ctx, d)
 	if err != nil {
@@ -101,13 +105,13 @@ func (r *UnitedDeploymentReconciler) deployed(ud *appv1.UnitedDeployment) *deplo
 // elder returns the name of the oldest UnitedDeployment that names the same Deployment and is to stay, empty if that is
 // this one.
 func (r *UnitedDeploymentReconciler) elder(ctx context.Context, ud *appv1.UnitedDeployment) (string, error) {
-	var list appv1.UnitedDeploymentList
+	var list stored.UnitedDeploymentList
 	// What this process has written of them is their status, which does not count here.
 	if err := r.Client.List(ctx, &list, client.InNamespace(ud.Namespace), client.DisableReadYourWritesConsistency,
-		client.MatchingFields{indexDeployment: ud.Spec.DeploymentName}); err != nil {
+		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return "", fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	return validation.Elder(ud, list.Items), nil
+	return validation.Elder(ud, list.Naming(ud.Spec.DeploymentName)), nil
 }
 
 // refused returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
@@ -208,9 +212,13 @@ func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, paused bool, er
 
 // rivals returns the UnitedDeployments that name the same Deployment as one that has changed.
 func (r *UnitedDeploymentReconciler) rivals(ctx context.Context, obj client.Object) []ctrl.Request {
-	ud, ok := obj.(*appv1.UnitedDeployment)
+	kept, ok := obj.(*stored.UnitedDeployment)
 	if !ok {
 		return nil
+	}
+	ud, err := kept.Decode()
+	if err != nil {
+		return nil // The index does not have it either.
 	}
 	return r.naming(ctx, ud.Namespace, ud.Spec.DeploymentName)
 }
@@ -232,5 +240,5 @@ func (r *UnitedDeploymentReconciler) scaled(ctx context.Context, obj client.Obje
 
 // naming returns the UnitedDeployments that name a Deployment.
 func (r *UnitedDeploymentReconciler) naming(ctx context.Context, namespace, deployment string) []ctrl.Request {
-	return r.indexed(ctx, &appv1.UnitedDeploymentList{}, indexDeployment, namespace, deployment)
+	return r.indexed(ctx, &stored.UnitedDeploymentList{}, stored.IndexDeployment, namespace, deployment)
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // Reasons of the condition Upgradeable.
@@ -77,7 +78,7 @@ func (u *upgradeable) SetupWithManager(mgr ctrl.Manager) error {
 		Named("upgradeable").
 		WithOptions(retries()).
 		Watches(&corev1.Pod{}, all, builder.WithPredicates(strayChanged())).
-		Watches(&appv1.CloudManager{}, all, builder.WithPredicates(comesOrGoes())).
+		Watches(&stored.CloudManager{}, all, builder.WithPredicates(comesOrGoes())).
 		WatchesRawSource(start).
 		Complete(u)
 }
@@ -129,7 +130,7 @@ func (u *upgradeable) strays(ctx context.Context) ([]types.NamespacedName, error
 			continue
 		}
 		owner := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[appv1.LabelCloudManager]}
-		switch err := u.client.Get(ctx, owner, &appv1.CloudManager{}); {
+		switch err := u.client.Get(ctx, owner, &stored.CloudManager{}); {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, err
 		case err == nil:

@@ -53,7 +53,7 @@ func (s *Shared) today(ctx context.Context, spec *appv1.WorkloadSpec) (resource.
 }
 
 // skeleton returns the reconciler of a kind: its steps, and manager, the field owner of what it applies.
-func skeleton[T reconciler.Resource](s *Shared, kind, manager string, empty func() T, steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
+func skeleton[T reconciler.Resource](s *Shared, kind, manager string, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
 	return &reconciler.Reconciler[T]{
 		Kind:     kind,
 		Client:   s.Client,
@@ -218,6 +218,11 @@ func get[T client.Object](ctx context.Context, c client.Client, key client.Objec
 		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
 	}
 	return obj, nil
+}
+
+// refuse is the error to report for a spec that cannot be decoded. What lives stays as it is.
+func refuse(undecodable error) error {
+	return reconciler.Stalled(appv1.ReasonInvalid, "%s", undecodable)
 }
 
 // invalid is the error to report for a spec that breaks the rules beyond the schema, nil for one that keeps them. The

@@ -5,18 +5,19 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpApp(mgr ctrl.Manager) error {
-	return ctrl.NewWebhookManagedBy(mgr, &appv1.App{}).WithValidator(&validator[*appv1.App]{
+func (s *shared) setUpApp(mgr ctrl.Manager) {
+	serve(mgr, &validator[*appv1.App]{
 		shared: s, kind: resource.KindApp,
 		spec: func(app *appv1.App) any { return &app.Spec },
 		review: func(app *appv1.App) review {
 			w, wrong := resource.App(app, s.today)
 			return deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
 		},
-	}).Complete()
+	}, func() storedResource[*appv1.App] { return &stored.App{} })
 }

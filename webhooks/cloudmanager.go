@@ -9,19 +9,20 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-cloudmanager,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create;update,versions=v1,name=vcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-cloudmanager,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create,versions=v1,name=mcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpCloudManager(mgr ctrl.Manager) error {
+func (s *shared) setUpCloudManager(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
-	return ctrl.NewWebhookManagedBy(mgr, &appv1.CloudManager{}).WithValidator(&validator[*appv1.CloudManager]{
+	serve(mgr, &validator[*appv1.CloudManager]{
 		shared: s, kind: resource.KindCloudManager,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
 		review: s.reviewCloudManager,
-	}).Complete()
+	}, func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} })
 }
 
 // componentNames are the names of the components of a CloudManager that states none.

@@ -6,22 +6,23 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-modelbox,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create;update,versions=v1,name=vmodelbox.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-modelbox,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create,versions=v1,name=mmodelbox.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpModelBox(mgr ctrl.Manager) error {
+func (s *shared) setUpModelBox(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-modelbox", &webhook.Admission{Handler: &defaulter{
 		names: func(name string) map[string]string { return map[string]string{"name": name} },
 	}})
-	return ctrl.NewWebhookManagedBy(mgr, &appv1.ModelBox{}).WithValidator(&validator[*appv1.ModelBox]{
+	serve(mgr, &validator[*appv1.ModelBox]{
 		shared: s, kind: resource.KindModelBox,
 		spec: func(box *appv1.ModelBox) any { return &box.Spec },
 		review: func(box *appv1.ModelBox) review {
 			w, wrong := resource.ModelBox(box, s.today)
 			return deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
 		},
-	}).Complete()
+	}, func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} })
 }

@@ -17,6 +17,7 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // Whatever else there is in the cluster, these only warn. An order in which somebody applies and removes objects must not
@@ -70,14 +71,16 @@ func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (valid
 			held.Controller = c
 		}
 	}
-	var others appv1.UnitedDeploymentList
-	var scalers autoscalingv2.HorizontalPodAutoscalerList
-	for _, list := range []client.ObjectList{&others, &scalers} {
-		if err := s.cache.List(ctx, list, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return held, fmt.Errorf("list %T: %w", list, err)
-		}
+	var others stored.UnitedDeploymentList
+	if err := s.cache.List(ctx, &others, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
+		return held, fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	held.Elder = validation.Elder(ud, others.Items)
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := s.cache.List(ctx, &scalers, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return held, fmt.Errorf("list autoscalers: %w", err)
+	}
+	held.Elder = validation.Elder(ud, others.Naming(ud.Spec.DeploymentName))
 	for i := range scalers.Items {
 		target := scalers.Items[i].Spec.ScaleTargetRef
 		if name := scalers.Items[i].Name; target.Kind == "Deployment" && target.Name == ud.Spec.DeploymentName &&

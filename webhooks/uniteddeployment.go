@@ -8,13 +8,14 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-uniteddeployment,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=uniteddeployments,verbs=create;update,versions=v1,name=vuniteddeployment.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) error {
-	return ctrl.NewWebhookManagedBy(mgr, &appv1.UnitedDeployment{}).WithValidator(&validator[*appv1.UnitedDeployment]{
+func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) {
+	serve(mgr, &validator[*appv1.UnitedDeployment]{
 		shared: s, kind: resource.KindUnitedDeployment,
 		spec: func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		review: func(ud *appv1.UnitedDeployment) review {
@@ -34,5 +35,5 @@ func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) error {
 			}
 			return s.heldByOthers(ctx, ud)
 		},
-	}).Complete()
+	}, func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} })
 }

@@ -59,15 +59,13 @@ func called(name *field.Path, objects ...client.Object) []child {
 	return children
 }
 
-var _ admission.Validator[*appv1.App] = (*validator[*appv1.App])(nil)
-
-// ValidateCreate implements admission.Validator.
+// ValidateCreate looks at a new resource.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	var none T
 	return v.validate(ctx, obj, none, nil)
 }
 
-// ValidateUpdate implements admission.Validator. What leaves the spec as it was passes: a resource that was once stored can
+// ValidateUpdate looks at a change. What leaves the spec as it was passes: a resource that was once stored can
 // always be labelled, annotated and let go of, whatever the rules are by now.
 func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.Warnings, error) {
 	switch {
@@ -81,11 +79,6 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 	}
 	// By now the spec that was there has its children, or its status says what is in their way.
 	return v.validate(ctx, obj, old, v.review(old).children)
-}
-
-// ValidateDelete implements admission.Validator. The API server does not ask.
-func (v *validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
-	return nil, nil
 }
 
 // validate looks at a resource whose spec is new. Of the children it had, none is looked for.

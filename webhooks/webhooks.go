@@ -128,10 +128,11 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
-	return errors.Join(
-		mgr.AddReadyzCheck("webhooks", served),
-		s.setUpApp(mgr), s.setUpModelBox(mgr), s.setUpUnitedDeployment(mgr), s.setUpCloudManager(mgr),
-	)
+	s.setUpApp(mgr)
+	s.setUpModelBox(mgr)
+	s.setUpUnitedDeployment(mgr)
+	s.setUpCloudManager(mgr)
+	return mgr.AddReadyzCheck("webhooks", served)
 }
 
 // shared is what the webhooks of all kinds work with.

@@ -24,7 +24,7 @@ func (e *Engine) KeepVolumes(ctx context.Context, req *Request, set *appsv1.Stat
 
 // Retain lets an object that is not wanted any more, and so is not applied, outlive the owner, and marks it as kept for it.
 func (e *Engine) Retain(ctx context.Context, req *Request, obj client.Object) error {
-	gvk, err := apiutil.GVKForObject(req.Owner, e.client.Scheme())
+	gvk, err := ownerKind(req.Owner, e.client.Scheme())
 	if err != nil {
 		return fmt.Errorf("owner: %w", err)
 	}

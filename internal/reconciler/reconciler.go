@@ -46,9 +46,16 @@ type Report struct {
 	Event, Note string
 }
 
+// Stored is a custom resource as the API server stores it.
+type Stored[T Resource] interface {
+	client.Object
+	// Decode returns the typed resource. Beside an error, which says what is wrong with the spec, it has no spec.
+	Decode() (T, error)
+}
+
 // Steps is what a kind does: observe, apply, and say how it stands. It may set fields of obj's status, and nothing else
-// of obj.
-type Steps[T Resource] func(ctx context.Context, obj T) (Report, error)
+// of obj. undecodable, if not nil, says why obj has no spec.
+type Steps[T Resource] func(ctx context.Context, obj T, undecodable error) (Report, error)
 
 // Reconciler runs the steps of one kind.
 type Reconciler[T Resource] struct {
@@ -61,7 +68,7 @@ type Reconciler[T Resource] struct {
 	// Clock is for limiting how often the status is written.
 	Clock clock.PassiveClock
 	// New returns an empty resource.
-	New func() T
+	New func() Stored[T]
 	// Steps is the kind's own part.
 	Steps Steps[T]
 	// Gone, if set, is called when a resource no longer exists.
@@ -73,24 +80,25 @@ type Reconciler[T Resource] struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	obj := r.New()
-	if err := Get(ctx, r.Client, req.NamespacedName, obj); err != nil {
+	stored := r.New()
+	if err := Get(ctx, r.Client, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, err
 	}
-	if obj.GetDeletionTimestamp() != nil {
+	if stored.GetDeletionTimestamp() != nil {
 		// The garbage collector deletes what the resource controls.
 		return reconcile.Result{}, nil
 	}
 
+	obj, undecodable := stored.Decode()
 	before, ok := obj.DeepCopyObject().(T)
 	if !ok {
 		return reconcile.Result{}, errors.New("a copy has another type")
 	}
-	report, err := r.Steps(ctx, obj)
+	report, err := r.Steps(ctx, obj, undecodable)
 	if errors.Is(err, ErrStale) {
 		ctrl.LoggerFrom(ctx).V(1).Info("Trying again with the current view", "cause", err.Error())
 		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kevents "k8s.io/client-go/tools/events"
@@ -20,7 +21,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
-	"huolala.cn/app-operator/test/harness"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // What steps may report.
@@ -59,13 +60,17 @@ func newFlow(t *testing.T) *flow {
 		recorder: kevents.NewFakeRecorder(10),
 	}
 	plane.Create(t, f.app)
-	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: harness.Scheme()})
+	scheme := runtime.NewScheme()
+	if err := stored.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Reconciler = &reconciler.Reconciler[*appv1.App]{
 		Client: interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: f.patch}), Recorder: f.recorder, Clock: f.clock, Kind: t.Name(),
-		New:   func() *appv1.App { return &appv1.App{} },
+		New:   func() reconciler.Stored[*appv1.App] { return &stored.App{} },
 		Steps: f.steps,
 		Gone:  func(name types.NamespacedName) { f.gone = append(f.gone, name) },
 	}
@@ -80,7 +85,7 @@ func (f *flow) patch(ctx context.Context, c client.Client, sub string, obj clien
 	return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 }
 
-func (f *flow) steps(_ context.Context, app *appv1.App) (reconciler.Report, error) {
+func (f *flow) steps(_ context.Context, app *appv1.App, _ error) (reconciler.Report, error) {
 	f.ran++
 	app.Status.ReadyReplicas = f.figures
 	if f.during != nil {

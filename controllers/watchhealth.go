@@ -1,0 +1,100 @@
+package controllers
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// watchPatience is how long a failed list or watch counts as broken where nothing tells that it has succeeded since: in a
+// cluster in which nothing happens, its version does not change. A list that keeps failing is tried at least once a minute.
+const watchPatience = 2 * time.Minute
+
+var watches = &watchHealth{now: time.Now, failed: map[watched]watchFailure{}, kinds: map[string]bool{}}
+
+func init() { metrics.Registry.MustRegister(watches) }
+
+// watched is the list and watch of one kind, of which there is one a namespace.
+type watched interface {
+	// TypeDescription is the kind's Go type.
+	TypeDescription() string
+	// LastSyncResourceVersion is the version that was seen last.
+	LastSyncResourceVersion() string
+}
+
+// watchFailure is when a list or watch failed last, and what it had seen by then.
+type watchFailure struct {
+	at      time.Time
+	version string
+}
+
+// watchHealth is the metric that tells of kinds whose list or watch has failed and not succeeded since: the manager then works
+// with an old view of them. It is computed when it is asked for, as nothing tells of a success.
+type watchHealth struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	failed map[watched]watchFailure
+	// kinds are those that have ever failed.
+	kinds map[string]bool
+}
+
+var watchBroken = prometheus.NewDesc("app_operator_watch_broken",
+	"1 while the last list or watch of a kind has failed, so that the manager does not see its changes; 0 once it has succeeded again.",
+	[]string{"kind"}, nil)
+
+// noteFailure is the cache's watch error handler.
+func (h *watchHealth) noteFailure(ctx context.Context, r *toolscache.Reflector, err error) {
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
+	h.note(r)
+}
+
+func (h *watchHealth) note(w watched) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed[w] = watchFailure{at: h.now(), version: w.LastSyncResourceVersion()}
+	h.kinds[kindOf(w)] = true
+}
+
+// kindOf returns the kind's name.
+func kindOf(w watched) string {
+	goType := w.TypeDescription()
+	return goType[strings.LastIndexByte(goType, '.')+1:]
+}
+
+// Describe implements prometheus.Collector.
+func (h *watchHealth) Describe(ch chan<- *prometheus.Desc) { ch <- watchBroken }
+
+// Collect implements prometheus.Collector.
+func (h *watchHealth) Collect(ch chan<- prometheus.Metric) {
+	for kind, broken := range h.broken() {
+		value := 0.0
+		if broken {
+			value = 1
+		}
+		ch <- prometheus.MustNewConstMetric(watchBroken, prometheus.GaugeValue, value, kind)
+	}
+}
+
+// broken says of each kind that has ever failed whether it still does.
+func (h *watchHealth) broken() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found := map[string]bool{}
+	for kind := range h.kinds {
+		found[kind] = false
+	}
+	for w, failure := range h.failed {
+		if w.LastSyncResourceVersion() != failure.version || h.now().Sub(failure.at) > watchPatience {
+			delete(h.failed, w)
+			continue
+		}
+		found[kindOf(w)] = true
+	}
+	return found
+}

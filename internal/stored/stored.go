@@ -1,0 +1,139 @@
+// Package stored has the custom resources as the API server stores them: metadata and status decoded, the spec as JSON.
+//
+// These types are what the manager lists, watches and caches, so that a spec which the types of api/v1 refuse is the trouble
+// of its own resource: decoded in the list, it would end the watch of its kind for all namespaces. Decode gives the types of
+// api/v1, within bounds that keep one resource from costing all others time or memory.
+package stored
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
+const IndexDeployment = "deployment"
+
+// AddToScheme adds the stored kinds to a scheme, in place of those of api/v1.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(appv1.GroupVersion,
+		&App{}, &AppList{},
+		&ModelBox{}, &ModelBoxList{},
+		&UnitedDeployment{}, &UnitedDeploymentList{},
+		&CloudManager{}, &CloudManagerList{},
+	)
+	metav1.AddToGroupVersion(scheme, appv1.GroupVersion)
+	return nil
+}
+
+// Spec is the JSON of a spec. Its bytes are never written to, so copies share them.
+type Spec struct {
+	// json is the spec, nil for a missing one; of a spec that is too long, it is the sum, and excess is the length.
+	json   []byte
+	excess int
+}
+
+// UnmarshalJSON keeps the JSON as it is, or the sum of one that is too long for Decode.
+func (s *Spec) UnmarshalJSON(data []byte) error {
+	*s = Spec{}
+	switch {
+	case bytes.Equal(data, []byte("null")):
+	case len(data) > maxSpec:
+		sum := sha256.Sum256(data)
+		s.json, s.excess = sum[:], len(data)
+	default:
+		s.json = bytes.Clone(data)
+	}
+	return nil
+}
+
+// MarshalJSON returns the JSON as it was.
+func (s Spec) MarshalJSON() ([]byte, error) {
+	switch {
+	case s.excess > 0:
+		return nil, errors.New("the spec is too long and was not kept")
+	case s.json == nil:
+		return []byte("null"), nil
+	}
+	return s.json, nil
+}
+
+// Equal reports whether two specs are the same, byte by byte.
+func (s Spec) Equal(other Spec) bool {
+	return s.excess == other.excess && bytes.Equal(s.json, other.json)
+}
+
+// Status is a status. One that cannot be decoded, or is too long, is an empty one: the next status write replaces it.
+type Status[S any] struct{ Value S }
+
+// UnmarshalJSON decodes the status. It never fails.
+func (s *Status[S]) UnmarshalJSON(data []byte) error {
+	var empty S
+	s.Value = empty
+	if len(data) > maxStatus || kjson.UnmarshalCaseSensitivePreserveInts(data, &s.Value) != nil {
+		s.Value = empty
+	}
+	return nil
+}
+
+// MarshalJSON encodes the status.
+func (s Status[S]) MarshalJSON() ([]byte, error) { return json.Marshal(s.Value) }
+
+// base is what all kinds have.
+type base[S any] struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	Spec              Spec      `json:"spec"`
+	Status            Status[S] `json:"status,omitzero"`
+}
+
+// Raw returns the spec as it is stored.
+func (r *base[S]) Raw() Spec { return r.Spec }
+
+// copyTo copies all but the status's value.
+func (r *base[S]) copyTo(out *base[S]) {
+	out.TypeMeta, out.Spec = r.TypeMeta, r.Spec
+	r.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+}
+
+// list is a list of resources of one kind.
+type list[T any] struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []T `json:"items"`
+}
+
+// copyTo copies the list, each item by a function.
+func (l *list[T]) copyTo(out *list[T], item func(in, out *T)) {
+	out.TypeMeta = l.TypeMeta
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	if l.Items == nil {
+		return
+	}
+	out.Items = make([]T, len(l.Items))
+	for i := range l.Items {
+		item(&l.Items[i], &out.Items[i])
+	}
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: kind}
+}
+
+// Naming returns the UnitedDeployments of a list of those that name a Deployment, as IndexDeployment finds them: their
+// metadata and that name. None is decoded once more.
+func (l *UnitedDeploymentList) Naming(deployment string) []appv1.UnitedDeployment {
+	found := make([]appv1.UnitedDeployment, len(l.Items))
+	for i := range l.Items {
+		found[i].ObjectMeta = l.Items[i].ObjectMeta
+		found[i].Spec.DeploymentName = deployment
+	}
+	return found
+}

@@ -1,0 +1,400 @@
+package stored
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"huolala.cn/app-operator/internal/message"
+)
+
+// walker goes through JSON along the shape of a Go type, before the JSON is decoded into that. It takes time in proportion to
+// the length, whatever the content.
+type walker struct {
+	data []byte
+	pos  int
+	// path is where pos is.
+	path []step
+	room [24]step
+	// thorough has it find what decoding would fail at; otherwise it finds what must not be decoded.
+	thorough bool
+}
+
+// step is one step of a path: a key, or the index of a list.
+type step struct {
+	key   []byte
+	index int
+	// of is the form of what the step is in.
+	of form
+}
+
+// check finds what is wrong with the JSON of a spec of a type; nil if there is nothing.
+func check(data []byte, t reflect.Type, thorough bool) error {
+	w := walker{data: data, thorough: thorough}
+	w.path = w.room[:0]
+	return w.value(shapeOf(t))
+}
+
+// wrong returns the error that says what must be at the place where the walker is.
+func (w *walker) wrong(format string, args ...any) error {
+	var path strings.Builder
+	path.WriteString("spec")
+	for _, s := range w.path {
+		switch s.of {
+		case sequence:
+			fmt.Fprintf(&path, "[%d]", s.index)
+		case dictionary:
+			fmt.Fprintf(&path, "[%s]", message.Quote(string(s.key)))
+		default:
+			path.WriteString("." + message.Quote(string(s.key)))
+		}
+	}
+	return invalid(path.String(), fmt.Sprintf(format, args...))
+}
+
+func (w *walker) malformed() error { return w.wrong("must be JSON") }
+
+// next returns the next byte that is no white space, 0 at the end.
+func (w *walker) next() byte {
+	for ; w.pos < len(w.data); w.pos++ {
+		switch c := w.data[w.pos]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// value goes through one value.
+func (w *walker) value(s *shape) error {
+	c := w.next()
+	if c == 'n' || s.plain && !w.thorough {
+		return w.skip()
+	}
+	switch s.form {
+	case object, dictionary:
+		if c == '{' {
+			return w.object(s)
+		}
+		return w.unexpected("must be an object")
+	case sequence:
+		if c == '[' {
+			return w.sequence(s)
+		}
+		return w.unexpected("must be a list")
+	case quantity:
+		return w.quantity(c)
+	case intOrString:
+		return w.intOrString(c)
+	case patch:
+		return w.patch(s)
+	}
+	if w.thorough {
+		return w.scalar(s, c)
+	}
+	return w.skip()
+}
+
+// unexpected is for a value of another form, which is for decoding to refuse.
+func (w *walker) unexpected(words string) error {
+	if w.thorough {
+		return w.wrong("%s", words)
+	}
+	return w.skip()
+}
+
+// object goes through an object, of which nothing else is known if s is nil.
+func (w *walker) object(s *shape) error {
+	w.pos++
+	if w.next() == '}' {
+		w.pos++
+		return nil
+	}
+	for {
+		if w.next() != '"' {
+			return w.malformed()
+		}
+		key, ok := w.key()
+		if !ok || w.next() != ':' {
+			return w.malformed()
+		}
+		w.pos++
+		child := s.elem
+		if s.form == object {
+			child = s.fields[string(key)]
+		}
+		if err := w.within(step{key: key, of: s.form}, child); err != nil {
+			return err
+		}
+		switch w.next() {
+		case ',':
+			w.pos++
+		case '}':
+			w.pos++
+			return nil
+		default:
+			return w.malformed()
+		}
+	}
+}
+
+// sequence goes through a list.
+func (w *walker) sequence(s *shape) error {
+	w.pos++
+	if w.next() == ']' {
+		w.pos++
+		return nil
+	}
+	for i := 0; ; i++ {
+		if s.most > 0 && i == s.most {
+			return w.wrong("must have at most %d items", s.most)
+		}
+		if err := w.within(step{index: i, of: sequence}, s.elem); err != nil {
+			return err
+		}
+		switch w.next() {
+		case ',':
+			w.pos++
+		case ']':
+			w.pos++
+			return nil
+		default:
+			return w.malformed()
+		}
+	}
+}
+
+// within goes through a value one step further in. No shape stands for a field that the type does not have.
+func (w *walker) within(to step, s *shape) error {
+	if len(w.path) == maxDepth {
+		return w.tooDeep()
+	}
+	w.path = append(w.path, to)
+	var err error
+	if s == nil {
+		err = w.skip()
+	} else {
+		err = w.value(s)
+	}
+	if err == nil {
+		w.path = w.path[:len(w.path)-1]
+	}
+	return err
+}
+
+func (w *walker) tooDeep() error {
+	return w.wrong("must have at most %d objects and lists within each other", maxDepth)
+}
+
+// key reads an object's key.
+func (w *walker) key() ([]byte, bool) {
+	quoted, ok := w.text()
+	if !ok {
+		return nil, false
+	}
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], true
+	}
+	var key string
+	if err := json.Unmarshal(quoted, &key); err != nil {
+		return nil, false
+	}
+	return []byte(key), true
+}
+
+// text reads a text, quotes and all.
+func (w *walker) text() ([]byte, bool) {
+	for i := w.pos + 1; i < len(w.data); i++ {
+		switch w.data[i] {
+		case '\\':
+			i++
+		case '"':
+			read := w.data[w.pos : i+1]
+			w.pos = i + 1
+			return read, true
+		}
+	}
+	return nil, false
+}
+
+// literal reads a number, true, false or null.
+func (w *walker) literal() []byte {
+	begin := w.pos
+	for ; w.pos < len(w.data); w.pos++ {
+		switch w.data[w.pos] {
+		case ',', ':', '}', ']', '{', '[', '"', ' ', '\t', '\n', '\r':
+			return w.data[begin:w.pos]
+		}
+	}
+	return w.data[begin:]
+}
+
+// skip goes past a value of which only the depth counts.
+func (w *walker) skip() error {
+	for open := 0; ; {
+		switch w.next() {
+		case '"':
+			if _, ok := w.text(); !ok {
+				return w.malformed()
+			}
+		case '{', '[':
+			if open++; len(w.path)+open > maxDepth {
+				return w.tooDeep()
+			}
+			w.pos++
+			continue
+		case '}', ']':
+			open--
+			w.pos++
+		case ',', ':':
+			if open == 0 {
+				return w.malformed()
+			}
+			w.pos++
+			continue
+		case 0:
+			return w.malformed()
+		default:
+			w.literal()
+		}
+		if open < 0 {
+			return w.malformed()
+		}
+		if open == 0 {
+			return nil
+		}
+	}
+}
+
+// short reads a number or a text that has few characters.
+func (w *walker) short(words string) ([]byte, error) {
+	begin := w.pos
+	if w.data[begin] == '"' {
+		if _, ok := w.text(); !ok {
+			return nil, w.malformed()
+		}
+	} else {
+		w.literal()
+	}
+	read := w.data[begin:w.pos]
+	if len(read) > maxLiteral+2 {
+		return nil, w.wrong("%s of at most %d characters", words, maxLiteral)
+	}
+	return read, nil
+}
+
+const quantityWords = "must be a quantity, such as 2, 500m or 1Gi,"
+
+// quantity goes past a quantity.
+func (w *walker) quantity(c byte) error {
+	if c == '{' || c == '[' || c == 0 {
+		return w.unexpected(quantityWords + " and no object or list")
+	}
+	read, err := w.short(quantityWords)
+	if err != nil {
+		return err
+	}
+	read = bytes.Trim(read, `"`)
+	if exponent(read) > maxExponent {
+		return w.wrong("%s with an exponent of at most %d digits", quantityWords, maxExponent)
+	}
+	if w.thorough {
+		if _, err := apiresource.ParseQuantity(strings.TrimSpace(string(read))); err != nil {
+			return w.wrong("%s a number with an optional suffix or a whole exponent", quantityWords)
+		}
+	}
+	return nil
+}
+
+// exponent returns the greatest number of digits that stand in a row after an e, with or without a sign between.
+func exponent(number []byte) int {
+	most := 0
+	for i := 0; i < len(number); i++ {
+		if number[i] != 'e' && number[i] != 'E' {
+			continue
+		}
+		begin := i + 1
+		if begin < len(number) && (number[begin] == '+' || number[begin] == '-') {
+			begin++
+		}
+		end := begin
+		for end < len(number) && number[end] >= '0' && number[end] <= '9' {
+			end++
+		}
+		most, i = max(most, end-begin), end-1
+	}
+	return most
+}
+
+const intOrStringWords = "must be a number from -2147483648 to 2147483647, or a text"
+
+// intOrString goes past a number that may be a text.
+func (w *walker) intOrString(c byte) error {
+	if c == '{' || c == '[' || c == 0 {
+		return w.unexpected(intOrStringWords)
+	}
+	read, err := w.short(intOrStringWords)
+	if err != nil {
+		return err
+	}
+	if w.thorough && read[0] != '"' {
+		if _, err := strconv.ParseInt(string(read), 10, 32); err != nil {
+			return w.wrong("%s", intOrStringWords)
+		}
+	}
+	return nil
+}
+
+// patch goes through a patch of a pod template. What is wrong with it but for its bounds is found when it is merged.
+func (w *walker) patch(s *shape) error {
+	begin, depth, thorough := w.pos, len(w.path), w.thorough
+	// By its length first: a long one is not looked at.
+	if err := w.skip(); err != nil {
+		return err
+	}
+	if w.pos-begin > maxPatch {
+		return w.wrong("must be at most %d KiB long as JSON; it has %d KiB", maxPatch>>10, (w.pos-begin+1023)>>10)
+	}
+	w.pos, w.thorough = begin, false
+	err := w.value(s.elem)
+	if err == nil {
+		w.path = w.path[:depth]
+	}
+	w.thorough = thorough
+	return err
+}
+
+// scalar goes past a text, a truth value, a number or a value of a type that decodes itself, and says what is wrong with it.
+func (w *walker) scalar(s *shape, c byte) error {
+	begin := w.pos
+	if err := w.skip(); err != nil {
+		return err
+	}
+	read := w.data[begin:w.pos]
+	switch s.form {
+	case text:
+		if c != '"' {
+			return w.wrong("must be a text")
+		}
+	case boolean:
+		if c != 't' && c != 'f' {
+			return w.wrong("must be true or false")
+		}
+	case integer:
+		bits := s.goType.Bits()
+		if _, err := strconv.ParseInt(string(read), 10, bits); err != nil {
+			return w.wrong("must be a whole number from %d to %d", -1<<(bits-1), uint64(1)<<(bits-1)-1)
+		}
+	default:
+		if json.Unmarshal(read, reflect.New(s.goType).Interface()) != nil {
+			return w.wrong("must be of the type %s", s.goType)
+		}
+	}
+	return nil
+}

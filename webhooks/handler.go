@@ -1,0 +1,111 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// storedResource is a custom resource as it is stored.
+type storedResource[T client.Object] interface {
+	client.Object
+	// Decode returns the typed resource, without a spec beside an error.
+	Decode() (T, error)
+	// Raw returns the spec as it is.
+	Raw() stored.Spec
+}
+
+// handler decodes what the API server asks about, and has the validator look at it. It is in place of controller-runtime's own,
+// which refuses each update of a resource whose old spec cannot be decoded, the one that repairs it included.
+type handler[T client.Object] struct {
+	*validator[T]
+	// empty returns an empty resource.
+	empty func() storedResource[T]
+}
+
+// serve has the manager answer for a kind.
+func serve[T client.Object](mgr ctrl.Manager, v *validator[T], empty func() storedResource[T]) {
+	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
+	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: &handler[T]{v, empty}})
+}
+
+// Handle implements admission.Handler.
+func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admission.Response {
+	var said admission.Warnings
+	var err error
+	switch req.Operation {
+	case admissionv1.Create, admissionv1.Update:
+		said, err = h.decide(ctx, &req)
+	}
+	var refused apierrors.APIStatus
+	switch {
+	case err == nil:
+		return admission.Allowed("").WithWarnings(said...)
+	case errors.As(err, &refused):
+		status := refused.Status()
+		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+	}
+	return admission.Errored(http.StatusBadRequest, err)
+}
+
+// decide looks at a resource that is new, or changed. One that is being deleted passes, and so does one whose spec stays as it
+// is, byte by byte, whether or not it can be decoded.
+func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
+	now, err := h.read(req.Object)
+	if err != nil {
+		return nil, err
+	}
+	var before storedResource[T]
+	if req.Operation == admissionv1.Update {
+		if before, err = h.read(req.OldObject); err != nil {
+			return nil, err
+		}
+		if now.GetDeletionTimestamp() != nil || now.Raw().Equal(before.Raw()) {
+			return nil, nil
+		}
+	}
+	obj, err := now.Decode()
+	if err != nil {
+		return nil, h.undecodable(now, err)
+	}
+	if before != nil {
+		// A spec that cannot be decoded is another one than any that can.
+		if old, err := before.Decode(); err == nil {
+			return h.ValidateUpdate(ctx, old, obj)
+		}
+	}
+	return h.ValidateCreate(ctx, obj)
+}
+
+// read decodes a resource but for its spec.
+func (h *handler[T]) read(raw runtime.RawExtension) (storedResource[T], error) {
+	obj := h.empty()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, obj); err != nil {
+		return nil, fmt.Errorf("decode the request: %w", err)
+	}
+	return obj, nil
+}
+
+// undecodable is the refusal of a spec that cannot be decoded.
+func (h *handler[T]) undecodable(obj client.Object, err error) error {
+	var wrong *field.Error
+	if !errors.As(err, &wrong) {
+		wrong = field.InternalError(field.NewPath("spec"), err)
+	}
+	return apierrors.NewInvalid(appv1.GroupVersion.WithKind(h.kind).GroupKind(), obj.GetName(), field.ErrorList{wrong})
+}
