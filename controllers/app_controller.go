@@ -53,18 +53,21 @@ func (r *AppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
-	if undecodable != nil {
-		return reconciler.Report{}, refuse(undecodable)
-	}
 	d := deployed{
-		owner:   app,
-		manager: appManager,
-		name:    app.Name,
-		spec:    &app.Spec.WorkloadSpec,
-		errs:    validation.App(app),
-		status:  &app.Status.WorkloadStatus,
+		owner:       app,
+		manager:     appManager,
+		name:        app.Name,
+		spec:        &app.Spec.WorkloadSpec,
+		errs:        validation.App(app),
+		status:      &app.Status.WorkloadStatus,
+		paused:      app.Spec.Paused,
+		undecodable: undecodable,
+		scalable:    resource.KindApp,
 		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
 			return resource.App(app, seen)
+		},
+		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+			return resource.AppFromRecord(app, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.AppSpecChanged(&app.Spec, record) },
 	}
@@ -82,5 +85,5 @@ func (r *AppReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.R
 
 // scaled returns the App whose Deployment an autoscaler targets.
 func (r *AppReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.target(ctx, &stored.App{}, obj)
+	return r.target(ctx, &stored.App{}, resource.KindApp, obj)
 }

@@ -46,7 +46,8 @@ type database struct {
 // database reads the objects of the database from the cache.
 func (r *CloudManagerReconciler) database(ctx context.Context, cm *appv1.CloudManager, errs field.ErrorList) (*database, error) {
 	spec := &cm.Spec.DB.StatefulSet.Component
-	db := &database{shared: r, cm: cm, deployed: r.component(cm, spec, errs, resource.CloudManagerDatabase)}
+	db := &database{shared: r, cm: cm, deployed: r.component(cm, spec, errs,
+		componentBuilder{resource.CloudManagerDatabase, resource.CloudManagerDatabaseFromRecord})}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: db.name}
 	var err error
 	if db.set, err = get(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
@@ -131,20 +132,35 @@ func (db *database) making() making {
 
 // carryOut applies what the database's spec means, and says how its pods are doing.
 func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
-	workload, errs, err := db.shared.choose(ctx, db.deployed, db.making())
-	if err != nil {
+	report := reconciler.Report{Paused: db.paused}
+	workload, refusal, err := db.shared.chooseValid(ctx, db.deployed, db.making())
+	switch {
+	case err != nil:
 		return reconciler.Report{}, err
-	}
-	var report reconciler.Report
-	report.Paused = db.cm.Spec.Paused
-	if err = invalid(errs); err == nil && !report.Paused {
+	case refusal != nil:
+		err = db.keepLastApplied(ctx, &report, refusal)
+	default:
+		db.shared.Records.forget(db.recordKey())
+		if !workload.Recorded {
+			report.Warning = "the database's spec is too long for an annotation, only its hash is recorded"
+		}
 		err = db.apply(ctx, workload, &report)
-	}
-	if !workload.Recorded {
-		report.Warning = "the database's spec is too long for an annotation, only its hash is recorded"
+		db.noteIgnoredReplicas(db.autoscaler, "StatefulSet", &report)
 	}
 	db.report(&report)
 	return report, err
+}
+
+// keepLastApplied applies the last applied spec again, and returns refusal, which says what is wrong with the present one.
+func (db *database) keepLastApplied(ctx context.Context, report *reconciler.Report, refusal error) error {
+	if db.paused {
+		return refusal
+	}
+	workload, err := db.shared.lastApplied(db.deployed, db.making())
+	if workload == nil || err != nil {
+		return reconciler.Aggregate(err, db.goneMessage(refusal, db.set == nil, "StatefulSet"))
+	}
+	return withTrouble(refusal, db.apply(ctx, workload, report))
 }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
@@ -159,11 +175,9 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 	if err != nil {
 		return reconciler.Aggregate(grown, err)
 	}
-	req := apply.Request{
-		Owner: db.cm, Manager: db.manager, Adopt: db.cm.Annotations[appv1.AnnotationAdopt] == "true",
-	}
+	req := db.newRequest()
 	var locked error
-	if db.look || len(unguarded) > 0 {
+	if !db.paused && (db.look || len(unguarded) > 0) {
 		var secret apply.Child
 		if secret, locked = db.secret(ctx, w); locked == nil {
 			secret.Prerequisite = true
@@ -178,16 +192,14 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 		set.Replace = grows
 		req.Children = append(append(req.Children, claims...), set)
 	}
-	req.Children = append(req.Children, child(resource.Headless(w), db.headless))
-	service := resource.Service(w)
-	exposed := db.deployed.headless(service, db.service)
-	if exposed == nil {
-		req.Children = append(req.Children, child(service, db.service))
+	req.Children = append(req.Children, child(resource.Headless(w), db.headless), child(resource.Service(w), db.service))
+	exposed := db.refuseHeadlessChange(req, db.service)
+	if db.paused {
+		return reconciler.Aggregate(grown, exposed, db.shared.planRequest(req, report))
 	}
 
-	changes, err := db.shared.Engine.Apply(ctx, &req)
-	action, line := changes.Summary()
-	report.Changed, report.Changes = string(action), line
+	changes, err := db.shared.Engine.Apply(ctx, req)
+	reportChanges(report, changes)
 	db.written(req.Children)
 	db.looked = err == nil && locked == nil
 	if err == nil && db.set != nil && w.Retain {
@@ -318,7 +330,5 @@ func (db *database) report(report *reconciler.Report) {
 	}
 	db.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
 	db.reportInputs(live)
-	verdict := health.StatefulSet(live, db.pods)
-	report.Ready, report.Stalled = verdict.Ready, verdict.Stalled
-	report.Reason, report.Message = verdict.Reason, verdict.Message
+	reportVerdict(report, health.StatefulSet(live, db.pods), db.service)
 }

@@ -47,6 +47,9 @@ type tier struct {
 	carryOut func(context.Context) (reconciler.Report, error)
 	stands   func() standing
 
+	// waiting says what the tier waits for while it is held.
+	waiting string
+
 	// What came of it.
 	report reconciler.Report
 	err    error
@@ -71,11 +74,13 @@ func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManag
 	if err != nil {
 		return nil, err
 	}
-	identity, err := r.tier(ctx, cm, &cm.Spec.Identity.Deployment, wrong.Identity, resource.CloudManagerIdentity)
+	identity, err := r.tier(ctx, cm, &cm.Spec.Identity.Deployment, wrong.Identity,
+		componentBuilder{resource.CloudManagerIdentity, resource.CloudManagerIdentityFromRecord})
 	if err != nil {
 		return nil, err
 	}
-	front, err := r.tier(ctx, cm, &cm.Spec.Front.Deployment, wrong.Front, resource.CloudManagerFront)
+	front, err := r.tier(ctx, cm, &cm.Spec.Front.Deployment, wrong.Front,
+		componentBuilder{resource.CloudManagerFront, resource.CloudManagerFrontFromRecord})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +97,7 @@ func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManag
 
 // tier observes a tier that is a Deployment and, if it has ports, a Service.
 func (r *CloudManagerReconciler) tier(ctx context.Context, cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
-	build func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList),
+	build componentBuilder,
 ) (*tier, error) {
 	d := r.component(cm, spec, errs, build)
 	seen, err := r.observe(ctx, d)
@@ -113,9 +118,15 @@ func (r *CloudManagerReconciler) tier(ctx context.Context, cm *appv1.CloudManage
 	}, nil
 }
 
+// componentBuilder builds the workload of a component: from the spec, and from the record of an earlier one.
+type componentBuilder struct {
+	build      func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList)
+	fromRecord func(*appv1.CloudManager, string, resource.Observed) (*resource.Workload, error)
+}
+
 // component is the workload that a tier means.
 func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
-	build func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList),
+	build componentBuilder,
 ) *deployed {
 	return &deployed{
 		owner:   cm,
@@ -124,7 +135,11 @@ func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.C
 		spec:    &spec.WorkloadSpec,
 		errs:    errs,
 		status:  &appv1.WorkloadStatus{},
-		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build(cm, seen) },
+		paused:  cm.Spec.Paused,
+		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
+		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+			return build.fromRecord(cm, record, seen)
+		},
 		changed: func(record string) (bool, error) { return resource.ComponentSpecChanged(spec, record) },
 	}
 }
@@ -149,9 +164,11 @@ func (s *stack) carryOut(ctx context.Context) {
 		t.held = waitsFor != nil && (renamed || !t.stands().exists)
 		t.report, t.err = t.carryOut(ctx)
 		now := t.stands()
+		if t.held {
+			t.waiting = fmt.Sprintf("%s is made once %s is up", t.name, waitsFor.name)
+		}
 		if t.held && !now.exists && t.err == nil {
-			t.report.Reason = appv1.ReasonWaitingForTier
-			t.report.Message = fmt.Sprintf("%s is made once %s is up", t.name, waitsFor.name)
+			t.report.Reason, t.report.Message = appv1.ReasonWaitingForTier, t.waiting
 		}
 		if !now.up {
 			renamed = renamed || len(t.former) > 0
@@ -320,8 +337,16 @@ func (s *stack) summary() reconciler.Report {
 	var said, changes []string
 	for _, t := range s.tiers {
 		report.Paused = report.Paused || t.report.Paused
+		report.Pending = report.Pending || t.report.Pending
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.report.RetryAfter)
 		if report.Warning == "" {
 			report.Warning = t.report.Warning
+		}
+		if report.AppliedNote.Reason == "" {
+			report.AppliedNote = t.report.AppliedNote
+		}
+		if t.held && report.NotApplied.Reason == "" {
+			report.NotApplied = reconciler.ReasonAndMessage{Reason: appv1.ReasonWaitingForTier, Message: t.waiting}
 		}
 		if t.report.Changes != "" {
 			changes = append(changes, t.report.Changes)

@@ -120,6 +120,7 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		Clock:    opts.Clock,
 		Today:    resource.Inputs{Rendering: opts.Rendering},
 		Sizes:    sizes,
+		Records:  newLastRecords(),
 	}
 	return mgr, errors.Join(
 		sizes.SetupWithManager(mgr),

@@ -46,18 +46,21 @@ func (r *ModelBoxReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // steps makes true what the ModelBox means, and says how its pods are doing.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
-	if undecodable != nil {
-		return reconciler.Report{}, refuse(undecodable)
-	}
 	return r.deploy(ctx, &deployed{
-		owner:   box,
-		manager: modelBoxManager,
-		name:    box.Name,
-		spec:    &box.Spec.WorkloadSpec,
-		errs:    validation.ModelBox(box),
-		status:  &box.Status.WorkloadStatus,
+		owner:       box,
+		manager:     modelBoxManager,
+		name:        box.Name,
+		spec:        &box.Spec.WorkloadSpec,
+		errs:        validation.ModelBox(box),
+		status:      &box.Status.WorkloadStatus,
+		paused:      box.Spec.Paused,
+		undecodable: undecodable,
+		scalable:    resource.KindModelBox,
 		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
 			return resource.ModelBox(box, seen)
+		},
+		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+			return resource.ModelBoxFromRecord(box, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.ModelBoxSpecChanged(box, record) },
 	})
@@ -71,5 +74,5 @@ func (r *ModelBoxReconciler) wanting(ctx context.Context, obj client.Object) []c
 
 // scaled returns the ModelBox whose Deployment an autoscaler targets.
 func (r *ModelBoxReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.target(ctx, &stored.ModelBox{}, obj)
+	return r.target(ctx, &stored.ModelBox{}, resource.KindModelBox, obj)
 }

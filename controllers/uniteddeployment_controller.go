@@ -74,7 +74,7 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 		report, err = r.hold(ctx, ud, d, seen, refusal)
 	}
 	before := meta.IsStatusConditionTrue(ud.Status.Conditions, appv1.ConditionSynced)
-	condition := synced(ud, seen.deployment, report.Paused, err)
+	condition := synced(ud, seen.deployment, err)
 	meta.SetStatusCondition(&ud.Status.Conditions, condition)
 	if condition.Status == metav1.ConditionTrue && !before {
 		report.Event, report.Note = appv1.ReasonSynced, condition.Message
@@ -91,8 +91,12 @@ func (r *UnitedDeploymentReconciler) deployed(ud *appv1.UnitedDeployment) *deplo
 		spec:    &appv1.WorkloadSpec{Replicas: ud.Spec.Replicas},
 		errs:    validation.UnitedDeployment(ud),
 		status:  &ud.Status.WorkloadStatus,
+		paused:  ud.Spec.Paused,
 		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
 			return resource.UnitedDeployment(ud, seen)
+		},
+		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+			return resource.UnitedDeploymentFromRecord(ud, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.UnitedDeploymentSpecChanged(ud, record) },
 	}
@@ -158,7 +162,7 @@ func makes(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 // hold keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
 func (r *UnitedDeploymentReconciler) hold(ctx context.Context, ud *appv1.UnitedDeployment, d *deployed, seen *observed, refusal error) (reconciler.Report, error) {
 	var report reconciler.Report
-	report.Paused = ud.Annotations[appv1.AnnotationPaused] == "true"
+	report.Paused = d.paused
 	err := refusal
 	switch live := seen.deployment; {
 	case err != nil:
@@ -167,7 +171,9 @@ func (r *UnitedDeploymentReconciler) hold(ctx context.Context, ud *appv1.UnitedD
 			"Deployment %s does not exist; it is scaled as soon as it does. To have it made, set spec.template", d.name)
 	case live.DeletionTimestamp != nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, "Deployment %s is being deleted", d.name)
-	case !report.Paused:
+	case report.Paused:
+		report.Pending = ptr.Deref(live.Spec.Replicas, 1) != ptr.Deref(ud.Spec.Replicas, 1)
+	default:
 		err = r.scale(ctx, ud, seen, &report)
 	}
 	d.foreign = true
@@ -191,15 +197,15 @@ func (r *UnitedDeploymentReconciler) scale(ctx context.Context, ud *appv1.United
 }
 
 // synced is the condition that says whether the Deployment wants the number of pods that it is to be held at.
-func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, paused bool, err error) metav1.Condition {
+func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) metav1.Condition {
 	wanted := ptr.Deref(ud.Spec.Replicas, 1)
 	c := metav1.Condition{Type: appv1.ConditionSynced, Status: metav1.ConditionFalse, ObservedGeneration: ud.Generation}
 	switch {
 	case err != nil:
 		c.Reason, c.Message = reconciler.Words(err)
-	case paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
+	case ud.Spec.Paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
 		c.Reason = appv1.ReasonPaused
-		c.Message = fmt.Sprintf("Deployment %s is not held at %d replicas while the annotation %s is there", ud.Spec.DeploymentName, wanted, appv1.AnnotationPaused)
+		c.Message = fmt.Sprintf("Deployment %s is not held at %d replicas while spec.paused is true", ud.Spec.DeploymentName, wanted)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
 		c.Message = fmt.Sprintf("Deployment %s is held at %d replicas", ud.Spec.DeploymentName, wanted)

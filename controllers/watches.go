@@ -114,10 +114,10 @@ func requestsFor(list client.ObjectList) []ctrl.Request {
 	return requests
 }
 
-// target returns the custom resource of one kind whose Deployment an autoscaler targets.
-func (s *Shared) target(ctx context.Context, empty client.Object, obj client.Object) []ctrl.Request {
+// target returns the custom resource of one kind that an autoscaler targets, itself or by its Deployment.
+func (s *Shared) target(ctx context.Context, empty client.Object, kind string, obj client.Object) []ctrl.Request {
 	scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok || scaler.Spec.ScaleTargetRef.Kind != "Deployment" {
+	if !ok || scaler.Spec.ScaleTargetRef.Kind != "Deployment" && scaler.Spec.ScaleTargetRef.Kind != kind {
 		return nil
 	}
 	return s.existing(ctx, empty, types.NamespacedName{Namespace: scaler.Namespace, Name: scaler.Spec.ScaleTargetRef.Name})

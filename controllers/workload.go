@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,8 @@ type Shared struct {
 	Today resource.Inputs
 	// Sizes knows what the named sizes stand for.
 	Sizes *Sizes
+	// Records remembers what the workloads were built from whose spec is invalid.
+	Records *lastRecords
 }
 
 // today returns the inputs that a workload is built with if it is new.
@@ -61,7 +64,10 @@ func skeleton[T reconciler.Resource](s *Shared, kind, manager string, empty func
 		Clock:    s.Clock,
 		New:      empty,
 		Steps:    steps,
-		Gone:     func(name types.NamespacedName) { s.Engine.Forget(name, manager) },
+		Gone: func(name types.NamespacedName) {
+			s.Engine.Forget(name, manager)
+			s.Records.forgetOwner(manager, name)
+		},
 	}
 }
 
@@ -70,8 +76,9 @@ type observed struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 	pods       []corev1.Pod
-	// autoscaler is the name of one that targets the Deployment, empty if there is none.
-	autoscaler string
+	// autoscaler is the name of one that targets the Deployment, ownerAutoscaler of one that targets the custom resource;
+	// empty if there is none.
+	autoscaler, ownerAutoscaler string
 }
 
 // deployed is one workload that is a Deployment and a Service, as its kind sees it.
@@ -79,10 +86,14 @@ type deployed struct {
 	// owner is the custom resource, manager its kind's field owner, name that of both objects.
 	owner         client.Object
 	manager, name string
+	// scalable is the owner's kind if the owner's scale subresource is this workload's, empty otherwise.
+	scalable string
 	// spec is the workload's spec, errs what is wrong with it, status where to report.
 	spec   *appv1.WorkloadSpec
 	errs   field.ErrorList
 	status *appv1.WorkloadStatus
+	// undecodable is why the spec cannot be decoded, nil if it can; spec is then empty.
+	undecodable error
 	// build builds it.
 	build func(resource.Observed) (*resource.Workload, field.ErrorList)
 	// changed compares the spec with a record of an earlier one.
@@ -91,8 +102,10 @@ type deployed struct {
 	tutorial *string
 	// foreign is true where the Deployment is reported on although the owner does not control it.
 	foreign bool
-	// held is true where nothing may be written for now.
-	held bool
+	// fromRecord builds it from a record of an earlier spec; see lastApplied.
+	fromRecord func(record string, seen resource.Observed) (*resource.Workload, error)
+	// held is true where nothing may be written for now, paused where that is the user's wish.
+	held, paused bool
 	// today are the inputs that it is built with if it is new; choose sets them.
 	today resource.Inputs
 }
@@ -118,22 +131,38 @@ func (s *Shared) deploy(ctx context.Context, d *deployed) (reconciler.Report, er
 	return s.carryOut(ctx, d, seen)
 }
 
-// carryOut applies what the workload's spec means, unless it is held back, and says how its pods are doing.
+// carryOut applies what the workload's spec means, unless it is held back, and says how its pods are doing. If the spec is
+// invalid, the last applied one stays in force.
 func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (reconciler.Report, error) {
-	workload, errs, err := s.choose(ctx, d, seen.making())
-	if err != nil {
+	report := reconciler.Report{Paused: d.paused}
+	workload, refusal, err := s.chooseValid(ctx, d, seen.making())
+	switch {
+	case err != nil:
 		return reconciler.Report{}, err
-	}
-	var report reconciler.Report
-	report.Paused = d.owner.GetAnnotations()[appv1.AnnotationPaused] == "true"
-	if err = invalid(errs); err == nil && !report.Paused && !d.held {
-		err = s.applyWorkload(ctx, d, workload, seen, &report)
-	}
-	if !workload.Recorded {
-		report.Warning = "the spec is too long for an annotation, only its hash is recorded"
+	case refusal != nil:
+		err = s.keepLastApplied(ctx, d, seen, &report, refusal)
+	default:
+		s.Records.forget(d.recordKey())
+		if !workload.Recorded {
+			report.Warning = "the spec is too long for an annotation, only its hash is recorded"
+		}
+		if !d.held {
+			err = s.applyWorkload(ctx, d, s.request(d, workload, seen), seen, &report)
+		}
+		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)
 	}
 	s.report(d, seen, &report)
+	d.reportUnstatedReplicas(seen)
 	return report, err
+}
+
+// chooseValid is choose for who has nothing to do with a workload whose spec is wrong: it returns why that is refused.
+func (s *Shared) chooseValid(ctx context.Context, d *deployed, m making) (w *resource.Workload, refusal, err error) {
+	if d.undecodable != nil {
+		return nil, refuse(d.undecodable), nil
+	}
+	w, errs, err := s.choose(ctx, d, m)
+	return w, invalid(errs), err
 }
 
 // choose builds the workload with the inputs that its making asks for, and says what is wrong with its spec.
@@ -142,7 +171,7 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 	if d.today, err = s.today(ctx, d.spec); err != nil {
 		return nil, nil, err
 	}
-	errs := d.errs
+	errs := slices.Clone(d.errs)
 	build := func(in resource.Inputs) *resource.Workload {
 		w, wrong := d.build(resource.Observed{
 			Selector: m.selector,
@@ -154,7 +183,11 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 		return w
 	}
 	history, refresh := d.history(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
-	if err := s.recover(&history, m, refresh, build); err != nil {
+	size, err := s.checkInputs(d, &history, m, build)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.recover(&history, m, refresh, size, build); err != nil {
 		return nil, nil, err
 	}
 	workload := build(resource.ChooseInputs(history, refresh, d.today))
@@ -174,6 +207,11 @@ func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
 	}
 	if seen.autoscaler, err = s.autoscaler(ctx, "Deployment", key); err != nil {
 		return nil, err
+	}
+	if d.scalable != "" {
+		if seen.ownerAutoscaler, err = s.autoscaler(ctx, d.scalable, client.ObjectKeyFromObject(d.owner)); err != nil {
+			return nil, err
+		}
 	}
 	if seen.deployment != nil {
 		seen.pods, err = s.pods(ctx, d.owner, seen.selector())
@@ -285,10 +323,36 @@ func (d *deployed) history(m making) resource.History {
 	return h
 }
 
+// checkInputs takes out of the history what cannot be believed of the recorded inputs, as they lie on an object that others
+// may write: all of it where somebody else has written the record, and a size that is not what the pod template has. It
+// returns the size that can be believed nevertheless.
+func (s *Shared) checkInputs(d *deployed, h *resource.History, m making, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
+	recorded, err := resource.DecodeInputs(h.Inputs)
+	if err != nil || !h.Exists || !h.Ours || m.object == nil {
+		return resource.ResolvedSize{}, nil
+	}
+	owned := apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedInputs)
+	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
+		return recorded.Size, nil
+	}
+	workload := build(recorded)
+	believed, rendering := resource.BelievableInputs(recorded, owned, &m.template, workload.Template.Spec.Containers[0].Name)
+	if !rendering {
+		h.Inputs = ""
+		return believed.Size, nil
+	}
+	holds, err := s.Engine.RecordHolds(d.manager, templateOnly(workload.Template), templateOnly(m.template), m.object)
+	if err == nil && !holds {
+		believed.Size = resource.ResolvedSize{}
+	}
+	h.Inputs = believed.Encode()
+	return believed.Size, err
+}
+
 // recover completes the history of a workload object of ours whose record of inputs is lost: they are those of the newest
 // rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have changed
 // since, and ChooseInputs adds what the spec names.
-func (s *Shared) recover(h *resource.History, m making, refresh string, build func(resource.Inputs) *resource.Workload) error {
+func (s *Shared) recover(h *resource.History, m making, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
 	if !h.Exists || !h.Ours || m.object == nil {
 		return nil
 	}
@@ -300,46 +364,66 @@ func (s *Shared) recover(h *resource.History, m making, refresh string, build fu
 	for n := resource.RenderingLatest; n >= resource.RenderingTutorial; n-- {
 		in := resource.Inputs{Rendering: n, Refresh: refresh}
 		template := build(in).Template
-		holds, err := s.Engine.Holds(bare(template), bare(m.template))
+		holds, err := s.Engine.Holds(templateOnly(template), templateOnly(m.template))
 		if err != nil {
 			return err
 		}
 		// What one rendering states may be a part of what another one does, and hold as well: it was made by that one.
-		if size := resource.TemplateSize(&template); holds && size > most {
-			h.Inputs, most = in.Encode(), size
+		if stated := resource.TemplateSize(&template); holds && stated > most {
+			in.Size = size
+			h.Inputs, most = in.Encode(), stated
 		}
 	}
 	return nil
 }
 
-// bare returns an object that states nothing but a pod template, of whatever kind that is.
-func bare(template corev1.PodTemplateSpec) *appsv1.Deployment {
+// templateOnly returns an object that states nothing but a pod template, of whatever kind that is.
+func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		Spec:     appsv1.DeploymentSpec{Template: template},
 	}
 }
 
-// applyWorkload makes the workload's objects true. What it wrote replaces what was observed.
-func (s *Shared) applyWorkload(ctx context.Context, d *deployed, w *resource.Workload, seen *observed, report *reconciler.Report) error {
-	req := apply.Request{
-		Owner:    d.owner,
-		Manager:  d.manager,
-		Children: []apply.Child{child(resource.Deployment(w), seen.deployment)},
-		Adopt:    d.owner.GetAnnotations()[appv1.AnnotationAdopt] == "true",
-	}
+// request asks for the workload's objects. What the workload has no need of is pruned.
+func (s *Shared) request(d *deployed, w *resource.Workload, seen *observed) *apply.Request {
+	req := d.newRequest(child(resource.Deployment(w), seen.deployment))
 	if service := resource.Service(w); service != nil {
-		if err := d.headless(service, seen.service); err != nil {
-			return err
-		}
 		req.Children = append(req.Children, child(service, seen.service))
 	} else if seen.service != nil {
 		req.Unwanted = append(req.Unwanted, seen.service)
 	}
+	return req
+}
 
-	changes, err := s.Engine.Apply(ctx, &req)
-	action, line := changes.Summary()
-	report.Changed, report.Changes = string(action), line
+// newRequest asks for children of the owner's.
+func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
+	annotations := d.owner.GetAnnotations()
+	return &apply.Request{
+		Owner:           d.owner,
+		Manager:         d.manager,
+		Children:        children,
+		Adopt:           annotations[appv1.AnnotationAdopt] == "true",
+		AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true",
+		Existed:         d.existed(),
+	}
+}
+
+// existed reports whether the owner was reconciled before, so that a child that is missing may have been there.
+func (d *deployed) existed() bool {
+	owner, ok := d.owner.(reconciler.Resource)
+	return ok && owner.CommonStatus().ObservedGeneration > 0
+}
+
+// applyWorkload applies the request, or, while the owner is paused, finds out whether there is anything to apply. What it
+// wrote replaces what was observed.
+func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Request, seen *observed, report *reconciler.Report) error {
+	headless := d.refuseHeadlessChange(req, seen.service)
+	if d.paused {
+		return reconciler.Aggregate(headless, s.planRequest(req, report))
+	}
+	changes, err := s.Engine.Apply(ctx, req)
+	reportChanges(report, changes)
 	for _, child := range req.Children {
 		switch live := child.Live.(type) {
 		case *appsv1.Deployment:
@@ -351,7 +435,26 @@ func (s *Shared) applyWorkload(ctx context.Context, d *deployed, w *resource.Wor
 	if err == nil && len(req.Unwanted) > 0 {
 		seen.service = nil
 	}
+	return reconciler.Aggregate(err, headless)
+}
+
+// planRequest finds out, without a request to the API server, whether there is anything to apply.
+func (s *Shared) planRequest(req *apply.Request, report *reconciler.Report) error {
+	changes, err := s.Engine.Plan(req)
+	if action, _ := changes.Summary(); action != "" {
+		report.Pending = true
+	}
 	return err
+}
+
+// reportChanges states in the report what was changed, and what the API server did not keep as it was applied.
+func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
+	action, line := changes.Summary()
+	report.Changed, report.Changes = string(action), line
+	if message, retry := changes.Overridden(); message != "" {
+		report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
+		report.RetryAfter = retry
+	}
 }
 
 // child returns an object as a child of the engine's. live may be a nil pointer.
@@ -366,15 +469,22 @@ func child[T any, P interface {
 	return c
 }
 
-// headless refuses to give a headless Service of ours an address. To apply a Service that states none would change
-// nothing, and look as if it had.
-func (d *deployed) headless(wanted, live *corev1.Service) error {
-	if live == nil || !metav1.IsControlledBy(live, d.owner) ||
-		live.Spec.ClusterIP != corev1.ClusterIPNone || wanted.Spec.ClusterIP == corev1.ClusterIPNone {
+// refuseHeadlessChange takes out of the request a Service that would give a headless one of the owner's an address, and
+// returns the error to report of it: to apply a Service that states no address would change nothing, and look as if it had.
+func (d *deployed) refuseHeadlessChange(req *apply.Request, live *corev1.Service) error {
+	if live == nil || !metav1.IsControlledBy(live, d.owner) || live.Spec.ClusterIP != corev1.ClusterIPNone {
 		return nil
 	}
+	i := slices.IndexFunc(req.Children, func(c apply.Child) bool {
+		wanted, ok := c.Desired.(*corev1.Service)
+		return ok && wanted.Name == live.Name && wanted.Spec.ClusterIP != corev1.ClusterIPNone
+	})
+	if i < 0 {
+		return nil
+	}
+	req.Children = slices.Delete(req.Children, i, i+1)
 	return reconciler.Stalled(appv1.ReasonImmutableField,
-		"Service %s is headless, and stays as it is: that cannot be changed. Set service.clusterIP to None again, or delete the Service to have it made anew", live.Name)
+		"Service %s is headless and cannot be given an address. Set service.clusterIP to None again, or delete the Service to recreate it", live.Name)
 }
 
 // report states what lives in the status and in the report.
@@ -399,9 +509,45 @@ func (s *Shared) report(d *deployed, seen *observed, report *reconciler.Report) 
 	status.UnavailableReplicas = live.Status.UnavailableReplicas
 	status.Selector = metav1.FormatLabelSelector(live.Spec.Selector)
 	d.reportInputs(live)
-	verdict := health.Deployment(live, seen.pods)
+	reportVerdict(report, health.Deployment(live, seen.pods), seen.service)
+}
+
+// reportVerdict states in the report how the pods are doing, and whether the Service can be reached from where it is to be.
+func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *corev1.Service) {
+	if verdict.Ready && service != nil {
+		if pending := health.Service(service); !pending.Ready {
+			verdict = pending
+		}
+	}
 	report.Ready, report.Stalled = verdict.Ready, verdict.Stalled
 	report.Reason, report.Message = verdict.Reason, verdict.Message
+}
+
+// reportUnstatedReplicas says in a condition of its own that an autoscaler cannot read the scale subresource of the custom
+// resource: the API server answers that of one that does not state its replicas with an error.
+func (d *deployed) reportUnstatedReplicas(seen *observed) {
+	conditions := &d.status.Conditions
+	if seen.ownerAutoscaler == "" || d.spec.Replicas != nil {
+		meta.RemoveStatusCondition(conditions, appv1.ConditionReplicasUnstated)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: appv1.ConditionReplicasUnstated, Status: metav1.ConditionTrue, Reason: appv1.ConditionReplicasUnstated,
+		ObservedGeneration: d.owner.GetGeneration(),
+		Message: fmt.Sprintf("HorizontalPodAutoscaler %s targets this %s, which does not state spec.replicas, so its scale cannot be read. State spec.replicas once, with any number",
+			seen.ownerAutoscaler, d.scalable),
+	})
+}
+
+// noteIgnoredReplicas says that an autoscaler's number of pods counts and not the stated one.
+func (d *deployed) noteIgnoredReplicas(autoscaler, kind string, report *reconciler.Report) {
+	if autoscaler == "" || d.spec.Replicas == nil || report.AppliedNote.Reason != "" {
+		return
+	}
+	report.AppliedNote = reconciler.ReasonAndMessage{
+		Reason:  appv1.ReasonReplicasIgnored,
+		Message: fmt.Sprintf("spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them", autoscaler, kind, d.name),
+	}
 }
 
 // reportInputs states in the status which inputs are in use, and whether there are newer ones.

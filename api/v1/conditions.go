@@ -88,8 +88,6 @@ const (
 	ReasonInvalid = "Invalid"
 	// ReasonFieldConflict: another writer keeps changing a field that is ours.
 	ReasonFieldConflict = "FieldConflict"
-	// ReasonFieldNotKept: the API server takes a field and does not keep it as it was stated.
-	ReasonFieldNotKept = "FieldNotKept"
 	// ReasonNodePortTaken: another Service has the port of the nodes that the spec asks for.
 	ReasonNodePortTaken = "NodePortTaken"
 	// ReasonStorageRefused: a volume claim cannot be given the size that the spec asks for.

@@ -85,9 +85,9 @@ func Aggregate(errs ...error) error {
 		case errors.Is(err, ErrStale):
 			return err
 		case errors.As(err, &s):
-			stalled, retry = firstNonNil(stalled, err), minRequeue(retry, s.RetryAfter)
+			stalled, retry = firstNonNil(stalled, err), MinRequeue(retry, s.RetryAfter)
 		case errors.As(err, &w):
-			waiting, retry = firstNonNil(waiting, err), minRequeue(retry, w.RetryAfter)
+			waiting, retry = firstNonNil(waiting, err), MinRequeue(retry, w.RetryAfter)
 		default:
 			failed = firstNonNil(failed, err)
 		}

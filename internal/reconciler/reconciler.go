@@ -28,6 +28,9 @@ type Resource interface {
 	CommonStatus() *appv1.CommonStatus
 }
 
+// ReasonAndMessage is the reason and the message of a condition.
+type ReasonAndMessage struct{ Reason, Message string }
+
 // Report is what a kind's steps found. What they could not do they return as an error beside it.
 type Report struct {
 	// Ready, Reason and Message are the Ready condition, as far as pods tell.
@@ -35,8 +38,14 @@ type Report struct {
 	Reason, Message string
 	// Stalled is true if the pods will not become ready without help.
 	Stalled bool
-	// Paused is true if nothing was written because the user said so.
-	Paused bool
+	// Paused is true if spec.paused stops all writes to the children, Pending if that holds back a change of them.
+	Paused, Pending bool
+	// NotApplied, where its reason is set, says why the spec is not in force although nothing went wrong.
+	NotApplied ReasonAndMessage
+	// RetryAfter, if set, is when to look again although nothing was seen to change.
+	RetryAfter time.Duration
+	// AppliedNote, where its reason is set, says in what way the spec that is in force is not in force to the letter.
+	AppliedNote ReasonAndMessage
 	// Changed and Changes tell of writes, for the event: one word, and one line.
 	Changed, Changes string
 	// Warning, if set, is a further line for the event, which it makes a warning.
@@ -110,7 +119,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if patchErr == nil {
 		r.announce(before, obj, &report)
 	}
-	return result(err, patchErr, wait)
+	return result(err, patchErr, MinRequeue(wait, report.RetryAfter))
 }
 
 func (r *Reconciler[T]) forget(name types.NamespacedName) {
@@ -128,9 +137,9 @@ func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	var waiting *WaitingError
 	switch {
 	case errors.As(err, &stalled):
-		err, wait = nil, minRequeue(wait, stalled.RetryAfter)
+		err, wait = nil, MinRequeue(wait, stalled.RetryAfter)
 	case errors.As(err, &waiting):
-		err, wait = nil, minRequeue(wait, waiting.RetryAfter)
+		err, wait = nil, MinRequeue(wait, waiting.RetryAfter)
 	}
 	if apierrors.IsNotFound(patchErr) {
 		patchErr = nil // The resource was deleted in the meantime.
@@ -141,8 +150,8 @@ func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// minRequeue returns the smaller of two delays of which 0 means none.
-func minRequeue(a, b time.Duration) time.Duration {
+// MinRequeue returns the smaller of two delays of which 0 means none.
+func MinRequeue(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b
 	}

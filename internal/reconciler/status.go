@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"sync"
 	"time"
 
@@ -28,38 +29,97 @@ const maxMessage = 4096
 
 // summarize sets the conditions by the report and the error of the steps.
 func summarize(obj Resource, report *Report, err error) {
-	ready := metav1.Condition{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: report.Reason, Message: report.Message}
-	reconciling := metav1.Condition{Type: appv1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: report.Reason, Message: report.Message}
+	applied := appliedCondition(report, err)
+	ready := readyCondition(report, &applied, err)
+	reconciling := metav1.Condition{
+		Type: appv1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message,
+	}
 	stalled := metav1.Condition{Type: appv1.ConditionStalled, Status: metav1.ConditionFalse, Reason: appv1.ReasonNotStalled}
-
+	var stalledErr *StalledError
 	switch {
-	case err != nil:
-		// What was asked for is not in place, whatever the pods of an earlier spec do.
-		ready.Reason, ready.Message = Words(err)
-		reconciling.Reason, reconciling.Message = ready.Reason, ready.Message
-		var stalledErr *StalledError
-		if errors.As(err, &stalledErr) {
-			stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, ready.Reason, ready.Message
-			reconciling.Status = metav1.ConditionFalse
-		}
-	case report.Ready:
-		ready.Status = metav1.ConditionTrue
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonSettled, ""
-	case report.Stalled:
+	case errors.As(err, &stalledErr), err == nil && report.Stalled && !report.Ready:
 		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, report.Reason, report.Message
+		if err != nil {
+			stalled.Reason, stalled.Message = Words(err)
+		}
 		reconciling.Status = metav1.ConditionFalse
+	case ready.Status == metav1.ConditionTrue:
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonSettled, ""
 	}
 	if report.Paused {
-		reconciling.Status, reconciling.Reason = metav1.ConditionFalse, appv1.ReasonPaused
-		reconciling.Message = fmt.Sprintf("the annotation %s stops all writes to the children", appv1.AnnotationPaused)
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonPaused, pausedMessage
 	}
 
 	status := obj.CommonStatus()
 	status.ObservedGeneration = obj.GetGeneration()
-	for _, c := range []metav1.Condition{ready, reconciling, stalled} {
-		c.ObservedGeneration = obj.GetGeneration()
-		c.Message = cut(c.Message, maxMessage)
+	conditions := []metav1.Condition{ready, applied, reconciling, stalled}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = obj.GetGeneration()
+		conditions[i].Message = cut(conditions[i].Message, maxMessage)
+	}
+	if stalled.Status == metav1.ConditionTrue {
+		keepSteadyMessages(status.Conditions, conditions)
+	}
+	for _, c := range conditions {
 		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+// appliedCondition says whether the current generation of the spec is in force, and if not, why.
+func appliedCondition(report *Report, err error) metav1.Condition {
+	applied := metav1.Condition{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonApplied}
+	switch {
+	case err != nil:
+		applied.Status = metav1.ConditionFalse
+		applied.Reason, applied.Message = Words(err)
+	case report.Paused && report.Pending:
+		applied.Status, applied.Reason, applied.Message = metav1.ConditionFalse, appv1.ReasonPaused, pendingMessage
+	case report.NotApplied.Reason != "":
+		applied.Status = metav1.ConditionFalse
+		applied.Reason, applied.Message = report.NotApplied.Reason, report.NotApplied.Message
+	case report.AppliedNote.Reason != "":
+		applied.Reason, applied.Message = report.AppliedNote.Reason, report.AppliedNote.Message
+	}
+	return applied
+}
+
+// readyCondition says whether the workload is ready: by its pods, and never True while the current generation of the spec
+// is not in force.
+func readyCondition(report *Report, applied *metav1.Condition, err error) metav1.Condition {
+	ready := metav1.Condition{
+		Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: report.Reason, Message: report.Message,
+	}
+	switch {
+	case err != nil:
+		// Whatever the pods of an earlier spec do.
+		ready.Reason, ready.Message = Words(err)
+	case report.Paused && report.Pending:
+		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
+		ready.Message = joinSentences(pendingMessage, report.Message)
+	case report.Ready && applied.Status != metav1.ConditionTrue:
+		ready.Reason, ready.Message = applied.Reason, applied.Message
+	case report.Paused && !report.Stalled:
+		ready.Reason, ready.Message = appv1.ReasonPaused, joinSentences(pausedMessage, report.Message)
+	}
+	if err == nil && report.Ready && applied.Status == metav1.ConditionTrue {
+		ready.Status = metav1.ConditionTrue
+	}
+	return ready
+}
+
+// numbers are what differs between two messages about one and the same trouble: how many pods show it, how much of a quota
+// is used.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// keepSteadyMessages keeps the earlier message of each condition of a stalled resource where the new one differs from it in
+// nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
+func keepSteadyMessages(before, after []metav1.Condition) {
+	for i := range after {
+		was, is := meta.FindStatusCondition(before, after[i].Type), &after[i]
+		if was != nil && was.Status == is.Status && was.Reason == is.Reason && was.ObservedGeneration == is.ObservedGeneration &&
+			numbers.ReplaceAllLiteralString(was.Message, "#") == numbers.ReplaceAllLiteralString(is.Message, "#") {
+			is.Message = was.Message
+		}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// conditions are the three conditions, each as "status/reason: message".
-type conditions struct{ ready, reconciling, stalled string }
+// conditions are the four conditions, each as "status/reason: message".
+type conditions struct{ ready, applied, reconciling, stalled string }
 
 func conditionsOf(app *appv1.App) conditions {
 	text := func(kind string) string {
@@ -28,12 +28,15 @@ func conditionsOf(app *appv1.App) conditions {
 		}
 		return line
 	}
-	return conditions{text(appv1.ConditionReady), text(appv1.ConditionReconciling), text(appv1.ConditionStalled)}
+	return conditions{text(appv1.ConditionReady), text(appv1.ConditionApplied), text(appv1.ConditionReconciling), text(appv1.ConditionStalled)}
 }
 
 const (
-	pausedLine = "False/Paused: the annotation app.huolala.cn/paused stops all writes to the children"
-	fine       = "False/NotStalled"
+	pausedWords  = "spec.paused is true: the operator writes no child object"
+	pausedLine   = "False/Paused: " + pausedWords
+	pendingWords = "spec.paused is true and holds back a change of the child objects; set it to false to apply the change"
+	inForce      = "True/Applied"
+	fine         = "False/NotStalled"
 )
 
 // The reports that a kind's steps may give.
@@ -45,51 +48,60 @@ var (
 	paused    = Report{Paused: true, Reason: "Progressing", Message: "1 of 2 pods"}
 	pausedOK  = Report{Paused: true, Ready: true, Reason: "Ready", Message: "2 pods available"}
 	pausedBad = Report{Paused: true, Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}
+	pending   = Report{Paused: true, Pending: true, Ready: true, Reason: "Ready", Message: "2 pods available"}
+	held      = Report{Ready: true, Reason: "Ready", Message: "2 pods available", NotApplied: ReasonAndMessage{"Held", "by you"}}
+	overruled = Report{Ready: true, Reason: "Ready", Message: "2 pods available", AppliedNote: ReasonAndMessage{"Overridden", "cpu"}}
 )
 
 func TestSummarize(t *testing.T) {
 	stalledErr := Stalled("Invalid", "replicas: no")
 	waitingErr := Waiting("Progressing", "being deleted")
 	failedErr := &FailedError{Reason: "ApplyFailed", Message: "trying again", Err: errors.New("503 at 12:00:01")}
+	invalidConditions := conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", "False/Invalid: replicas: no", "True/Invalid: replicas: no"}
 	for name, c := range map[string]struct {
 		report Report
 		err    error
 		want   conditions
 	}{
-		"ready":     {ready, nil, conditions{"True/Ready: 2 pods available", "False/Settled", fine}},
-		"under way": {underWay, nil, conditions{"False/Progressing: 1 of 2 pods", "True/Progressing: 1 of 2 pods", fine}},
+		"ready":     {ready, nil, conditions{"True/Ready: 2 pods available", inForce, "False/Settled", fine}},
+		"under way": {underWay, nil, conditions{"False/Progressing: 1 of 2 pods", inForce, "True/Progressing: 1 of 2 pods", fine}},
 		"a pod says why": {
-			badImage, nil, conditions{"False/ImagePullBackOff: no such image", "True/ImagePullBackOff: no such image", fine},
+			badImage, nil, conditions{"False/ImagePullBackOff: no such image", inForce, "True/ImagePullBackOff: no such image", fine},
 		},
 		"for too long": {
-			stuck, nil, conditions{"False/ImagePullBackOff: no such image", "False/ImagePullBackOff: no such image", "True/ImagePullBackOff: no such image"},
+			stuck, nil, conditions{"False/ImagePullBackOff: no such image", inForce, "False/ImagePullBackOff: no such image", "True/ImagePullBackOff: no such image"},
 		},
-		"stalled, whatever the earlier pods do": {
-			ready, stalledErr, conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", "True/Invalid: replicas: no"},
-		},
-		"stalled twice over, the error counts": {
-			stuck, stalledErr, conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", "True/Invalid: replicas: no"},
-		},
+		"stalled, whatever the earlier pods do":      {ready, stalledErr, invalidConditions},
+		"stalled twice over, the error counts":       {stuck, stalledErr, invalidConditions},
+		"wrapped and joined":                         {ready, errors.Join(errors.New("first"), stalledErr), invalidConditions},
+		"stalled, whatever admission has overridden": {overruled, stalledErr, invalidConditions},
 		"waiting": {
-			ready, waitingErr, conditions{"False/Progressing: being deleted", "True/Progressing: being deleted", fine},
+			ready, waitingErr, conditions{"False/Progressing: being deleted", "False/Progressing: being deleted", "True/Progressing: being deleted", fine},
 		},
 		"failed": {
-			ready, failedErr, conditions{"False/ApplyFailed: trying again", "True/ApplyFailed: trying again", fine},
+			ready, failedErr, conditions{"False/ApplyFailed: trying again", "False/ApplyFailed: trying again", "True/ApplyFailed: trying again", fine},
+		},
+		"failed, and the pods have stalled": {
+			stuck, failedErr, conditions{"False/ApplyFailed: trying again", "False/ApplyFailed: trying again", "True/ApplyFailed: trying again", fine},
 		},
 		"failed in another way": {
-			ready, errors.New("no cache"), conditions{"False/ApplyFailed: no cache", "True/ApplyFailed: no cache", fine},
+			ready, errors.New("no cache"), conditions{"False/ApplyFailed: no cache", "False/ApplyFailed: no cache", "True/ApplyFailed: no cache", fine},
 		},
-		"wrapped and joined": {
-			ready, errors.Join(errors.New("first"), stalledErr), conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", "True/Invalid: replicas: no"},
-		},
-		"paused, ready":     {pausedOK, nil, conditions{"True/Ready: 2 pods available", pausedLine, fine}},
-		"paused, under way": {paused, nil, conditions{"False/Progressing: 1 of 2 pods", pausedLine, fine}},
+		"paused, ready":     {pausedOK, nil, conditions{"True/Paused: " + pausedWords + ". 2 pods available", inForce, pausedLine, fine}},
+		"paused, under way": {paused, nil, conditions{"False/Paused: " + pausedWords + ". 1 of 2 pods", inForce, pausedLine, fine}},
 		"paused, for too long": {
-			pausedBad, nil, conditions{"False/ImagePullBackOff: no such image", pausedLine, "True/ImagePullBackOff: no such image"},
+			pausedBad, nil, conditions{"False/ImagePullBackOff: no such image", inForce, pausedLine, "True/ImagePullBackOff: no such image"},
 		},
 		"paused, stalled": {
-			paused, stalledErr, conditions{"False/Invalid: replicas: no", pausedLine, "True/Invalid: replicas: no"},
+			paused, stalledErr, conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", pausedLine, "True/Invalid: replicas: no"},
 		},
+		"paused, with a change waiting": {
+			pending, nil, conditions{"Unknown/Paused: " + pendingWords + ". 2 pods available", "False/Paused: " + pendingWords, pausedLine, fine},
+		},
+		"not in force, though nothing is wrong": {
+			held, nil, conditions{"False/Held: by you", "False/Held: by you", "True/Held: by you", fine},
+		},
+		"overridden": {overruled, nil, conditions{"True/Ready: 2 pods available", "True/Overridden: cpu", "False/Settled", fine}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := &appv1.App{}
@@ -143,8 +155,8 @@ func TestSummarizeKeepsConditionsOfOthers(t *testing.T) {
 	if diff := cmp.Diff(theirs, *condition(app, "Theirs"), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		t.Errorf("their condition (-before +after):\n%s", diff)
 	}
-	if n := len(app.Status.Conditions); n != 4 {
-		t.Errorf("%d conditions, want 4", n)
+	if n := len(app.Status.Conditions); n != 5 {
+		t.Errorf("%d conditions, want 5", n)
 	}
 }
 
@@ -162,5 +174,52 @@ func TestSummarizeBoundsMessages(t *testing.T) {
 				t.Errorf("%s: the message of %s has %d bytes, or is cut within a character", name, c.Type, len(c.Message))
 			}
 		}
+	}
+}
+
+// TestReadyIsNeverTrueForWhatIsNotInForce has every report of a kind's steps with every error.
+func TestReadyIsNeverTrueForWhatIsNotInForce(t *testing.T) {
+	errs := []error{nil, Stalled("Invalid", "no"), Waiting("Progressing", "later"), &FailedError{Reason: "Forbidden", Err: errors.New("403")}, errors.New("500")}
+	for bits := range 1 << 6 {
+		report := Report{Reason: "Progressing", Message: "pods"}
+		report.Ready, report.Stalled = bits&1 != 0, bits&2 != 0
+		report.Paused, report.Pending = bits&4 != 0, bits&8 != 0
+		if bits&16 != 0 {
+			report.NotApplied = ReasonAndMessage{"Held", "by you"}
+		}
+		if bits&32 != 0 {
+			report.AppliedNote = ReasonAndMessage{"Overridden", "cpu"}
+		}
+		for _, err := range errs {
+			app := &appv1.App{}
+			summarize(app, &report, err)
+			if isTrue(condition(app, appv1.ConditionReady)) && !isTrue(condition(app, appv1.ConditionApplied)) {
+				t.Errorf("%+v, %v: Ready is True and Applied is not", report, err)
+			}
+			if isTrue(condition(app, appv1.ConditionReady)) && isTrue(condition(app, appv1.ConditionStalled)) {
+				t.Errorf("%+v, %v: Ready and Stalled are both True", report, err)
+			}
+		}
+	}
+}
+
+// TestStalledMessagesKeepTheirNumbers checks that a count in a message changes nothing of a resource that stays stalled,
+// and that another trouble does.
+func TestStalledMessagesKeepTheirNumbers(t *testing.T) {
+	app := &appv1.App{}
+	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: pods=3, limited: pods=3"))
+	before := app.DeepCopy()
+	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: pods=4, limited: pods=3"))
+	if diff := cmp.Diff(before, app); diff != "" {
+		t.Errorf("another count (-before +after):\n%s", diff)
+	}
+	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=4, limited: cpu=3"))
+	if got := condition(app, appv1.ConditionStalled).Message; got != "used: cpu=4, limited: cpu=3" {
+		t.Errorf("another resource is reported as %q", got)
+	}
+	app.Generation++
+	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=5, limited: cpu=3"))
+	if got := condition(app, appv1.ConditionStalled).Message; got != "used: cpu=5, limited: cpu=3" {
+		t.Errorf("for another generation it is reported as %q", got)
 	}
 }

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,16 +102,7 @@ func (o *operator) figures(b *testing.B) figures {
 // peak is the most memory in MiB that the manager has had.
 func (o *operator) peak(b *testing.B) float64 {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.Pid()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	return float64(kib) / 1024
+	return float64(o.PeakMemory(b)) / (1 << 20)
 }
 
 // through waits until the manager has looked at so many Apps and has nothing to do, and returns how many seconds that took

@@ -209,7 +209,7 @@ func TestMutatingWebhook(t *testing.T) {
 			stands := []string{"Ready=True", "Reconciling=False", "Stalled=False"}
 			perEdit := 1
 			if !m.kept {
-				stands, perEdit = []string{"Ready=False/FieldNotKept", "Stalled=True/FieldNotKept"}, 2 // It is tried once more.
+				stands, perEdit = []string{"Ready=True", "Applied=True/Overridden", "Stalled=False"}, 2 // It is tried once more.
 			}
 			plane.Stands(t, app, stands...)
 			edits := of(2, 20)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -171,4 +172,19 @@ func WriteKubeconfig(t testing.TB, cfg *rest.Config) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// PeakMemory returns the most memory, in bytes, that the process has had at a time.
+func (p *Process) PeakMemory(t testing.TB) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	var kilobytes int64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		t.Fatalf("VmHWM of the process: %v", err)
+	}
+	return kilobytes << 10
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/controllers"
 )
 
@@ -65,14 +66,6 @@ func forms(value string) []string {
 // namespace, whatever its kind, in what was logged, or in a metric. Of the Secrets named, the metadata is searched too.
 func (p *Plane) Undisclosed(t testing.TB, namespace, value string, l *Log, except ...string) {
 	t.Helper()
-	search := func(where, text string) {
-		t.Helper()
-		for _, form := range forms(value) {
-			if at := strings.Index(text, form); at >= 0 {
-				t.Errorf("%s discloses the value: …%s…", where, text[max(0, at-80):min(len(text), at+len(form)+20)])
-			}
-		}
-	}
 	searched := map[string]int{}
 	for _, obj := range p.everything(t, namespace) {
 		where := obj.GetKind() + "/" + obj.GetName()
@@ -87,23 +80,67 @@ func (p *Plane) Undisclosed(t testing.TB, namespace, value string, l *Log, excep
 		if err != nil {
 			t.Fatal(err)
 		}
-		search(where, string(data))
+		search(t, where, string(data), value)
 	}
 	for _, kind := range []string{"CloudManager", "Secret", "StatefulSet", "Service", "Event"} {
 		if searched[kind] == 0 {
 			t.Errorf("no %s was searched", kind)
 		}
 	}
+	searchProcess(t, value, l)
+}
+
+// Unreported fails the test if a value stands in what the operator says: in the status of a custom resource of the
+// namespace, in an event, in what was logged, or in a metric.
+func (p *Plane) Unreported(t testing.TB, namespace, value string, l *Log) {
+	t.Helper()
+	searched := map[string]int{}
+	for _, obj := range p.everything(t, namespace) {
+		said := obj.Object
+		switch {
+		case obj.GroupVersionKind().Group == appv1.GroupVersion.Group:
+			said, _, _ = unstructured.NestedMap(obj.Object, "status")
+			searched["status"]++
+		case obj.GetKind() == "Event":
+			searched["Event"]++
+		default:
+			continue
+		}
+		data, err := json.Marshal(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		search(t, obj.GetKind()+"/"+obj.GetName(), string(data), value)
+	}
+	if searched["status"] == 0 || searched["Event"] == 0 {
+		t.Errorf("too little was searched: %v", searched)
+	}
+	searchProcess(t, value, l)
+}
+
+// searchProcess looks for a value in what the manager has logged, and in its metrics.
+func searchProcess(t testing.TB, value string, l *Log) {
+	t.Helper()
 	if l.String() == "" {
 		t.Error("nothing was logged")
 	}
-	search("the log", l.String())
+	search(t, "the log", l.String(), value)
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		search("metric "+family.GetName(), family.String())
+		search(t, "metric "+family.GetName(), family.String(), value)
+	}
+}
+
+// search looks for every form of a value in a text.
+func search(t testing.TB, where, text, value string) {
+	t.Helper()
+	for _, form := range forms(value) {
+		if at := strings.Index(text, form); at >= 0 {
+			t.Errorf("%s discloses the value: …%s…", where, text[max(0, at-80):min(len(text), at+len(form)+20)])
+		}
 	}
 }
 

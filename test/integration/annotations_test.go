@@ -176,13 +176,7 @@ func TestSwitchesAreTrueOrOff(t *testing.T) {
 	m := plane.Start(t, ns)
 	each(t, len(nearlyTrue), func(i int) {
 		value := nearlyTrue[i]
-		app := newApp(ns, fmt.Sprintf("paused-%d", i))
-		app.Annotations = map[string]string{appv1.AnnotationPaused: value}
-		start(t, app) // Fails if nothing is made, and if the App says that it is paused.
-		setImage(t, app, "nginx:1.17")
-		image(t, deployment(app), "nginx:1.17")
-
-		app = newApp(ns, fmt.Sprintf("adopt-%d", i))
+		app := newApp(ns, fmt.Sprintf("adopt-%d", i))
 		app.Annotations = map[string]string{appv1.AnnotationAdopt: value}
 		foreign := service(app)
 		foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}
@@ -205,7 +199,7 @@ func TestSwitchesBelongOnTheApp(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 	plane.Change(t, d, func() {
-		d.Annotations[appv1.AnnotationPaused] = "true"
+		d.Annotations[appv1.AnnotationAdopt] = "true"
 		d.Annotations[appv1.AnnotationRefresh] = "1"
 	}, intruder)
 	counts(t, m, "annotations of the Deployment", map[string]int{})

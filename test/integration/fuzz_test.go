@@ -275,12 +275,13 @@ func TestRandomSpecsOfTheSchema(t *testing.T) {
 	refused := 0
 	for _, app := range observed(t, ns) {
 		ready := meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionReady)
+		applied := meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionApplied)
 		switch {
-		case ready != nil && ready.Reason == appv1.ReasonProgressing:
+		case ready != nil && ready.Reason == appv1.ReasonProgressing && applied != nil &&
+			(applied.Reason == appv1.ReasonApplied || applied.Reason == appv1.ReasonOverridden && switchedOff(applied.Message)):
 		case ready != nil && slices.Contains([]string{appv1.ReasonInvalid, appv1.ReasonNodePortTaken}, ready.Reason) && len(ready.Message) < 2000 &&
 			meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionStalled):
 			refused++
-		case ready != nil && ready.Reason == appv1.ReasonFieldNotKept && switchedOff(ready.Message):
 		default:
 			text, _ := json.Marshal(app.Spec)
 			t.Errorf("App %s: Ready is %+v\n%.2000s", app.Name, ready, text)

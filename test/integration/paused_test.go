@@ -2,8 +2,10 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,8 +19,8 @@ func TestPaused(t *testing.T) {
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
-	annotate(t, app, appv1.AnnotationPaused, "true")
-	plane.Stands(t, app, "Reconciling=False/Paused", "Stalled=False")
+	setPaused(t, app, true)
+	plane.Stands(t, app, "Applied=True/Applied", "Reconciling=False/Paused", "Stalled=False")
 	m.Idle(t)
 	m.Requests.Reset()
 
@@ -26,18 +28,18 @@ func TestPaused(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Image, app.Spec.Ports = "nginx:1.17", nil })
 	plane.Change(t, d, func() { container(d).Image = "somebody/else's" })
 	plane.Delete(t, s)
-	plane.Stands(t, app, "Reconciling=False/Paused")
+	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused")
 	plane.Read(t, d)
 	was := d.Spec.DeepCopy()
 
 	// The status stays live.
 	settle(t, d)
-	plane.Stands(t, app, "Ready=True/Ready", "Reconciling=False/Paused", "Stalled=False")
+	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False")
 	if app.Status.Ready != "2/2" || app.Status.Endpoint != "" {
 		t.Errorf("status is %+v", app.Status)
 	}
 	plane.ChangeStatus(t, d, func() { d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1 })
-	plane.Stands(t, app, "Ready=False/Progressing", "Reconciling=False/Paused")
+	plane.Stands(t, app, "Ready=Unknown/Paused", "Reconciling=False/Paused")
 	plane.Until(t, app, func() error {
 		if app.Status.Ready != "1/2" || app.Status.AvailableReplicas != 1 {
 			return errors.New("the figures are " + app.Status.Ready)
@@ -56,7 +58,7 @@ func TestPaused(t *testing.T) {
 	}
 	plane.Absent(t, s)
 
-	annotate(t, app, appv1.AnnotationPaused, "")
+	setPaused(t, app, false)
 	plane.Stands(t, app, progressing...)
 	image(t, d, "nginx:1.17")
 	plane.Absent(t, s)
@@ -68,9 +70,9 @@ func TestCreatedPaused(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
-	app.Annotations = map[string]string{appv1.AnnotationPaused: "true"}
+	app.Spec.Paused = true
 	plane.Create(t, app)
-	plane.Stands(t, app, "Ready=False/Progressing", "Reconciling=False/Paused", "Stalled=False")
+	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False")
 	m.Idle(t)
 	for _, child := range []client.Object{deployment(app), service(app)} {
 		plane.Absent(t, child)
@@ -78,12 +80,12 @@ func TestCreatedPaused(t *testing.T) {
 	if app.Status.Ready != "0/2" {
 		t.Errorf("status is %+v", app.Status)
 	}
-	annotate(t, app, appv1.AnnotationPaused, "false")
+	setPaused(t, app, false)
 	plane.Stands(t, app, progressing...)
 	children(t, app)
 
 	// Removing the last pod of a paused App is up to the user's hands as well.
-	annotate(t, app, appv1.AnnotationPaused, "true")
+	setPaused(t, app, true)
 	plane.Stands(t, app, "Reconciling=False/Paused")
 	d := deployment(app)
 	plane.Read(t, d)
@@ -95,4 +97,13 @@ func TestCreatedPaused(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// setPaused pauses a resource of any kind, or ends that.
+func setPaused(t testing.TB, obj client.Object, paused bool) {
+	t.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec": {"paused": %t}}`, paused))
+	if err := plane.Client.Patch(t.Context(), obj, patch); err != nil {
+		t.Fatal(err)
+	}
 }

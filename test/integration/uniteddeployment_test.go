@@ -847,12 +847,12 @@ func TestUnitedDeploymentPaused(t *testing.T) {
 	m := plane.Start(t, ns)
 	foreign, own, missing := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own"), newTemplate(ns, "missing", "missing")
 	plane.Create(t, handMade(ns, "foreign"), foreign, own)
-	missing.Annotations = map[string]string{appv1.AnnotationPaused: "true"}
+	missing.Spec.Paused = true
 	plane.Create(t, missing)
-	plane.Stands(t, missing, "Ready=False/Progressing", "Reconciling=False/Paused", "Stalled=False", "Synced=False/Paused")
+	plane.Stands(t, missing, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False", "Synced=False/Paused")
 	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
 		plane.Stands(t, ud, held...)
-		annotate(t, ud, appv1.AnnotationPaused, "true")
+		setPaused(t, ud, true)
 		plane.Stands(t, ud, "Reconciling=False/Paused", "Stalled=False", "Synced=True/Synced")
 		m.Idle(t)
 		d := named(ns, ud.Name)
@@ -864,16 +864,16 @@ func TestUnitedDeploymentPaused(t *testing.T) {
 		m.Idle(t)
 		untouched(t, d, was)
 		settle(t, d)
-		plane.Stands(t, ud, "Ready=True/Ready", "Reconciling=False/Paused", "Synced=False/Paused")
+		plane.Stands(t, ud, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Synced=False/Paused")
 		if ud.Status.Ready != "7/7" {
 			t.Errorf("ready is %s", ud.Status.Ready)
 		}
-		annotate(t, ud, appv1.AnnotationPaused, "")
+		setPaused(t, ud, false)
 		replicas(t, d, 4)
 		plane.Stands(t, ud, held...)
 	}
 	plane.Absent(t, named(ns, "missing"))
-	annotate(t, missing, appv1.AnnotationPaused, "")
+	setPaused(t, missing, false)
 	plane.Stands(t, missing, held...)
 	replicas(t, named(ns, "missing"), 2)
 }

@@ -140,8 +140,9 @@ func TestUpgradeable(t *testing.T) {
 // cloudManager is one whose objects the operator leaves alone.
 func cloudManager(ns string) *appv1.CloudManager {
 	return &appv1.CloudManager{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "three", Annotations: map[string]string{appv1.AnnotationPaused: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "three"},
 		Spec: appv1.CloudManagerSpec{
+			Paused:   true,
 			Front:    appv1.Tier{Deployment: appv1.Component{WorkloadSpec: appv1.WorkloadSpec{Image: "front"}}},
 			Identity: appv1.Tier{Deployment: appv1.Component{WorkloadSpec: appv1.WorkloadSpec{Image: "identity"}}},
 			DB: appv1.DatabaseTier{StatefulSet: appv1.Database{

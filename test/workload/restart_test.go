@@ -112,7 +112,7 @@ func TestPaused(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 
-	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationPaused: "true"} })
+	plane.Change(t, app, func() { app.Spec.Paused = true })
 	plane.Stands(t, app, "Ready=True", "Reconciling=False/Paused", "Stalled=False")
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 	plane.Stands(t, app, "Reconciling=False/Paused")
@@ -135,7 +135,7 @@ func TestPaused(t *testing.T) {
 		t.Errorf("writes while paused: %v", writes)
 	}
 
-	plane.Change(t, app, func() { delete(app.Annotations, appv1.AnnotationPaused) })
+	plane.Change(t, app, func() { app.Spec.Paused = false })
 	plane.Until(t, app, func() error {
 		for _, pod := range pods(t, ns) {
 			if pod.Spec.Containers[0].Image != "nginx:1.17.0" {
