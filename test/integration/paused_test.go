@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // TestPaused does to a paused App what would make the operator write, and then resumes it.
