@@ -234,10 +234,10 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// takeoverRequests are those of a take-over: each object is read once, as its managed fields are to be rewritten, then
-// these are, and then it is applied as ever.
+// takeoverRequests are those of a take-over: each object is read once, as its managed fields are to be rewritten, what is to
+// come of it is tried in a dry run, then they are rewritten, and then it is applied as ever.
 func takeoverRequests(c takeoverCase) map[string]int {
-	want := map[string]int{"get deployments": 1, "patch deployments": 2, "get services": 1, "patch services": 2,
+	want := map[string]int{"get deployments": 1, "patch deployments": 3, "get services": 1, "patch services": 3,
 		"patch apps/status": 1, "create events": 1}
 	if c.created {
 		delete(want, "get services")
