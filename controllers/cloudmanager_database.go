@@ -166,6 +166,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 	if db.look || len(unguarded) > 0 {
 		var secret apply.Child
 		if secret, locked = db.secret(ctx, w); locked == nil {
+			secret.Prerequisite = true
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
 			req.Children = append(append(req.Children, secret), unguarded...)
 		} else if db.set == nil && !(db.remains() && passwordFixed(locked)) {
@@ -306,6 +307,7 @@ func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wan
 		claim := apply.Child{Desired: desired, Live: live, Retained: true}
 		switch {
 		case small, !ours && ordinal < pods:
+			claim.Prerequisite = true
 			wanted = append(wanted, claim)
 		case ours && !resource.Guarded(live):
 			unguarded = append(unguarded, claim)

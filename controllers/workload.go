@@ -290,16 +290,18 @@ func (s *Shared) recover(h *resource.History, m making, refresh string, build fu
 	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
 		return nil
 	}
+	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
 	for n := resource.RenderingLatest; n >= resource.RenderingTutorial; n-- {
 		in := resource.Inputs{Rendering: n, Refresh: refresh}
-		holds, err := s.Engine.Holds(bare(build(in).Template), bare(m.template))
+		template := build(in).Template
+		holds, err := s.Engine.Holds(bare(template), bare(m.template))
 		if err != nil {
 			return err
 		}
-		if holds {
-			h.Inputs = in.Encode()
-			return nil
+		// What one rendering states may be a part of what another one does, and hold as well: it was made by that one.
+		if size := resource.TemplateSize(&template); holds && size > most {
+			h.Inputs, most = in.Encode(), size
 		}
 	}
 	return nil

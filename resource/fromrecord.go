@@ -144,3 +144,6 @@ func hasAmounts(template *corev1.PodTemplateSpec, container string, amounts Amou
 	}
 	return false
 }
+
+// TemplateSize returns how much a pod template states, to tell which of two that both hold in a live one states more.
+func TemplateSize(template *corev1.PodTemplateSpec) int { return len(canonical(template)) }

@@ -180,7 +180,7 @@ func TestBelievableInputs(t *testing.T) {
 			want.Size = ResolvedSize{}
 		}
 		if got, known := BelievableInputs(c.recorded, false, c.live, "main"); known || !cmp.Equal(got, want) {
-			t.Errorf("%s, somebody else's: %+v, %t; want %+v", name, got, known, want)
+			t.Errorf("%s, another manager's: %+v, %t; want %+v", name, got, known, want)
 		}
 	}
 }
@@ -207,5 +207,17 @@ func TestReplicas(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTemplateSizeTellsRenderings checks that of the renderings which hold in a template that one of them has made, that one states
+// most. For an App, rendering 2 states no liveness probe, and so holds in what rendering 1 has made.
+func TestTemplateSizeTellsRenderings(t *testing.T) {
+	app := appOf(t, "{image: a, ports: [{port: 80}]}")
+	size := func(rendering int32) int {
+		return TemplateSize(&built(t)(App(app, Observed{Inputs: Inputs{Rendering: rendering}})).Template)
+	}
+	if zero, one, two := size(0), size(1), size(2); zero >= two || two >= one {
+		t.Errorf("the renderings have %d, %d and %d bytes", zero, one, two)
 	}
 }

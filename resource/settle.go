@@ -33,6 +33,9 @@ func settleContainer(c *corev1.Container, hostNetwork bool) {
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			settleFieldRef(from.FieldRef)
+			if file := from.FileKeyRef; file != nil && file.Optional == nil {
+				file.Optional = ptr.To(false)
+			}
 		}
 	}
 	for i := range c.Ports {

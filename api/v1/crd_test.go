@@ -38,7 +38,7 @@ func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 // TestDefinitionNames checks the names that a user types: none may be another's, and "kubectl delete all --all" must not
 // reach what holds data.
 func TestDefinitionNames(t *testing.T) {
-	taken := []string{"app", "apps", "cm"} // Argo CD's Application, its group's likeness, and ConfigMap.
+	taken := []string{"app", "apps", "cm", "ud"} // Argo CD's Application, its group's likeness, ConfigMap, and OpenKruise's UnitedDeployment.
 	inAll := []string{"App", "ModelBox"}
 	seen := map[string]string{}
 	for _, crd := range definitions(t) {

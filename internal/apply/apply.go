@@ -61,6 +61,14 @@ type Request struct {
 	Unwanted []client.Object
 	// Adopt takes over live objects that nothing controls.
 	Adopt bool
+	// Existed says that the owner was reconciled before. A child that is missing is then created only after the owner was
+	// read from the API server: the view of an owner that is being deleted may be outdated.
+	Existed bool
+	// AcceptOverrides takes what the API server makes of stated fields for what is wanted.
+	AcceptOverrides bool
+
+	// alive is set once the owner was read from the API server.
+	alive bool
 }
 
 // Child is one wanted object.
@@ -76,51 +84,60 @@ type Child struct {
 	// Replace deletes the live object, if it is not as wanted, instead of updating it, and leaves alone what it controls.
 	// The next Apply makes it anew.
 	Replace bool
+	// Prerequisite is an object that must be in place before any child behind it is created or replaced, as a database's
+	// password is before the database.
+	Prerequisite bool
 }
 
-// Apply makes the request true and returns what it changed, also together with an error. All children are checked
-// before the first is written.
+// Apply makes the request true and returns what it changed, also together with an error. Each child is carried out whatever
+// becomes of the others, but for those behind a Prerequisite; unwanted objects are deleted once all are in place.
 //
-// It returns a reconciler.StalledError if an object is not ours (reason ResourceExists), a field cannot be changed
-// (ImmutableField), the API server refuses an object (Invalid) or does not keep a field of it (FieldNotKept), or another
-// writer keeps undoing a change (FieldConflict); a reconciler.WaitingError if an object is on its way out, to be replaced for one; reconciler.ErrStale
-// if the view was outdated; and a reconciler.FailedError for all else.
+// The error is reconciler.Aggregate of what went wrong: a reconciler.StalledError if an object is not ours (reason
+// ResourceExists), a field cannot be changed (ImmutableField), the API server refuses an object (Invalid), or another
+// writer keeps undoing a change (FieldConflict); a reconciler.WaitingError if an object is on its way out, to be replaced
+// for one; reconciler.ErrStale if the view was outdated; and a reconciler.FailedError for all else. That the API server
+// does not keep a field is no error; see ChangeSet.Overridden.
 func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
-	plans := make([]plan, len(req.Children))
-	for i := range req.Children {
-		p, err := e.plan(req, &req.Children[i])
-		if err != nil {
-			return nil, err
-		}
-		plans[i] = p
-	}
-
 	var changes ChangeSet
-	var held, notKept error
-	for i := range plans {
-		p := &plans[i]
-		if p.held != nil {
-			held = errors.Join(held, p.held)
-			continue
+	var errs []error
+	missing := false // A prerequisite is not in place.
+	for i := range req.Children {
+		change, err := e.applyChild(ctx, req, &req.Children[i], missing)
+		if change.Action != "" {
+			changes = append(changes, change)
 		}
-		change, err := e.carryOut(ctx, req, p)
-		if err != nil {
-			return changes, err
-		}
-		changes = append(changes, change)
-		notKept = errors.Join(notKept, p.unkept)
-		if change.Action == Replaced {
-			held = errors.Join(held, beingReplaced(p))
-		}
+		errs = append(errs, err)
+		missing = missing || err != nil && req.Children[i].Prerequisite
 	}
-	if held != nil {
-		return changes, held
+	if err := reconciler.Aggregate(errs...); err != nil {
+		return changes, err
 	}
 	pruned, err := e.prune(ctx, req)
-	if err == nil {
-		err = notKept // It stands in the way of nothing: all has been applied.
-	}
 	return append(changes, pruned...), err
+}
+
+// applyChild plans one child and carries it out. The change has no action where nothing came of it.
+func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, missing bool) (Change, error) {
+	p, err := e.plan(req, child)
+	if err != nil {
+		return Change{}, err
+	}
+	if missing && (p.action == Created || p.action == Replaced) {
+		return Change{}, nil
+	}
+	e.pace(req, &p)
+	if p.held != nil {
+		return Change{}, p.held
+	}
+	change, err := e.carryOut(ctx, req, &p)
+	if err != nil {
+		return Change{}, err
+	}
+	change.Overridden, change.RetryAfter = p.overridden, p.retry
+	if change.Action == Replaced {
+		err = beingReplaced(&p)
+	}
+	return change, err
 }
 
 // Forget drops what is remembered of an owner that is gone.
@@ -135,21 +152,25 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 	if p.action == Unchanged {
 		return change, nil
 	}
-	if p.claimed {
-		if err := e.wanted(ctx, req.Owner); err != nil {
+	if p.claimed || p.action == Created && req.Existed {
+		if err := e.verifyOwnerAlive(ctx, req); err != nil {
 			return change, err
 		}
 	}
 	if p.action == Replaced {
+		if err := e.recreatable(ctx, p); err != nil {
+			return change, err
+		}
 		return change, e.remove(ctx, p, metav1.DeletePropagationOrphan)
 	}
 	seen := p.child.Live
+	p.before = seen
 	if p.takeover || p.crowded {
 		if err := e.takeOver(ctx, req, p); err != nil {
 			return change, err
 		}
 	}
-	if p.action == Configured && p.handsOver(req) {
+	if p.action != Created && p.handsOver(req) {
 		if err := e.handOver(ctx, p); err != nil {
 			return change, err
 		}
@@ -171,7 +192,24 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 		return change, nil
 	}
 	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
-	return change, nil
+	return change, e.explain(req, p, &change)
+}
+
+// explain states in a change what it has changed, and whose change it has repaired.
+func (e *Engine) explain(req *Request, p *plan, change *Change) error {
+	if p.before == nil {
+		return nil
+	}
+	if err := e.describe(change, p.before, p.child.Live); err != nil {
+		return err
+	}
+	if !p.takeover {
+		change.Removed = nil
+	}
+	if p.repair {
+		change.By, change.Times = managers(p.before, req.Manager, p.diff), p.times
+	}
+	return nil
 }
 
 // keep writes once more what the API server has not kept, and notes what it does not keep then either. The first time it
@@ -184,7 +222,7 @@ func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
 			return err
 		}
 		if last {
-			p.unkept = fieldNotKept(p, diff, conflictMaxDelay)
+			p.override(req, diff, conflictMaxDelay)
 			return nil
 		}
 		written, err := e.update(ctx, req, p)

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // sent is one request as it left the client.
@@ -35,7 +33,9 @@ type recorder struct {
 	mu     sync.Mutex
 	code   int
 	answer string
-	list   []sent
+	// patched, if set, is the answer to a patch.
+	patched string
+	list    []sent
 }
 
 func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -49,7 +49,11 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.list = append(r.list, sent{req.Method, req.URL.Path, string(body)})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.code)
-	_, _ = io.WriteString(w, r.answer) // Who does not read the answer fails the test.
+	answer := r.answer
+	if r.patched != "" && req.Method == http.MethodPatch {
+		answer = r.patched
+	}
+	_, _ = io.WriteString(w, answer) // Who does not read the answer fails the test.
 }
 
 // engineOver returns an engine whose requests go to the recorder.
@@ -106,7 +110,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(ChangeSet{
-		{Deleted, "Service", "ours"}, {Deleted, "Deployment", "ours"}, {Deleted, "StatefulSet", "ours"}, {Deleted, "Secret", "ours"},
+		{Action: Deleted, Kind: "Service", Name: "ours"}, {Action: Deleted, Kind: "Deployment", Name: "ours"}, {Action: Deleted, Kind: "StatefulSet", Name: "ours"}, {Action: Deleted, Kind: "Secret", Name: "ours"},
 	}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
@@ -140,19 +144,36 @@ func TestPruneOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestAllAreCheckedFirst checks that nothing is written or deleted where a later child is somebody else's.
-func TestAllAreCheckedFirst(t *testing.T) {
-	r := &recorder{code: http.StatusInternalServerError}
-	foreign := liveService()
-	req := request(nil)
-	req.Children = append(req.Children, Child{Desired: wantedService(), Live: foreign})
-	req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
-	_, err := engineOver(t, r).Apply(t.Context(), req)
-	if got := outcomeOf(t, err); got.reason != appv1.ReasonResourceExists {
-		t.Errorf("outcome is %+v, want %s", got, appv1.ReasonResourceExists)
+// TestOutcomePerChild checks that what is wrong with one child holds up no other, and that nothing is deleted then. Nothing
+// behind a prerequisite that is not in place is created.
+func TestOutcomePerChild(t *testing.T) {
+	answer, err := json.Marshal(liveService())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(r.list) != 0 {
-		t.Errorf("requests %q were sent", r.list)
+	for name, c := range map[string]struct {
+		prerequisite bool
+		requests     int
+	}{"independent": {false, 1}, "prerequisite": {true, 0}} {
+		r := &recorder{code: http.StatusOK, answer: string(answer)}
+		foreign := settled(t)
+		foreign.OwnerReferences, foreign.Annotations = nil, nil
+		req := request(foreign)
+		req.Children[0].Prerequisite = c.prerequisite
+		req.Children = append(req.Children, Child{Desired: wantedService()})
+		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
+		_, err := engineOver(t, r).Apply(t.Context(), req)
+		if got := outcomeOf(t, err); got.reason != appv1.ReasonResourceExists {
+			t.Errorf("%s: outcome is %+v, want %s", name, got, appv1.ReasonResourceExists)
+		}
+		if len(r.list) < c.requests || c.requests == 0 && len(r.list) > 0 {
+			t.Errorf("%s: requests are %q", name, r.list)
+		}
+		for _, q := range r.list {
+			if q.method != http.MethodPatch {
+				t.Errorf("%s: request %s %s", name, q.method, q.path)
+			}
+		}
 	}
 }
 
@@ -200,9 +221,11 @@ func TestPruneWaitsForAFight(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	for range conflictRepairs {
 		req := request(live)
-		if _, err := e.plan(req, &req.Children[0]); err != nil {
+		p, err := e.plan(req, &req.Children[0])
+		if err != nil {
 			t.Fatal(err)
 		}
+		e.pace(req, &p)
 	}
 	req := request(live)
 	req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
@@ -238,12 +261,12 @@ func TestNotKept(t *testing.T) {
 		req := request(nil)
 		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
 		changes, err := engineOver(t, r).Apply(t.Context(), req)
-		var stalled *reconciler.StalledError
-		if got := errors.As(err, &stalled) && stalled.Reason == appv1.ReasonFieldNotKept && strings.Contains(stalled.Message, `containers[name="web"].image`); got != c.want || !c.want && err != nil {
-			t.Errorf("%s: %v, want it reported: %t", name, err, c.want)
+		message, retry := changes.Overridden()
+		if got := strings.Contains(message, `containers[name="web"].image`) && retry == conflictMaxDelay; got != c.want || err != nil {
+			t.Errorf("%s: %q, %v, want it reported: %t", name, message, err, c.want)
 		}
-		if diff := cmp.Diff(ChangeSet{{Created, "Deployment", "web"}, {Deleted, "Service", "old"}}, changes); diff != "" {
-			t.Errorf("%s: changes (-want +got):\n%s", name, diff)
+		if len(changes) != 2 || changes[0].Action != Created || changes[1].Action != Deleted {
+			t.Errorf("%s: changes are %+v", name, changes)
 		}
 		// It is tried a second time, bound to what the first has made.
 		if again := len(r.list) == 3 && strings.Contains(r.list[1].body, `"uid":"`+string(live.UID)+`"`); again != c.want {

@@ -2,7 +2,9 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Action is what was done to an object.
@@ -12,44 +14,104 @@ type Action string
 const (
 	Created    Action = "Created"
 	Configured Action = "Configured"
-	Unchanged  Action = "Unchanged"
-	Deleted    Action = "Deleted"
-	// Replaced is an object that was deleted to be made anew.
+	// Repaired is an object that was written although nothing new was wanted: another writer had changed it.
+	Repaired  Action = "Repaired"
+	Unchanged Action = "Unchanged"
+	Deleted   Action = "Deleted"
+	// Replaced is an object that was deleted to be recreated.
 	Replaced Action = "Replaced"
-	// Scaled is an object of somebody else's whose number of pods was changed.
+	// Scaled is an object of another owner whose number of pods was changed.
 	Scaled Action = "Scaled"
 )
 
-// Change is what was done to one object.
+// Change is what was done to one object, or what would be.
 type Change struct {
 	Action Action
 	// Kind and Name are the object's.
 	Kind, Name string
+	// Fields are the fields that change, in short and without values.
+	Fields []string
+	// By names the field managers that had made the change that is repaired, empty if they are not known.
+	By string
+	// Times is how often the object was repaired within an hour, 0 if that is not often.
+	Times int
+	// Overridden says which stated fields the API server did not keep, empty if there are none. RetryAfter is when they are
+	// written again.
+	Overridden string
+	RetryAfter time.Duration
+	// TemplateChanged is true if the pod template changes, and the pods with it.
+	TemplateChanged bool
+	// Removed and Kept are what an adoption removes from the object, and what it leaves although nothing states it.
+	Removed, Kept []string
 }
 
 // ChangeSet is what was done to all objects of one request, in order.
 type ChangeSet []Change
 
+// Overridden says which stated fields the API server did not keep, and when they are written again. The message is empty
+// if there are none.
+func (s ChangeSet) Overridden() (message string, retry time.Duration) {
+	var messages []string
+	for _, c := range s {
+		if c.Overridden == "" {
+			continue
+		}
+		messages = append(messages, c.Overridden)
+		if retry == 0 || c.RetryAfter > 0 && c.RetryAfter < retry {
+			retry = c.RetryAfter
+		}
+	}
+	return strings.Join(messages, " "), retry
+}
+
+// Waits reports whether anything would change.
+func (s ChangeSet) Waits() bool {
+	return slices.ContainsFunc(s, func(c Change) bool { return c.Action != Unchanged })
+}
+
 // Summary returns the action that describes the whole set, and one line that lists its changes, such as
-// "Created Deployment web, Service web". Both are empty if nothing was changed.
+// "Created Deployment web, Service web" or "Configured Deployment web: image". Both are empty if nothing was changed.
 func (s ChangeSet) Summary() (Action, string) {
 	var actions []Action
-	objects := map[Action][]string{}
+	lines := map[Action][]string{}
 	for _, c := range s {
 		if c.Action == Unchanged {
 			continue
 		}
-		if objects[c.Action] == nil {
+		if lines[c.Action] == nil {
 			actions = append(actions, c.Action)
 		}
-		objects[c.Action] = append(objects[c.Action], c.Kind+" "+c.Name)
+		lines[c.Action] = append(lines[c.Action], c.line())
 	}
 	if len(actions) == 0 {
 		return "", ""
 	}
-	parts := make([]string, len(actions))
-	for i, a := range actions {
-		parts[i] = fmt.Sprintf("%s %s", a, strings.Join(objects[a], ", "))
+	var parts []string
+	for _, a := range actions {
+		separator := ", "
+		if strings.Contains(strings.Join(lines[a], ""), ":") {
+			separator = fmt.Sprintf("; %s ", a)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", a, strings.Join(lines[a], separator)))
 	}
 	return actions[0], strings.Join(parts, "; ")
+}
+
+// line describes the change without its action.
+func (c *Change) line() string {
+	line := c.Kind + " " + c.Name
+	var details []string
+	if len(c.Fields) > 0 {
+		details = append(details, strings.Join(c.Fields, ", "))
+	}
+	if c.By != "" {
+		details = append(details, "changed by "+c.By)
+	}
+	if c.Times > 0 {
+		details = append(details, fmt.Sprintf("repaired %d times within an hour", c.Times))
+	}
+	if len(details) > 0 {
+		line += ": " + strings.Join(details, ", ")
+	}
+	return line
 }

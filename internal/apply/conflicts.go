@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 	// conflictFirstDelay is the first pause; each further one is twice as long, up to conflictMaxDelay.
 	conflictFirstDelay = 10 * time.Second
 	conflictMaxDelay   = 5 * time.Minute
+	// slowWindow is the time in which repairs are counted for what an event says, from slowRepairs on.
+	slowWindow  = time.Hour
+	slowRepairs = 5
 )
 
 // conflicts remembers which objects are being fought over. What it forgets in a restart only makes the next pause
@@ -36,8 +40,10 @@ type ownerKey struct {
 // fight is the state of one object that somebody keeps changing.
 type fight struct {
 	repairs []time.Time
-	delay   time.Duration
-	last    time.Time
+	// lately are the repairs of the last hour.
+	lately []time.Time
+	delay  time.Duration
+	last   time.Time
 	// unkept is when the API server was last given what it does not keep, or was first seen not to keep it.
 	unkept time.Time
 }
@@ -50,7 +56,21 @@ func newConflicts(clk clock.PassiveClock) *conflicts {
 func (c *conflicts) repair(req *Request, p *plan) (retry time.Duration, fighting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over(req, p).repair(c.clock.Now())
+	f, now := c.over(req, p), c.clock.Now()
+	if retry, fighting = f.repair(now); !fighting {
+		f.lately = append(slices.DeleteFunc(f.lately, func(at time.Time) bool { return now.Sub(at) >= slowWindow }), now)
+	}
+	return retry, fighting
+}
+
+// lately returns how often the plan's object was repaired within an hour, 0 if that is not often.
+func (c *conflicts) lately(req *Request, p *plan) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.over(req, p).lately); n >= slowRepairs {
+		return n
+	}
+	return 0
 }
 
 // again asks for leave to write what the API server has not kept before. It is given once in conflictMaxDelay, as whatever

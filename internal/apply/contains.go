@@ -118,7 +118,7 @@ func (s shape) containsStruct(m *smd.Map, wanted, live reflect.Value, unsaid ...
 			return false
 		}
 	}
-	return true
+	return len(conflicting(wanted, live)) == 0
 }
 
 func (s shape) containsMap(m *smd.Map, wanted, live reflect.Value) bool {

@@ -48,14 +48,10 @@ func beingReplaced(p *plan) error {
 		p.gvk.Kind, p.child.Desired.GetName())
 }
 
-// fieldNotKept says which fields the API server takes and does not keep.
-func fieldNotKept(p *plan, diff *fieldpath.Set, retry time.Duration) error {
-	return &reconciler.StalledError{
-		Reason: appv1.ReasonFieldNotKept,
-		Message: fmt.Sprintf("%s %s is applied, but the API server does not keep %s as stated: an admission webhook or policy changes it, or this cluster has the feature switched off. State what it is changed to, take it away, or have the cluster changed: it is tried again every five minutes",
-			p.gvk.Kind, p.child.Desired.GetName(), named(diff)),
-		RetryAfter: retry,
-	}
+// overriddenMessage says which fields the API server takes and does not keep.
+func overriddenMessage(p *plan, diff *fieldpath.Set) string {
+	return fmt.Sprintf("The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. The operator tries again every 5 minutes.",
+		named(diff), p.gvk.Kind, p.child.Desired.GetName())
 }
 
 // named lists fields, the first few of them.
@@ -103,14 +99,14 @@ func (e *Engine) classify(p *plan, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = p.discreet(err)
+	err = p.redactError(err)
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	switch {
 	case denied(err.Error()):
 		return forbidden(object, err)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
 		return p.refused(err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconciler.Waiting(appv1.ReasonTerminating, "the namespace is being deleted; %s is not made", object)
@@ -128,6 +124,12 @@ func (e *Engine) classify(p *plan, err error) error {
 		said = object + ": " + message.Quote(status.Status().Message) + "; trying again"
 	}
 	return &reconciler.FailedError{Reason: appv1.ReasonApplyFailed, Message: said, Err: err}
+}
+
+// tooLarge reports whether the API server's words say that an object is too large to be stored, which has no code of its own
+// (google.golang.org/grpc and go.etcd.io/etcd).
+func tooLarge(words string) bool {
+	return strings.Contains(words, "trying to send message larger than max") || strings.Contains(words, "request is too large")
 }
 
 // forbidden says what is in the way of a write, in the API server's words. Whoever takes it away does so without our seeing

@@ -91,7 +91,7 @@ func TestClassify(t *testing.T) {
 		},
 		"immutable": {
 			Configured, invalid(field.Invalid(spec.Child("selector"), "{…}", "field is immutable")),
-			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is refused: spec.selector: Invalid value: "{…}": field is immutable` + remedy},
+			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is refused: spec.selector: Invalid value: field is immutable` + remedy},
 		},
 		"immutable once set": {
 			Configured, invalid(field.Invalid(spec.Child("clusterIPs").Index(0), "10.0.0.1", "may not change once set")),

@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,12 +35,30 @@ type plan struct {
 	takeover bool
 	// claimed is set where nothing of the owner's controls the live object yet, or any more.
 	claimed bool
-	// crowded is set where somebody else has items in a list of which all are ours.
-	crowded bool
+	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
+	// remove: items of others in a list of which all are ours, and excluded, the other members of one-ofs.
+	crowded  bool
+	excluded []fieldpath.Path
+	// diff are the fields in which the live object is not as wanted although nothing new is. repair is set where another
+	// writer has changed them, dropped where the API server itself did not keep them.
+	diff            *fieldpath.Set
+	repair, dropped bool
+	// before is the live object before it was written.
+	before client.Object
+	// times is how often the object was repaired within an hour.
+	times int
 	// held is the error to report instead of writing, where another writer keeps undoing what is written.
 	held error
-	// unkept is the error to report beside what is written, where the API server does not keep it.
-	unkept error
+	// overridden says which fields the API server does not keep, retry when they are written again.
+	overridden string
+	retry      time.Duration
+}
+
+// override notes that the API server does not keep fields, unless the owner accepts what it makes of them.
+func (p *plan) override(req *Request, diff *fieldpath.Set, retry time.Duration) {
+	if !req.AcceptOverrides {
+		p.overridden, p.retry = overriddenMessage(p, diff), retry
+	}
 }
 
 // plan decides what to do with a child, and whether it may be touched at all.
@@ -49,8 +68,8 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
 		return p, fmt.Errorf("desired object: %w", err)
 	}
-	if p.owner, err = apiutil.GVKForObject(req.Owner, e.client.Scheme()); err != nil {
-		return p, fmt.Errorf("owner: %w", err)
+	if p.owner, err = ownerKind(req.Owner, e.client.Scheme()); err != nil {
+		return p, err
 	}
 	p.self = p.owner.Kind + "." + req.Owner.GetName()
 	if err := p.check(); err != nil {
@@ -79,7 +98,7 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if p.action == Unchanged {
 		return p, nil
 	}
-	if child.Replace && p.action == Configured {
+	if child.Replace && (p.action == Configured || p.action == Repaired) {
 		p.action = Replaced
 	}
 	if err := p.spell(); err != nil {
@@ -87,6 +106,18 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	}
 	_, err = e.typed(p.fields) // What does not fit its type is said before anything is written.
 	return p, err
+}
+
+// ownerKind returns the kind of an owner, by what it says itself if it does.
+func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+	if gvk := owner.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		return gvk, nil
+	}
+	gvk, err := apiutil.GVKForObject(owner, scheme)
+	if err != nil {
+		return gvk, fmt.Errorf("owner: %w", err)
+	}
+	return gvk, nil
 }
 
 // spell states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
@@ -105,7 +136,7 @@ func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error 
 	if p.gvk, err = apiutil.GVKForObject(live, scheme); err != nil {
 		return err
 	}
-	if p.owner, err = apiutil.GVKForObject(owner, scheme); err != nil {
+	if p.owner, err = ownerKind(owner, scheme); err != nil {
 		return err
 	}
 	p.self = p.owner.Kind + "." + owner.GetName()
@@ -126,8 +157,10 @@ func (p *plan) check() error {
 }
 
 // volumeClaim tells whether the child is a claim that a StatefulSet makes.
-func (p *plan) volumeClaim() bool {
-	_, ok := p.child.Desired.(*corev1.PersistentVolumeClaim)
+func (p *plan) volumeClaim() bool { return volumeClaim(p.child.Desired) }
+
+func volumeClaim(obj client.Object) bool {
+	_, ok := obj.(*corev1.PersistentVolumeClaim)
 	return ok
 }
 
@@ -156,8 +189,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 	unmanaged := !known || !applies(live, req.Manager)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		return reconciler.Waiting(appv1.ReasonProgressing, "%s %s is being deleted; it is made anew once it is gone",
-			p.gvk.Kind, live.GetName())
+		return p.waiting("%s %s is being deleted; it is made anew once it is gone", p.gvk.Kind, live.GetName())
 	case controller != nil && controller.UID == req.Owner.GetUID():
 		// The garbage collector must find no reference on what is to outlive the owner, whoever wrote it.
 		p.takeover = unmanaged || p.child.Retained
@@ -178,11 +210,19 @@ func (p *plan) claim(req *Request, live client.Object) error {
 		p.claimed, p.takeover = true, true
 		return nil
 	case controller != nil && p.formerSelf(controller):
-		return reconciler.Waiting(appv1.ReasonProgressing,
-			"%s %s belongs to an earlier %s of this name; it is made anew once the garbage collector has removed it",
+		return p.waiting("%s %s belongs to an earlier %s of this name; it is made anew once the garbage collector has removed it",
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
 	return resourceExists(p, controller)
+}
+
+// waiting says what is waited for. Where no watch tells of it, it is looked for again.
+func (p *plan) waiting(format string, args ...any) error {
+	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(format, args...)}
+	if p.unwatched() {
+		err.RetryAfter = lookAgain
+	}
+	return err
 }
 
 // makes tells whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
@@ -206,44 +246,66 @@ func group(ref metav1.OwnerReference) string {
 	return group
 }
 
-// compare decides whether a live object of ours must be written.
+// compare decides whether a live object of ours must be written. It changes nothing but the plan.
 func (e *Engine) compare(req *Request, p *plan) error {
 	live := p.child.Live
 	p.action = Configured
-	strangers, err := e.crowd(req, p)
+	foreign, err := e.crowd(req, p)
 	if err != nil {
 		return err
 	}
-	p.crowded = !strangers.Empty()
-	if p.takeover || live.GetAnnotations()[appv1.AnnotationLastAppliedHash] != p.sum {
+	s, err := e.shape(p.gvk)
+	if err != nil {
+		return err
+	}
+	same := !p.takeover && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
+	if same && foreign.Empty() && s.holds(p.wanted, live) {
+		p.action = Unchanged
+		return nil
+	}
+	p.excluded = s.exclusions(p.wanted, live)
+	p.crowded = !foreign.Empty() || len(p.excluded) > 0
+	if !same {
 		return nil
 	}
 	diff, err := e.difference(p.wanted, live)
 	if err != nil {
 		return err
 	}
-	diff = diff.Union(strangers)
-	if diff.Empty() {
+	switch {
+	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-		return nil
+	case !p.crowded && unkept(diff, live, req.Manager):
+		// Where the hash does not look, what is wanted has changed.
+		p.dropped = diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind)))
+		p.diff = diff
+	default:
+		// Nothing new is wanted, and yet it does not hold: another writer has changed it.
+		p.action, p.repair = Repaired, true
+		p.diff = diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 	}
-	if unkept(diff, live, req.Manager) {
-		if !diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind))) {
-			// Where the hash does not look, what is wanted has changed.
-			return nil
-		}
-		if retry, wait := e.conflicts.again(req, p); wait {
-			p.action, p.unkept = Unchanged, fieldNotKept(p, diff, retry)
-		}
-		return nil
-	}
-	// Nothing new is wanted, and yet it does not hold: somebody has changed it.
-	if retry, fighting := e.conflicts.repair(req, p); fighting {
-		p.held = fieldConflict(p, live, diff, retry)
-		return nil
-	}
-	repairs.WithLabelValues(p.gvk.Kind).Inc()
 	return nil
+}
+
+// pace decides whether it is time to write what another writer, or the API server itself, keeps changing.
+func (e *Engine) pace(req *Request, p *plan) {
+	switch {
+	case p.dropped && req.AcceptOverrides:
+		p.action = Unchanged
+	case p.dropped:
+		if retry, wait := e.conflicts.again(req, p); wait {
+			p.action = Unchanged
+			p.override(req, p.diff, retry)
+		}
+	case p.repair:
+		retry, fighting := e.conflicts.repair(req, p)
+		if fighting {
+			p.held = fieldConflict(p, p.child.Live, p.diff, retry)
+			return
+		}
+		p.times = e.conflicts.lately(req, p)
+		repairs.WithLabelValues(p.gvk.Kind).Inc()
+	}
 }
 
 // crowd returns what others have in lists of which all items are ours.

@@ -1,7 +1,7 @@
 package apply
 
 import (
-	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // kinds knows Kubernetes' kinds and those of owners.
@@ -85,7 +84,7 @@ func TestPlan(t *testing.T) {
 		want   result
 	}{
 		"settled":       {func(*appsv1.Deployment) {}, false, result{action: Unchanged}},
-		"drift":         {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, false, result{action: Configured}},
+		"drift":         {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, false, result{action: Repaired}},
 		"replicas only": {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](9) }, false, result{action: Configured}},
 		"wanted otherwise before": {
 			func(d *appsv1.Deployment) { d.Annotations[appv1.AnnotationLastAppliedHash] = "0" }, false, result{action: Configured},
@@ -97,10 +96,10 @@ func TestPlan(t *testing.T) {
 			func(d *appsv1.Deployment) { d.ManagedFields = nil }, false, result{action: Configured, takeover: true},
 		},
 		"reference removed": {
-			func(d *appsv1.Deployment) { d.OwnerReferences = nil }, false, result{action: Configured},
+			func(d *appsv1.Deployment) { d.OwnerReferences = nil }, false, result{action: Repaired},
 		},
 		"reference is no controller's any more": {
-			func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, false, result{action: Configured},
+			func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, false, result{action: Repaired},
 		},
 		"being deleted": {
 			func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, false,
@@ -191,10 +190,11 @@ func TestPlanHoldsAFight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.pace(req, &p)
 		return &p
 	}
 	for i := range conflictRepairs {
-		if p := look(); p.held != nil || p.action != Configured {
+		if p := look(); p.held != nil || p.action != Repaired {
 			t.Fatalf("repair %d: %+v", i+1, p)
 		}
 	}
@@ -226,19 +226,19 @@ func TestPlanLeavesAdmission(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.pace(req, &p)
 		return &p
 	}
 	left := func(p *plan, retry time.Duration) {
 		t.Helper()
-		var stalled *reconciler.StalledError
-		if p.action != Unchanged || p.held != nil || !errors.As(p.unkept, &stalled) || stalled.Reason != appv1.ReasonFieldNotKept || stalled.RetryAfter != retry {
-			t.Errorf("%s, held %v, unkept %v; want it left alone for %s", p.action, p.held, p.unkept, retry)
+		if p.action != Unchanged || p.held != nil || !strings.Contains(p.overridden, "did not keep") || p.retry != retry {
+			t.Errorf("%s, held %v, overridden %q for %s; want it left alone for %s", p.action, p.held, p.overridden, p.retry, retry)
 		}
 	}
 	written := func(p *plan) {
 		t.Helper()
-		if p.action != Configured || p.held != nil || p.unkept != nil {
-			t.Errorf("%s, held %v, unkept %v; want a write", p.action, p.held, p.unkept)
+		if p.action == Unchanged || p.held != nil || p.overridden != "" {
+			t.Errorf("%s, held %v, overridden %q; want a write", p.action, p.held, p.overridden)
 		}
 	}
 	for range conflictRepairs + 1 {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // prune deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
@@ -19,12 +16,7 @@ import (
 func (e *Engine) prune(ctx context.Context, req *Request) (ChangeSet, error) {
 	var changes ChangeSet
 	for _, obj := range req.Unwanted {
-		_, claim := obj.(*corev1.PersistentVolumeClaim)
-		if _, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]; claim || retained {
-			continue
-		}
-		controller := metav1.GetControllerOf(obj)
-		if controller == nil || controller.UID != req.Owner.GetUID() || obj.GetDeletionTimestamp() != nil {
+		if !prunable(req, obj) {
 			continue
 		}
 		gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())

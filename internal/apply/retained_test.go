@@ -72,7 +72,7 @@ func TestPlanRetained(t *testing.T) {
 		},
 		"the mark was removed": {
 			change: func(live, _ *corev1.Secret) { delete(live.Annotations, appv1.AnnotationRetainedFor) },
-			want:   result{action: Configured},
+			want:   result{action: Repaired},
 		},
 		"the mark was removed, and the owner was made again": {
 			change: func(live, _ *corev1.Secret) {
@@ -219,9 +219,10 @@ func TestPlanChangesValues(t *testing.T) {
 		for range conflictRepairs + 1 {
 			var err error
 			req := request(nil)
-			if p, err = e.plan(req, &Child{Desired: wantedSecret(), Live: live, Retained: true}); err != nil || p.action != Configured {
+			if p, err = e.plan(req, &Child{Desired: wantedSecret(), Live: live, Retained: true}); err != nil || (p.action == Repaired) != c.held {
 				t.Fatalf("%s: %s, %v", name, p.action, err)
 			}
+			e.pace(req, &p)
 		}
 		if got := p.held != nil; got != c.held {
 			t.Errorf("%s: held is %v, want one: %t", name, p.held, c.held)
@@ -261,7 +262,7 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 		return e.Apply(t.Context(), req)
 	}
 	changes, err := replaced(func(*appsv1.Deployment) {})
-	if diff := cmp.Diff(ChangeSet{{Unchanged, "Deployment", "web"}}, changes); diff != "" || err != nil || len(r.list) > 0 {
+	if diff := cmp.Diff(ChangeSet{{Action: Unchanged, Kind: "Deployment", Name: "web"}}, changes); diff != "" || err != nil || len(r.list) > 0 {
 		t.Errorf("as wanted: %v, %v, by %q", changes, err, r.list)
 	}
 	changes, err = replaced(func(d *appsv1.Deployment) { d.Annotations[appv1.AnnotationLastAppliedHash] = "0" })
@@ -269,12 +270,12 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 	if diff := cmp.Diff(want, outcomeOf(t, err), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(ChangeSet{{Replaced, "Deployment", "web"}}, changes); diff != "" {
+	if diff := cmp.Diff(ChangeSet{{Action: Replaced, Kind: "Deployment", Name: "web"}}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	if len(r.list) != 1 || r.list[0].method != http.MethodDelete || !strings.Contains(r.list[0].body, `"propagationPolicy":"Orphan"`) ||
-		!strings.Contains(r.list[0].body, `"uid":"live-uid"`) {
-		t.Errorf("requests are %q, want one DELETE of its UID that orphans", r.list)
+	if len(r.list) != 2 || r.list[0].method != http.MethodPost || r.list[1].method != http.MethodDelete ||
+		!strings.Contains(r.list[1].body, `"propagationPolicy":"Orphan"`) || !strings.Contains(r.list[1].body, `"uid":"live-uid"`) {
+		t.Errorf("requests are %q, want the dry run of a creation and one DELETE of its UID that orphans", r.list)
 	}
 
 	r.code, r.answer = http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
@@ -287,7 +288,7 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 // TestOwnerIsAskedFor checks that an object that lost its reference is given back only to an owner that is there to stay.
 // The garbage collector removes the reference from what is left alone when the owner is deleted.
 func TestOwnerIsAskedFor(t *testing.T) {
-	const there = `{"kind":"App","apiVersion":"app.huolala.cn/v1","metadata":{"name":"web","namespace":"default","uid":"` + owner + `"`
+	const there = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web","namespace":"default","uid":"` + owner + `"`
 	for name, c := range map[string]struct {
 		code   int
 		answer string
@@ -300,7 +301,8 @@ func TestOwnerIsAskedFor(t *testing.T) {
 		"nobody knows":        {http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &recorder{code: c.code, answer: c.answer}
+			const written = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","namespace":"default","resourceVersion":"8"}}`
+			r := &recorder{code: c.code, answer: c.answer, patched: written}
 			live := settled(t)
 			live.OwnerReferences = nil
 			_, err := engineOver(t, r).Apply(t.Context(), request(live))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestScale(t *testing.T) {
 	e, s, _ := scaler(t)
 	req := scaleTo(&s.d, 2)
 	change, err := e.Scale(t.Context(), req)
-	if err != nil || change != (Change{Scaled, "Deployment", "web"}) {
+	if err != nil || !reflect.DeepEqual(change, Change{Action: Scaled, Kind: "Deployment", Name: "web"}) {
 		t.Errorf("got %v, %v", change, err)
 	}
 	want := []string{"/apis/apps/v1/namespaces/default/deployments/web/scale me application/merge-patch+json uid=uid-web replicas=2"}

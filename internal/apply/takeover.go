@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
@@ -51,19 +52,23 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	if err := p.claim(req, live); err != nil {
 		return err
 	}
+	p.before = live.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
+	t, err := e.transfer(req, p, live)
+	if err != nil {
+		return err
+	}
 	patch := jsonPatch{{Op: "test", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
 	owners := p.owners(live.GetOwnerReferences(), req.Owner.GetUID())
 	if len(owners) != len(live.GetOwnerReferences()) {
 		patch = append(patch, operation{Op: "replace", Path: "/metadata/ownerReferences", Value: owners})
 	}
-	managers, err := e.seize(req, p, live)
-	if err != nil {
-		return err
-	}
-	if managers != nil {
-		patch = append(patch, operation{Op: "add", Path: "/metadata/managedFields", Value: managers})
+	if t.entries != nil {
+		patch = append(patch, operation{Op: "add", Path: "/metadata/managedFields", Value: t.entries})
 	}
 	if len(patch) > 1 {
+		if _, err := e.dryRun(ctx, req, p, live, t); err != nil {
+			return err
+		}
 		if err := e.patch(ctx, req, p, live, patch); err != nil {
 			return err
 		}
@@ -72,14 +77,65 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	return nil
 }
 
-// wanted asks the API server whether the owner still exists and is to stay. To give an object back to an owner that is
+// dryRun asks the API server whether it would take the object as the transfer and the apply after it leave it, and returns
+// what would come of it. Nothing is handed to our manager before that is known.
+func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.Object, t *transfer) (client.Object, error) {
+	merged, err := e.outcome(p, live, t)
+	if err != nil {
+		return nil, err
+	}
+	patch := jsonPatch{{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
+	for name, value := range merged {
+		switch name {
+		case "apiVersion", "kind", "status", "metadata":
+		default:
+			patch = append(patch, operation{Op: "add", Path: "/" + name, Value: value})
+		}
+	}
+	meta, _ := merged["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		if value, ok := meta[name]; ok {
+			patch = append(patch, operation{Op: "add", Path: "/metadata/" + name, Value: value})
+		}
+	}
+	patch = append(patch, operation{Op: "add", Path: "/metadata/ownerReferences", Value: p.outcomeOwners(req, live)})
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	tried, err := p.target()
+	if err != nil {
+		return nil, err
+	}
+	tried.SetName(live.GetName())
+	return tried, e.classify(p, e.client.Patch(ctx, tried, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(req.Manager),
+		client.DryRunAll, client.DisableReadYourWritesConsistency))
+}
+
+// outcomeOwners returns the owner references that the object has after an apply.
+func (p *plan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerReference {
+	owners := p.owners(live.GetOwnerReferences(), req.Owner.GetUID())
+	for _, ref := range p.wanted.GetOwnerReferences() {
+		owners = slices.DeleteFunc(owners, func(old metav1.OwnerReference) bool { return old.UID == ref.UID })
+		owners = append(owners, ref)
+	}
+	return owners
+}
+
+// verifyOwnerAlive asks the API server, once in an Apply, whether the owner still exists and is to stay. To give an object back to an owner that is
 // being deleted, with its children left alone, would delete the object. The garbage collector's removal of the reference
 // may be seen before the deletion of the owner that it follows: the two come by two watches.
-func (e *Engine) wanted(ctx context.Context, owner client.Object) error {
-	live, ok := owner.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is no API object", owner)
+func (e *Engine) verifyOwnerAlive(ctx context.Context, req *Request) error {
+	if req.alive {
+		return nil
 	}
+	owner := req.Owner
+	gvk, err := ownerKind(owner, e.client.Scheme())
+	if err != nil {
+		return err
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(gvk)
 	switch err := e.live.Get(ctx, client.ObjectKeyFromObject(owner), live); {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
@@ -91,6 +147,7 @@ func (e *Engine) wanted(ctx context.Context, owner client.Object) error {
 	case live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%w: %s is being deleted", reconciler.ErrStale, owner.GetName())
 	}
+	req.alive = true
 	return nil
 }
 
@@ -126,10 +183,23 @@ func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.O
 	return nil
 }
 
-// seize returns the object's managed fields with those handed to our manager that are to become ours alone, nil if
-// there are none.
-func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.ManagedFieldsEntry, error) {
+// transfer is what changes in an object's managed fields before it is applied.
+type transfer struct {
+	// entries are the managed fields as they are to be, nil if they stay.
+	entries []metav1.ManagedFieldsEntry
+	// ours are the fields of our manager then, theirs those of all others.
+	ours, theirs *fieldpath.Set
+}
+
+// transfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
+// lists that are ours; and what is excluded, see exclusions, also where nobody owns it. Those of them that the apply after it
+// does not state, it removes.
+func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer, error) {
 	stated, err := e.stated(p)
+	if err != nil {
+		return nil, err
+	}
+	excluded, err := e.excludedFields(p, live)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +211,8 @@ func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.Mana
 	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !applies(live, req.Manager) {
 		lists = append(slices.Clone(lists), adoptedLists[p.gvk.Kind]...)
 	}
-	fields, seized := &fieldpath.Set{}, &fieldpath.Set{}
+	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
+	seized, handed := &fieldpath.Set{}, false
 	var entries []metav1.ManagedFieldsEntry
 	for _, entry := range live.GetManagedFields() {
 		set := managedSet(entry)
@@ -150,35 +221,103 @@ func (e *Engine) seize(req *Request, p *plan, live client.Object) ([]metav1.Mana
 			entries = append(entries, entry)
 			continue
 		case entry.Manager == ours.Manager && entry.Operation == ours.Operation:
-			ours, fields = entry, set
+			ours, t.ours = entry, set
 			continue
 		}
-		part := strangers(set, stated, lists)
+		part := strangers(set, stated, lists).Union(allBelow(set, p.excluded))
 		switch {
 		case p.takeover && made(entry, set):
 			part = set
 		case p.takeover:
 			part = part.Union(set.Intersection(stated))
 		}
-		seized = seized.Union(part)
+		seized, handed = seized.Union(part), handed || !part.Empty()
 		if rest := set.Difference(part); !rest.Empty() {
 			if err := setManaged(&entry, rest); err != nil {
 				return nil, err
 			}
+			t.theirs = t.theirs.Union(rest)
 			entries = append(entries, entry)
 		}
 	}
+	seized = seized.Union(excluded)
 	if len(live.GetManagedFields()) == 0 {
-		// Somebody has cleared them. The API server would note all fields as those of "before-first-apply".
-		seized = stated
+		// They were cleared. The API server would note all fields as those of "before-first-apply".
+		seized = seized.Union(stated)
 	}
-	if seized.Empty() {
-		return nil, nil
+	if seized.Difference(t.ours).Empty() && !handed {
+		return t, nil
 	}
-	if err := setManaged(&ours, fields.Union(seized)); err != nil {
+	t.ours = t.ours.Union(seized)
+	if err := setManaged(&ours, t.ours); err != nil {
 		return nil, err
 	}
-	return append(entries, ours), nil
+	t.entries = append(entries, ours)
+	return t, nil
+}
+
+// excludedFields returns the live fields that are excluded by what is stated, and notes their roots in the plan.
+func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, error) {
+	s, err := e.shape(p.gvk)
+	if err != nil {
+		return nil, err
+	}
+	if p.excluded = s.exclusions(p.wanted, live); len(p.excluded) == 0 {
+		return &fieldpath.Set{}, nil
+	}
+	value, err := e.typedLive(p, live)
+	if err != nil {
+		return nil, err
+	}
+	all, err := value.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	return allBelow(all, p.excluded).Union(fieldpath.NewSet(p.excluded...)), nil
+}
+
+// typedLive returns a live object by its type's schema.
+func (e *Engine) typedLive(p *plan, live client.Object) (*typed.TypedValue, error) {
+	fields, err := literal(live)
+	if err != nil {
+		return nil, err
+	}
+	fields["apiVersion"], fields["kind"] = p.gvk.GroupVersion().String(), p.gvk.Kind
+	// What lives may hold duplicates that a plain create lets through.
+	value, err := e.converter.ObjectToTyped(&unstructured.Unstructured{Object: fields}, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	return value, nil
+}
+
+// outcome returns the object as the transfer and the apply after it leave it, by the rules of server-side apply: what was
+// ours and is not stated goes, unless another manager owns it.
+func (e *Engine) outcome(p *plan, live client.Object, t *transfer) (map[string]any, error) {
+	value, err := e.typedLive(p, live)
+	if err != nil {
+		return nil, err
+	}
+	stated, err := e.stated(p)
+	if err != nil {
+		return nil, err
+	}
+	schema, root := value.Schema(), value.TypeRef()
+	members := func(set *fieldpath.Set) *fieldpath.Set { return set.EnsureNamedFieldsAreMembers(schema, root) }
+	removed := members(t.ours).Difference(members(stated)).Difference(members(t.theirs))
+	wanted, err := e.typed(p.fields)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := value.RemoveItems(removed).Merge(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("merge: %w", err)
+	}
+	fields, ok := merged.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s %s is no object", p.gvk.Kind, live.GetName())
+	}
+	return fields, nil
 }
 
 // made tells whether the fields are those of who made the object as a controller: by plain updates, with an owner

@@ -54,7 +54,7 @@ func newFullApp(namespace, name string) *appv1.App {
 		Requests: corev1.ResourceList{"cpu": apiresource.MustParse("100m"), "memory": apiresource.MustParse("100Mi")},
 	}
 	app.Spec.Ports = []appv1.Port{
-		{Name: "http", Port: 8080, TargetPort: ptr.To(intstr.FromString("web")), AppProtocol: ptr.To("http")},
+		{Name: "http", Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80)), AppProtocol: ptr.To("http")},
 		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, TargetPort: ptr.To(intstr.FromInt32(5353))},
 	}
 	return app

@@ -116,9 +116,9 @@ func TestCloudManager(t *testing.T) {
 	plane.Read(t, cm)
 	want := appv1.CloudManagerStatus{
 		CommonStatus: cm.Status.CommonStatus, Phase: appv1.PhaseReady, Ready: "3/3",
-		DB:       appv1.TierStatus{Name: "db", Ready: "1/1", Endpoint: "db." + ns + ".svc:3306", Rendering: 1},
-		Identity: appv1.TierStatus{Name: "identity", Ready: "1/1", Rendering: 1},
-		Front:    appv1.TierStatus{Name: "front", Ready: "1/1", Endpoint: "front." + ns + ".svc:80", Rendering: 1},
+		DB:       appv1.TierStatus{Name: "db", Ready: "1/1", Endpoint: "db." + ns + ".svc:3306", Rendering: 2},
+		Identity: appv1.TierStatus{Name: "identity", Ready: "1/1", Rendering: 2},
+		Front:    appv1.TierStatus{Name: "front", Ready: "1/1", Endpoint: "front." + ns + ".svc:80", Rendering: 2},
 	}
 	if diff := cmp.Diff(want, cm.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

@@ -119,7 +119,7 @@ func checkDeployment(t *testing.T, app *appv1.App, d *appsv1.Deployment) {
 	if diff := cmp.Diff(app.Spec, spec); diff != "" {
 		t.Errorf("recorded spec (-want +got):\n%s", diff)
 	}
-	if inputs := d.Annotations[appv1.AnnotationLastAppliedInputs]; inputs != `{"rendering":1}` {
+	if inputs := d.Annotations[appv1.AnnotationLastAppliedInputs]; inputs != `{"rendering":2}` {
 		t.Errorf("recorded inputs are %s", inputs)
 	}
 }
@@ -127,7 +127,7 @@ func checkDeployment(t *testing.T, app *appv1.App, d *appsv1.Deployment) {
 // addDefaults states in a pod template what a spec without probes and constraints has for them, as the API server has it.
 func addDefaults(template *corev1.PodTemplateSpec, selector map[string]string) {
 	c := &template.Spec.Containers[0]
-	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = connection(10, 6, 5), connection(5, 3, 5), connection(1, 86400, 1)
+	c.ReadinessProbe = connection(5, 3, 5)
 	for _, key := range []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"} {
 		template.Spec.TopologySpreadConstraints = append(template.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
 			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: selector}})
@@ -154,7 +154,7 @@ func checkStatus(t *testing.T, app *appv1.App) {
 		Ready:     "0/2",
 		Selector:  "app.huolala.cn/app=web",
 		Endpoint:  "web." + app.Namespace + ".svc:8080",
-		Rendering: 1,
+		Rendering: 2,
 	}}
 	got := app.Status.DeepCopy()
 	for i := range got.Conditions {

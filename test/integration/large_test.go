@@ -104,7 +104,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 1)
+	rendered(t, app, `{"rendering":0}`, 0, 2)
 	if *d.Spec.Replicas != 5 {
 		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
 	}
@@ -113,7 +113,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	last := &app.Spec.Envs[len(app.Spec.Envs)-1]
 	plane.Change(t, app, func() { last.Value = last.Value[1:] + "!" })
 	plane.Stands(t, app, progressing...)
-	rendered(t, app, `{"rendering":1}`, 1, 0)
+	rendered(t, app, `{"rendering":2}`, 2, 0)
 	plane.Read(t, d)
 	checkRecord(t, d, prefix)
 	if err := holds(app.Spec.Envs, container(d).Env); err != nil {

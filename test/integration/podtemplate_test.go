@@ -36,8 +36,8 @@ func TestPodTemplate(t *testing.T) {
 		{"podAnnotations: {a: b}", "{metadata: {annotations: {a: c}, labels: {d: e}}}", inTemplate + "metadata.annotations", "{a: c}"},
 		{"podLabels: {a: b}", "{metadata: {labels: {a: c}}}", inTemplate + "metadata.labels.a", "c"},
 		{"serviceAccountName: a", "{spec: {serviceAccountName: null, serviceAccount: b}}", inPod + "serviceAccountName", "b"},
-		// The identity is stated again.
-		{"", "{metadata: {labels: {app.huolala.cn/app: other}}}", inTemplate + "metadata.annotations", ""},
+		// The identity is restored.
+		{"", "{metadata: {labels: {$patch: replace, a: b}}}", inTemplate + "metadata.labels.a", "b"},
 		{"", "{metadata: {annotations: {app.huolala.cn/mine: a}}}", inTemplate + "metadata.annotations", ""},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -98,13 +98,15 @@ func TestInvalidPodTemplate(t *testing.T) {
 		{"{spec: {containers: [{name: NAME, imagePullPolcy: Always}]}}", `"spec.containers[0].imagePullPolcy"`},
 		{"{sepc: {}}", `"sepc"`},
 		{"{spec: {hostNetwork: 1}}", "spec.hostNetwork"},
-		{"{spec: {containers: 1}}", "spec.podTemplate"},
+		{"{spec: {hostAliases: 1}}", "spec.podTemplate"},
 		{"{spec: {containers: [{image: a}]}}", "spec.podTemplate"},
 		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplate.spec.containers: `},
 		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must keep the main container"},
 		{"{spec: {containers: [{name: NAME, image: null}]}}", "image"},
 		{"{spec: {restartPolicy: Never}}", "spec.podTemplate.spec.restartPolicy"},
 		{"{metadata: {labels: {a: b c}}}", "spec.podTemplate.metadata.labels"},
+		{"{metadata: {labels: {app.huolala.cn/app: other}}}", "spec.podTemplate.metadata.labels[app.huolala.cn/app]"},
+		{"{metadata: {labels: {app.huolala.cn/modelbox: other}}}", "spec.podTemplate.metadata.labels[app.huolala.cn/modelbox]"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -150,9 +152,11 @@ func TestSecretsInPatches(t *testing.T) {
 	ns := plane.Namespace(t)
 	plane.Start(t, ns)
 	for name, text := range map[string]string{
-		"unknown": "{spec: {containers: [{name: unknown, env: [{name: A, valeu: hunter2}]}]}}",
-		"type":    "{spec: {containers: [{name: type, env: [{name: A, value: {hunter2: hunter2}}]}]}}",
-		"list":    "{spec: {containers: [{name: list, env: hunter2}]}}",
+		"unknown":  "{spec: {containers: [{name: unknown, env: [{name: A, valeu: hunter2}]}]}}",
+		"type":     "{spec: {containers: [{name: type, env: [{name: A, value: {hunter2: hunter2}}]}]}}",
+		"list":     "{spec: {containers: [{name: list, env: hunter2}]}}",
+		"nameless": "{spec: {containers: [{env: [{name: A, value: hunter2}]}]}}",
+		"keys":     "{spec: {$retainKeys: [{a: hunter2}]}}",
 	} {
 		app := newApp(ns, name)
 		app.Spec.PodTemplate = patch(t, text)

@@ -19,7 +19,7 @@ var older = harness.WithRendering(0)
 // podLabels are those of an App's pods in a rendering.
 func podLabels(app *appv1.App, rendering int32) map[string]string {
 	labels := map[string]string{appv1.LabelApp: app.Name}
-	if rendering == 1 {
+	if rendering >= 1 {
 		maps.Copy(labels, childLabels(app.Name))
 	}
 	return labels
@@ -59,7 +59,7 @@ func startRendering(t *testing.T) (*harness.Manager, *appv1.App, *appsv1.Deploym
 	// What is written is the news that there is a newer rendering.
 	counts(t, m, "upgrade", map[string]int{"patch apps/status": 1})
 	sameTemplate(t, d, d.Spec.Template)
-	rendered(t, app, `{"rendering":0}`, 0, 1)
+	rendered(t, app, `{"rendering":0}`, 0, 2)
 	return m, app, d
 }
 
@@ -73,7 +73,7 @@ func TestUpgrade(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 1)
+	rendered(t, app, `{"rendering":0}`, 0, 2)
 	if *d.Spec.Replicas != 5 {
 		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
 	}
@@ -82,11 +82,11 @@ func TestUpgrade(t *testing.T) {
 	image(t, d, app.Spec.Image)
 	m.Idle(t)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 1)
+	rendered(t, app, `{"rendering":0}`, 0, 2)
 
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, progressing...)
-	rendered(t, app, `{"rendering":1}`, 1, 0)
+	rendered(t, app, `{"rendering":2}`, 2, 0)
 }
 
 // TestEveryChangeTakesTheRendering changes each field of the spec between an older release and this one.
@@ -108,7 +108,7 @@ func TestEveryChangeTakesTheRendering(t *testing.T) {
 	plane.Start(t, ns)
 	for field, app := range apps {
 		plane.Stands(t, app, progressing...)
-		want := int32(1)
+		want := int32(2)
 		if field == "Replicas" {
 			want = 0
 		}
@@ -128,8 +128,8 @@ func TestRefresh(t *testing.T) {
 		m.Idle(t)
 	}
 	annotate(t, app, appv1.AnnotationRefresh, "1")
-	labelled(1)
-	rendered(t, app, `{"rendering":1,"refresh":"1"}`, 1, 0)
+	labelled(2)
+	rendered(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
 	m.Stop(t)
 
 	// Under an older release, where each refresh that acts would show: it would bring that release's own rendering.
@@ -139,7 +139,7 @@ func TestRefresh(t *testing.T) {
 	} {
 		annotate(t, app, appv1.AnnotationRefresh, step.value)
 		counts(t, m, step.what, map[string]int{})
-		rendered(t, app, `{"rendering":1,"refresh":"1"}`, 1, 0)
+		rendered(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
 	}
 
 	annotate(t, app, appv1.AnnotationRefresh, "2")
@@ -164,7 +164,7 @@ func TestDowngrade(t *testing.T) {
 
 	m = plane.Start(t, ns, older)
 	counts(t, m, "downgrade", map[string]int{})
-	rendered(t, app, `{"rendering":1}`, 1, 0)
+	rendered(t, app, `{"rendering":2}`, 2, 0)
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)

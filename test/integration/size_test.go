@@ -177,7 +177,7 @@ func TestSize(t *testing.T) {
 	}
 	resources(corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("500m", "256Mi")})
 	called(t, app, builtInSmall, "")
-	const record = `{"rendering":1,"size":{"name":"small","requests":{"cpu":"100m","memory":"128Mi"},"limits":{"cpu":"500m","memory":"256Mi"}}}`
+	const record = `{"rendering":2,"size":{"name":"small","requests":{"cpu":"100m","memory":"128Mi"},"limits":{"cpu":"500m","memory":"256Mi"}}}`
 	if got := d.Annotations[appv1.AnnotationLastAppliedInputs]; got != record {
 		t.Errorf("recorded inputs are %s, want %s", got, record)
 	}
@@ -339,7 +339,7 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	m.Idle(t)
 	sameTemplate(t, d, d.Spec.Template)
 	for _, app := range []*appv1.App{kept, changed, redefined} {
-		if plane.Read(t, app); app.Status.Rendering != 0 || app.Status.LatestRendering != 1 {
+		if plane.Read(t, app); app.Status.Rendering != 0 || app.Status.LatestRendering != 2 {
 			t.Errorf("%s has the rendering %d of %d", app.Name, app.Status.Rendering, app.Status.LatestRendering)
 		}
 	}

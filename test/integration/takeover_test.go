@@ -156,7 +156,7 @@ var takeoverCases = map[string]takeoverCase{
 		annotate(t, app, appv1.AnnotationTutorialSpec, `{"image":`)
 	}},
 	"image changed meanwhile": {
-		rendering: 1,
+		rendering: 2,
 		meanwhile: func(t testing.TB, app *appv1.App, _ *appsv1.Deployment, _ *corev1.Service) {
 			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
 		},
@@ -164,7 +164,7 @@ var takeoverCases = map[string]takeoverCase{
 	},
 	// The take-over must not leave behind a field that only the tutorial's operator has ever stated.
 	"variable removed meanwhile": {
-		rendering: 1,
+		rendering: 2,
 		meanwhile: func(t testing.TB, app *appv1.App, _ *appsv1.Deployment, _ *corev1.Service) {
 			plane.Change(t, app, func() { app.Spec.Envs = app.Spec.Envs[:1] })
 		},
@@ -255,7 +255,7 @@ func checkTaken(t *testing.T, app *appv1.App, before *appsv1.Deployment, c takeo
 	if c.changes != nil {
 		c.changes(template)
 	}
-	if c.rendering == 1 {
+	if c.rendering == 2 {
 		newest(template, app)
 	}
 	sameTemplate(t, d, *template)
@@ -266,22 +266,22 @@ func checkTaken(t *testing.T, app *appv1.App, before *appsv1.Deployment, c takeo
 		t.Errorf("%d replicas, want %d", got, want)
 	}
 	checkManagers(t, d)
-	if app.Status.Rendering != c.rendering || app.Status.LatestRendering != 1-c.rendering {
-		t.Errorf("status has rendering %d, latest %d; want %d in use and 1 to be had", app.Status.Rendering, app.Status.LatestRendering, c.rendering)
+	if app.Status.Rendering != c.rendering || app.Status.LatestRendering != 2-c.rendering {
+		t.Errorf("status has rendering %d, latest %d; want %d in use and 2 to be had", app.Status.Rendering, app.Status.LatestRendering, c.rendering)
 	}
 	if want := "app.example.com/v1=" + app.Name; app.Status.Selector != want {
 		t.Errorf("status has selector %q, want %q", app.Status.Selector, want)
 	}
 }
 
-// newest makes of a pod template of either rendering that of rendering 1 under the tutorial's selector.
+// newest makes of a pod template of either rendering that of rendering 2 under the tutorial's selector.
 func newest(template *corev1.PodTemplateSpec, app *appv1.App) {
 	template.Labels = tutorialPodLabels(app)
 	template.Spec.TopologySpreadConstraints = nil
 	addDefaults(template, map[string]string{"app.example.com/v1": app.Name})
 }
 
-// tutorialPodLabels are those of a pod of rendering 1 under the tutorial's selector.
+// tutorialPodLabels are those of a pod of rendering 2 under the tutorial's selector.
 func tutorialPodLabels(app *appv1.App) map[string]string {
 	labels := childLabels(app.Name)
 	labels[appv1.LabelApp] = app.Name
@@ -334,15 +334,16 @@ func checkLater(t *testing.T, app *appv1.App) {
 	template.Spec.Containers[0].Image = "nginx:2"
 	template.Spec.Containers[0].Env = container(d).Env
 	if len(app.Spec.Ports) > 1 {
-		// Unlike rendering 0, rendering 1 tells the container's protocols apart.
+		// Unlike rendering 0, rendering 2 tells the container's protocols apart, and names its ports.
 		template.Spec.Containers[0].Ports[1].Protocol = corev1.ProtocolUDP
+		template.Spec.Containers[0].Ports[0].Name, template.Spec.Containers[0].Ports[1].Name = "http", "dns"
 	}
 	sameTemplate(t, d, *template)
 	if err := holds(selector, d.Spec.Selector); err != nil {
 		t.Errorf("selector: %v", err)
 	}
-	if app.Status.Rendering != 1 || app.Status.LatestRendering != 0 {
-		t.Errorf("status has rendering %d, latest %d; want 1 and none", app.Status.Rendering, app.Status.LatestRendering)
+	if app.Status.Rendering != 2 || app.Status.LatestRendering != 0 {
+		t.Errorf("status has rendering %d, latest %d; want 2 and none", app.Status.Rendering, app.Status.LatestRendering)
 	}
 }
 

@@ -651,7 +651,7 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	for _, diff := range []string{
 		cmp.Diff(selector, d.Spec.Selector.MatchLabels), cmp.Diff(selector, s.Spec.Selector), cmp.Diff(int32(2), *d.Spec.Replicas),
 		cmp.Diff("site", container(d).Name), cmp.Diff("holder", d.Spec.Template.Labels[appv1.LabelInstance]),
-		cmp.Diff("site."+ns+".svc:8080", ud.Status.Endpoint), cmp.Diff(int32(1), ud.Status.Rendering),
+		cmp.Diff("site."+ns+".svc:8080", ud.Status.Endpoint), cmp.Diff(int32(2), ud.Status.Rendering),
 	} {
 		if diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -718,7 +718,7 @@ func TestUnitedDeploymentRenderings(t *testing.T) {
 	replicas(t, d, 4)
 	m.Idle(t)
 	sameTemplate(t, d, template)
-	if ud.Status.Rendering != 1 {
+	if ud.Status.Rendering != 2 {
 		t.Errorf("rendering is %d", ud.Status.Rendering)
 	}
 }

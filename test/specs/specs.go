@@ -6,6 +6,7 @@
 package specs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -319,7 +320,8 @@ func (g *generator) nameTargets(list []any) {
 		if _, byName := target.(string); byName {
 			continue
 		}
-		key := fmt.Sprint(target, port["protocol"])
+		protocol, _ := port["protocol"].(string)
+		key := fmt.Sprint(target, "/", cmp.Or(protocol, "TCP"))
 		if name, _ := port["name"].(string); named[key] == "" && len(validation.IsValidPortName(name)) == 0 {
 			named[key] = name
 			names = append(names, name)

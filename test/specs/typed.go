@@ -81,10 +81,14 @@ var newer = []string{
 	"SecretVolumeSource.defaultUser", "ServiceAccountTokenProjection.user", "VolumeMount.bindMountOptions",
 }
 
-// gated are fields that the API server of the tests drops, as what they are for is not enabled.
+// gated are fields that the API server of the tests drops, as what they are for is not enabled, or our schemas do not have them.
 var gated = []string{
 	"TypedObjectReference.namespace", "VolumeProjection.clusterTrustBundle", "VolumeProjection.podCertificate",
 	"Lifecycle.stopSignal", "PodSpec.schedulingGroup", "PodSpec.evictionResponders",
+	"VolumeSource.awsElasticBlockStore", "VolumeSource.azureDisk", "VolumeSource.azureFile", "VolumeSource.cephfs",
+	"VolumeSource.cinder", "VolumeSource.flocker", "VolumeSource.gcePersistentDisk", "VolumeSource.gitRepo",
+	"VolumeSource.glusterfs", "VolumeSource.photonPersistentDisk", "VolumeSource.portworxVolume", "VolumeSource.quobyte",
+	"VolumeSource.rbd", "VolumeSource.scaleIO", "VolumeSource.storageos", "VolumeSource.vsphereVolume",
 }
 
 // unions are the types of which one field alone may be set.

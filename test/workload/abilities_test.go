@@ -507,9 +507,13 @@ func TestProbes(t *testing.T) {
 		spec.Containers = []corev1.Container{{Name: "log", Image: "log:1"}}
 		plane.Create(t, obj)
 		c := probed(t, obj)
-		for name, probe := range map[string]*corev1.Probe{
-			"liveness": c.LivenessProbe, "readiness": c.ReadinessProbe, "startup": c.StartupProbe,
-		} {
+		defaults := map[string]*corev1.Probe{"readiness": c.ReadinessProbe}
+		if _, box := obj.(*appv1.ModelBox); box {
+			defaults["liveness"], defaults["startup"] = c.LivenessProbe, c.StartupProbe
+		} else if c.LivenessProbe != nil || c.StartupProbe != nil {
+			t.Errorf("by default an App has %+v and %+v", c.LivenessProbe, c.StartupProbe)
+		}
+		for name, probe := range defaults {
 			if probe == nil || probe.TCPSocket == nil || probe.TCPSocket.Port.IntValue() != 80 {
 				t.Errorf("the default %s probe is %+v", name, probe)
 			}
@@ -523,14 +527,14 @@ func TestProbes(t *testing.T) {
 		}}
 		plane.Change(t, obj, func() {
 			spec.Probes.Readiness = own
-			spec.Ports = append(spec.Ports, appv1.Port{Name: "metrics", Port: 9090, TargetPort: ptr.To(intstr.FromString("metrics"))})
+			spec.Ports = append(spec.Ports, appv1.Port{Name: "metrics", Port: 9090})
 		})
 		c = probed(t, obj)
 		if r := c.ReadinessProbe; r.HTTPGet == nil || r.TCPSocket != nil || r.PeriodSeconds != 7 || r.HTTPGet.Path != "/ready" {
 			t.Errorf("the readiness probe is %+v", r)
 		}
-		if c.LivenessProbe == nil || c.LivenessProbe.TCPSocket == nil || c.StartupProbe == nil {
-			t.Errorf("the others are %+v and %+v", c.LivenessProbe, c.StartupProbe)
+		if c.LivenessProbe != nil || c.StartupProbe != nil {
+			t.Errorf("the other probes are %+v and %+v", c.LivenessProbe, c.StartupProbe)
 		}
 
 		for i, mutate := range []func(){

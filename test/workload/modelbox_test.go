@@ -63,7 +63,7 @@ func modelBoxStatus(t *testing.T, box *appv1.ModelBox) {
 			},
 		},
 		Ready: "4/4", Replicas: 4, UpdatedReplicas: 4, ReadyReplicas: 4, AvailableReplicas: 4,
-		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80", Rendering: 1,
+		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80", Rendering: 2,
 	}
 	got := box.DeepCopy().Status.WorkloadStatus
 	for i := range got.Conditions {
@@ -100,21 +100,21 @@ func modelBoxChildren(t *testing.T, box *appv1.ModelBox) {
 // modelBoxColumns checks what "kubectl get" shows of the ready sample.
 func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 	t.Helper()
-	narrow := []string{"NAME", "READY", "STATUS", "IMAGE", "AGE"}
-	row := []string{"modelbox-sample", "4/4", "Ready", "nginx:1.7.9"}
+	narrow := []string{"NAME", "READY", "UPDATED", "STATUS", "IMAGE", "AGE"}
+	row := []string{"modelbox-sample", "4/4", "4", "Ready", "nginx:1.7.9"}
 	for _, name := range []string{"mbox", "modelbox", "modelboxes", "modelboxes.app.huolala.cn"} {
 		rows := k.table("get", name)
-		if len(rows) != 2 || !slices.Equal(rows[0], narrow) || len(rows[1]) != 5 || !slices.Equal(rows[1][:4], row) {
+		if len(rows) != 2 || !slices.Equal(rows[0], narrow) || len(rows[1]) != 6 || !slices.Equal(rows[1][:5], row) {
 			t.Errorf("kubectl get %s: %q", name, rows)
 		}
 	}
 	rows := k.table("get", "mbox", "modelbox-sample", "-o", "wide")
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR")) || len(rows[1]) != 7 ||
-		!slices.Equal(rows[1][5:], []string{"modelbox-sample." + namespace + ".svc:80", "app.huolala.cn/modelbox=modelbox-sample"}) {
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
+		!slices.Equal(rows[1][6:8], []string{"modelbox-sample." + namespace + ".svc:80", "app.huolala.cn/modelbox=modelbox-sample"}) {
 		t.Errorf("kubectl get mbox -o wide: %q", rows)
 	}
 	for _, category := range []string{"all", "app-operator"} {
-		if shown := k.run("get", category); !strings.Contains(shown, "modelbox-sample   4/4     Ready") {
+		if shown := k.run("get", category); !strings.Contains(shown, "modelbox-sample   4/4     4         Ready") {
 			t.Errorf("kubectl get %s does not show the ModelBox:\n%s", category, shown)
 		}
 	}

@@ -83,7 +83,7 @@ func sampleStatus(t *testing.T, app *appv1.App) {
 			},
 		},
 		Ready: "2/2", Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
-		Selector: "app.huolala.cn/app=nginx-app", Endpoint: "nginx-app.default.svc:8080", Rendering: 1,
+		Selector: "app.huolala.cn/app=nginx-app", Endpoint: "nginx-app.default.svc:8080", Rendering: 2,
 	}
 	got := app.DeepCopy().Status.WorkloadStatus
 	for i := range got.Conditions {
@@ -138,18 +138,18 @@ func sampleChildren(t *testing.T, app *appv1.App) {
 // sampleColumns checks what "kubectl get" shows of the ready sample.
 func sampleColumns(t *testing.T, k *kubectl) {
 	t.Helper()
-	narrow := []string{"NAME", "READY", "STATUS", "IMAGE", "AGE"}
-	row := []string{"nginx-app", "2/2", "Ready", "nginx:1.16.1"}
+	narrow := []string{"NAME", "READY", "UPDATED", "STATUS", "IMAGE", "AGE"}
+	row := []string{"nginx-app", "2/2", "2", "Ready", "nginx:1.16.1"}
 	for _, name := range []string{"app", "happ", "apps.app.huolala.cn"} {
 		rows := k.table("get", name)
-		if len(rows) != 2 || !slices.Equal(rows[0], narrow) || len(rows[1]) != 5 || !slices.Equal(rows[1][:4], row) {
+		if len(rows) != 2 || !slices.Equal(rows[0], narrow) || len(rows[1]) != 6 || !slices.Equal(rows[1][:5], row) {
 			t.Errorf("kubectl get %s: %q", name, rows)
 		}
 	}
 	rows := k.table("get", "app", "nginx-app", "-o", "wide")
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR")) || len(rows[1]) != 7 ||
-		!slices.Equal(rows[1][:4], row) ||
-		!slices.Equal(rows[1][5:], []string{"nginx-app.default.svc:8080", "app.huolala.cn/app=nginx-app"}) {
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
+		!slices.Equal(rows[1][:5], row) ||
+		!slices.Equal(rows[1][6:8], []string{"nginx-app.default.svc:8080", "app.huolala.cn/app=nginx-app"}) {
 		t.Errorf("kubectl get app -o wide: %q", rows)
 	}
 	if shown := k.run("get", "app-operator"); !strings.Contains(shown, "app.app.huolala.cn/nginx-app ") {

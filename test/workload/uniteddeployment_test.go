@@ -67,16 +67,16 @@ func TestUnitedDeploymentSample(t *testing.T) {
 	m := plane.Start(t, ns)
 	k := newKubectl(t, ns)
 	k.run("apply", "-f", unitedSample)
-	k.run("wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=DeploymentNotFound", "--timeout=60s", "ud/example-united-deployment")
+	k.run("wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=DeploymentNotFound", "--timeout=60s", "hud/example-united-deployment")
 	k.run("apply", "-f", heldSample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "ud/example-united-deployment")
+	k.run("wait", "--for=condition=Ready", "--timeout=60s", "hud/example-united-deployment")
 	ud := &appv1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "example-united-deployment"}}
 	before := holdsPods(t, ud, 2)
 
-	header := []string{"NAME", "DEPLOYMENT", "READY", "STATUS", "AGE"}
-	row := []string{"example-united-deployment", "example-deployment", "2/2", "Ready"}
-	for _, name := range []string{"ud", "uniteddeployment"} {
-		if rows := k.table("get", name); len(rows) != 2 || !slices.Equal(rows[0], header) || len(rows[1]) != 5 || !slices.Equal(rows[1][:4], row) {
+	header := []string{"NAME", "DEPLOYMENT", "READY", "UPDATED", "STATUS", "AGE"}
+	row := []string{"example-united-deployment", "example-deployment", "2/2", "2", "Ready"}
+	for _, name := range []string{"hud", "uniteddeployment"} {
+		if rows := k.table("get", name); len(rows) != 2 || !slices.Equal(rows[0], header) || len(rows[1]) != 6 || !slices.Equal(rows[1][:5], row) {
 			t.Errorf("kubectl get %s: %q", name, rows)
 		}
 	}
@@ -87,8 +87,8 @@ func TestUnitedDeploymentSample(t *testing.T) {
 		t.Errorf("it is in the category all:\n%s", all)
 	}
 
-	k.run("scale", "ud/example-united-deployment", "--replicas=4")
-	k.run("wait", "--for=jsonpath={.status.ready}=4/4", "--timeout=60s", "ud/example-united-deployment")
+	k.run("scale", "hud/example-united-deployment", "--replicas=4")
+	k.run("wait", "--for=jsonpath={.status.ready}=4/4", "--timeout=60s", "hud/example-united-deployment")
 	after := holdsPods(t, ud, 4)
 	if n := shared(before, after); n != 2 || replicaSets(t, ns) != 1 {
 		t.Errorf("%d of 2 pods are left, in %d ReplicaSets", n, replicaSets(t, ns))
@@ -108,7 +108,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 		}
 	}
 
-	k.run("delete", "ud/example-united-deployment")
+	k.run("delete", "hud/example-united-deployment")
 	plane.Gone(t, ud)
 	m.Idle(t)
 	if diff := cmp.Diff(held, uids(t, ns)); diff != "" || *read(t, d).Spec.Replicas != 4 {
@@ -235,6 +235,6 @@ func TestUnitedDeploymentExplained(t *testing.T) {
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	spec := root.Properties["spec"]
 	explains(t, map[string]apiextensionsv1.JSONSchemaProps{
-		"ud": *root, "ud.spec": spec, "ud.spec.template": spec.Properties["template"], "ud.status": root.Properties["status"],
+		"hud": *root, "hud.spec": spec, "hud.spec.template": spec.Properties["template"], "hud.status": root.Properties["status"],
 	})
 }

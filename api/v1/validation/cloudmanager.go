@@ -83,7 +83,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(at.Child("annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey),
 			"would be on the headless Service, too, which has no load balancer; put it into service.annotations"))
 	}
-	return errs
+	return withoutValues(errs)
 }
 
 // rootPass checks that the password is not to be read from the Secret that it is written to.

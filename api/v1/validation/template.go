@@ -38,7 +38,7 @@ func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *
 	errs = append(errs, p.whole()...)
 	errs = append(errs, p.keys()...)
 	errs = append(errs, metav1validation.ValidateLabels(after.Labels, at.Child("labels"))...)
-	return append(errs, apivalidation.ValidateAnnotations(after.Annotations, at.Child("annotations"))...)
+	return withoutValues(append(errs, apivalidation.ValidateAnnotations(after.Annotations, at.Child("annotations"))...))
 }
 
 // patched returns the pod of a template. Around it are the volumes, the system and all else that its parts may refer to.

@@ -233,7 +233,7 @@ func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorL
 		at := at.Index(i)
 		errs = slices.Concat(errs, required(at.Child("path"), item.Path), filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
 		if (item.FieldRef != nil) == (item.ResourceFieldRef != nil) {
-			errs = append(errs, field.Invalid(at, item.Path, "must have exactly one of fieldRef and resourceFieldRef"))
+			errs = append(errs, field.Invalid(at, "its source", "must have exactly one of fieldRef and resourceFieldRef"))
 		}
 		if item.FieldRef != nil {
 			errs = append(errs, fieldRef(item.FieldRef, ofFile, at.Child("fieldRef"))...)

@@ -54,7 +54,7 @@ func workload(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorLi
 		errs = append(errs, deadline(spec, f.minReadySeconds, path)...)
 	}
 	errs = append(errs, metadata(spec, path)...)
-	return append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...)
+	return withoutValues(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
 }
 
 // defined checks that a size is: one of a later release, or of a schema that was edited, must not pass for none.

@@ -1,0 +1,148 @@
+package apply
+
+import (
+	"reflect"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// oneOf is a rule by which fields of one struct exclude each other. The API server refuses an object in which two members
+// are set, and server-side apply cannot remove a member that another manager owns, or that nobody owns.
+type oneOf struct {
+	// members are the JSON names of the fields of which one at most may be set; all of the struct's own if there are none.
+	members []string
+	// implicit is the member that the API server sets if none is stated.
+	implicit string
+	// whole rules that what a literal leaves out is to be empty: none of the members is a value as well.
+	whole bool
+
+	// discriminator is a field whose value decides which members may be set, and allowed is for each such member the value
+	// of the discriminator that allows it.
+	discriminator string
+	allowed       map[string]string
+}
+
+// oneOfs are the rules by the type that declares the fields. A test finds every type below our kinds that could be one.
+var oneOfs = map[reflect.Type]oneOf{
+	reflect.TypeFor[corev1.ProbeHandler]():     {},
+	reflect.TypeFor[corev1.LifecycleHandler](): {},
+	reflect.TypeFor[corev1.EnvVarSource]():     {},
+	// A variable without either has the empty value, which is not encoded.
+	reflect.TypeFor[corev1.EnvVar]():           {members: []string{"value", "valueFrom"}, whole: true},
+	reflect.TypeFor[corev1.EnvFromSource]():    {members: []string{"configMapRef", "secretRef"}},
+	reflect.TypeFor[corev1.VolumeSource]():     {implicit: "emptyDir"},
+	reflect.TypeFor[corev1.VolumeProjection](): {},
+	reflect.TypeFor[corev1.VolumeMount]():      {members: []string{"subPath", "subPathExpr"}},
+	reflect.TypeFor[corev1.SeccompProfile](): {
+		discriminator: "type", allowed: map[string]string{"localhostProfile": string(corev1.SeccompProfileTypeLocalhost)},
+	},
+	reflect.TypeFor[corev1.AppArmorProfile](): {
+		discriminator: "type", allowed: map[string]string{"localhostProfile": string(corev1.AppArmorProfileTypeLocalhost)},
+	},
+	reflect.TypeFor[corev1.PodResourceClaim](): {members: []string{"resourceClaimName", "resourceClaimTemplateName"}},
+	reflect.TypeFor[appsv1.DeploymentStrategy](): {
+		discriminator: "type", allowed: map[string]string{"rollingUpdate": string(appsv1.RollingUpdateDeploymentStrategyType)},
+	},
+	reflect.TypeFor[appsv1.StatefulSetUpdateStrategy](): {
+		discriminator: "type", allowed: map[string]string{"rollingUpdate": string(appsv1.RollingUpdateStatefulSetStrategyType)},
+	},
+	// The API server itself clears what else depends on the type of a Service.
+	reflect.TypeFor[corev1.ServiceSpec](): {
+		discriminator: "type", allowed: map[string]string{
+			"allocateLoadBalancerNodePorts": string(corev1.ServiceTypeLoadBalancer),
+			"loadBalancerClass":             string(corev1.ServiceTypeLoadBalancer),
+			"loadBalancerSourceRanges":      string(corev1.ServiceTypeLoadBalancer),
+		},
+	},
+	reflect.TypeFor[affinitySpec](): {
+		discriminator: "sessionAffinity", allowed: map[string]string{"sessionAffinityConfig": string(corev1.ServiceAffinityClientIP)},
+	},
+}
+
+// affinitySpec stands for ServiceSpec in the rule of its second discriminator.
+type affinitySpec corev1.ServiceSpec
+
+// extraRules are further rules of a type.
+var extraRules = map[reflect.Type][]reflect.Type{
+	reflect.TypeFor[corev1.ServiceSpec](): {reflect.TypeFor[affinitySpec]()},
+}
+
+// rules are those of a type and of the types that it inlines, with their members spelled out.
+var rules sync.Map
+
+// rulesOf returns the rules that hold for the fields of a struct.
+func rulesOf(t reflect.Type) []oneOf {
+	if known, ok := rules.Load(t); ok {
+		return known.([]oneOf) //nolint:forcetypeassert // Nothing else is stored.
+	}
+	var found []oneOf
+	for _, declared := range append([]reflect.Type{t}, extraRules[t]...) {
+		rule, ok := oneOfs[declared]
+		if ok && len(rule.members) == 0 && rule.discriminator == "" {
+			for _, field := range value.TypeReflectEntryOf(declared).OrderedFields() {
+				rule.members = append(rule.members, field.JsonName)
+			}
+		}
+		if ok {
+			found = append(found, rule)
+		}
+	}
+	for i := range t.NumField() {
+		if inlined := t.Field(i); inlined.Anonymous && inlined.Type.Kind() == reflect.Struct {
+			found = append(found, rulesOf(inlined.Type)...)
+		}
+	}
+	rules.Store(t, found)
+	return found
+}
+
+// violated returns the members that live has and that cannot stand next to what is wanted.
+func (r *oneOf) violated(wanted, live reflect.Value) []string {
+	fields := value.TypeReflectEntryOf(wanted.Type()).Fields()
+	set := func(of reflect.Value, name string) bool {
+		field, ok := fields[name]
+		return ok && !blank(field.GetFrom(of))
+	}
+	var found []string
+	if r.discriminator != "" {
+		chosen := fields[r.discriminator].GetFrom(wanted).String()
+		for name, allowed := range r.allowed {
+			if chosen != "" && chosen != allowed && set(live, name) && !set(wanted, name) {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	stated := r.whole || r.implicit != ""
+	for _, name := range r.members {
+		stated = stated || set(wanted, name)
+	}
+	if !stated {
+		return nil
+	}
+	only := ""
+	if r.implicit != "" && !r.anySet(set, wanted) {
+		only = r.implicit
+	}
+	for _, name := range r.members {
+		if name != only && set(live, name) && !set(wanted, name) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func (r *oneOf) anySet(set func(reflect.Value, string) bool, of reflect.Value) bool {
+	for _, name := range r.members {
+		if set(of, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// blank reports whether a member is not set.
+func blank(v reflect.Value) bool { return !v.IsValid() || v.IsZero() }

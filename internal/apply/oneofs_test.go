@@ -1,0 +1,248 @@
+package apply
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// noOneOfs are the types with several optional members that may be set at once, by package and name, and why.
+var noOneOfs = map[string]string{
+	"v1.Affinity":                         "the kinds of affinity add up",
+	"v1.AzureDiskVolumeSource":            "options of one disk",
+	"v1.CSIVolumeSource":                  "options of one volume",
+	"v1.ClusterTrustBundleProjection":     "in an atomic list",
+	"v1.ConfigMapVolumeSource":            "options of one volume",
+	"v1.Container":                        "parts of one container",
+	"v1.DeploymentSpec":                   "independent settings",
+	"v1.DownwardAPIVolumeFile":            "in an atomic list",
+	"v1.DownwardAPIVolumeSource":          "options of one volume",
+	"v1.EmptyDirVolumeSource":             "options of one volume",
+	"v1.EphemeralContainerCommon":         "never stated",
+	"v1.HostPathVolumeSource":             "the type is what is checked",
+	"v1.ISCSIVolumeSource":                "options of one volume",
+	"v1.KeyToPath":                        "in an atomic list",
+	"v1.Lifecycle":                        "the two hooks are independent",
+	"v1.PersistentVolumeClaimSpec":        "in an atomic list",
+	"v1.PodAffinityTerm":                  "in an atomic list",
+	"v1.PodCertificateProjection":         "in an atomic list",
+	"v1.PodDNSConfigOption":               "in an atomic list",
+	"v1.PodSecurityContext":               "independent settings",
+	"v1.PodSpec":                          "parts of one pod",
+	"v1.ProjectedVolumeSource":            "options of one volume",
+	"v1.RollingUpdateDeployment":          "both numbers are stated",
+	"v1.RollingUpdateStatefulSetStrategy": "independent numbers",
+	"v1.SecretVolumeSource":               "options of one volume",
+	"v1.SecurityContext":                  "independent settings",
+	"v1.ServiceAccountTokenProjection":    "in an atomic list",
+	"v1.StatefulSetSpec":                  "independent settings",
+	"v1.Toleration":                       "in an atomic list",
+	"v1.TopologySpreadConstraint":         "independent settings",
+	"v1.WindowsSecurityContextOptions":    "independent settings",
+}
+
+// candidates returns the struct types below a type that could be one-ofs: with two optional pointers or more, or with an
+// optional pointer and an optional field of which it may be the other form.
+func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Type]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] || !strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
+		return
+	}
+	seen[t] = true
+	pointers, discriminated, valued := 0, false, false
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type.Kind() == reflect.Pointer && strings.Contains(options, "omitempty") {
+			pointers++
+		}
+		discriminated = discriminated || name == "type"
+		valued = valued || name == "value"
+		if strings.HasSuffix(t.Name(), "Status") || name == "status" {
+			continue
+		}
+		candidates(f.Type, found, seen)
+	}
+	if pointers >= 2 || pointers == 1 && (discriminated || valued) {
+		found[t] = true
+	}
+}
+
+// TestOneOfsAreKnown finds every type below our kinds that could be a one-of: each has a rule, or is in the table of those
+// that are none.
+func TestOneOfsAreKnown(t *testing.T) {
+	found := map[reflect.Type]bool{}
+	seen := map[reflect.Type]bool{}
+	for _, kind := range []reflect.Type{reflect.TypeFor[appsv1.Deployment](), reflect.TypeFor[appsv1.StatefulSet](), reflect.TypeFor[corev1.Service]()} {
+		candidates(kind, found, seen)
+	}
+	if len(found) < 20 {
+		t.Fatalf("%d candidates: the search does not work", len(found))
+	}
+	names := map[string]bool{}
+	for _, c := range slices.SortedFunc(maps.Keys(found), func(a, b reflect.Type) int { return cmp.Compare(a.String(), b.String()) }) {
+		names[c.String()] = true
+		_, rule := oneOfs[c]
+		_, none := noOneOfs[c.String()]
+		if rule == none {
+			t.Errorf("%q: \"\", // has a rule: %t, is in the table of those that need none: %t", c.String(), rule, none)
+		}
+	}
+	for name := range noOneOfs {
+		if !names[name] {
+			t.Errorf("%s is in the table and no candidate", name)
+		}
+	}
+	for declared := range oneOfs {
+		if declared != reflect.TypeFor[affinitySpec]() && !seen[declared] {
+			t.Errorf("the rule of %s is of no use", declared)
+		}
+	}
+}
+
+// excludedOf returns the short names of what is excluded.
+func excludedOf(t *testing.T, wanted, live client.Object) []string {
+	t.Helper()
+	e := comparer()
+	s, err := e.shape(wanted.GetObjectKind().GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range s.exclusions(wanted, live) {
+		names = append(names, shortPath(path, "web"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestExclusions has what another writer adds next to what is stated, and which of it cannot stay.
+func TestExclusions(t *testing.T) {
+	quantity := resource.MustParse
+	stated := func() *appsv1.Deployment {
+		d := wantedDeployment()
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		pod := &d.Spec.Template.Spec
+		pod.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "none"}}
+		pod.Containers = []corev1.Container{{
+			Name: "web", Image: "nginx:1", Command: []string{"run"},
+			Env: []corev1.EnvVar{{Name: "A", Value: "a"}, {Name: "EMPTY"}, {Name: "REF", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
+			Ports:           []corev1.ContainerPort{{Name: "http", ContainerPort: 80}},
+			LivenessProbe:   &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}},
+			Lifecycle:       &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}},
+			Resources:       corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": quantity("2"), "memory": quantity("1Gi")}},
+			SecurityContext: &corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		}}
+		return d
+	}
+	main := func(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[0] }
+	for name, c := range map[string]struct {
+		change func(d *appsv1.Deployment)
+		want   []string
+	}{
+		"nothing":          {func(*appsv1.Deployment) {}, nil},
+		"strategy numbers": {func(d *appsv1.Deployment) { d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{} }, []string{"strategy.rollingUpdate"}},
+		"probe":            {func(d *appsv1.Deployment) { main(d).LivenessProbe.HTTPGet = &corev1.HTTPGetAction{} }, []string{"livenessProbe.httpGet"}},
+		"hook":             {func(d *appsv1.Deployment) { main(d).Lifecycle.PreStop.Exec = &corev1.ExecAction{} }, []string{"lifecycle.preStop"}},
+		"variable": {func(d *appsv1.Deployment) {
+			main(d).Env[0].ValueFrom = &corev1.EnvVarSource{}
+			main(d).Env[1].Value = "x"
+			main(d).Env[2].ValueFrom.SecretKeyRef = &corev1.SecretKeySelector{}
+		}, []string{"env[A]", "env[EMPTY]", "env[REF]"}},
+		"volumes": {func(d *appsv1.Deployment) {
+			for i := range d.Spec.Template.Spec.Volumes {
+				d.Spec.Template.Spec.Volumes[i].ConfigMap = &corev1.ConfigMapVolumeSource{}
+			}
+		}, []string{"volumes[data].configMap", "volumes[none].configMap"}},
+		"seccomp": {func(d *appsv1.Deployment) { main(d).SecurityContext.SeccompProfile.LocalhostProfile = ptr.To("x") }, []string{"securityContext.seccompProfile"}},
+		"limits below requests": {func(d *appsv1.Deployment) {
+			main(d).Resources.Limits = corev1.ResourceList{"cpu": quantity("1"), "memory": quantity("2Gi")}
+		}, []string{"resources.limits"}},
+		"port renumbered": {func(d *appsv1.Deployment) { main(d).Ports[0].ContainerPort = 81 }, []string{"ports[81/TCP]"}},
+		"port added": {func(d *appsv1.Deployment) {
+			main(d).Ports = append(main(d).Ports, corev1.ContainerPort{ContainerPort: 81})
+		}, nil},
+		"volume added": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}})
+		}, nil},
+		"another probe": {func(d *appsv1.Deployment) { main(d).StartupProbe = main(d).LivenessProbe }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := stated()
+			c.change(live)
+			if got := excludedOf(t, stated(), live); !slices.Equal(got, c.want) {
+				t.Errorf("excluded are %q, want %q", got, c.want)
+			}
+			s, err := comparer().shape(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want != nil && s.holds(stated(), live) {
+				t.Error("it is taken for what is stated")
+			}
+		})
+	}
+	service := wantedService()
+	service.Spec.Type, service.Spec.SessionAffinity = corev1.ServiceTypeClusterIP, corev1.ServiceAffinityNone
+	live := service.DeepCopy()
+	live.Spec.LoadBalancerSourceRanges, live.Spec.SessionAffinityConfig = []string{"10.0.0.0/8"}, &corev1.SessionAffinityConfig{}
+	if got, want := excludedOf(t, service, live), []string{"loadBalancerSourceRanges", "sessionAffinityConfig"}; !slices.Equal(got, want) {
+		t.Errorf("excluded of a Service are %q, want %q", got, want)
+	}
+}
+
+// TestTwins has containers next to ours: what runs the same is a copy of ours or what a rename leaves; all else stays.
+func TestTwins(t *testing.T) {
+	ours := corev1.Container{Name: "web", Image: "r.example:5000/shop/web:2", Command: []string{"run"}, Args: []string{"--all"},
+		Env: []corev1.EnvVar{{Name: "MODE", Value: "web"}}, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}
+	init := corev1.Container{Name: "migrate", Image: "migrate:1"}
+	stated := wantedDeployment()
+	stated.Spec.Template.Spec.Containers = []corev1.Container{ours}
+	stated.Spec.Template.Spec.InitContainers = []corev1.Container{init}
+	for name, c := range map[string]struct {
+		change  func(*corev1.Container)
+		renamed bool // Ours is not there.
+		want    bool
+	}{
+		"renamed":                    {func(*corev1.Container) {}, true, true},
+		"copied":                     {func(*corev1.Container) {}, false, true},
+		"renamed, of an older image": {func(c *corev1.Container) { c.Image = "r.example:5000/shop/web:1" }, true, true},
+		"renamed, with a digest":     {func(c *corev1.Container) { c.Image = "r.example:5000/shop/web@sha256:0" }, true, true},
+		"renamed, with more":         {func(c *corev1.Container) { c.Env = append(c.Env, corev1.EnvVar{Name: "X"}); c.TTY = true }, true, true},
+		"in the other list":          {func(c *corev1.Container) { *c = corev1.Container{Name: "migrate", Image: "other"} }, true, true},
+		"sidecar":                    {func(c *corev1.Container) { *c = corev1.Container{Name: "sidecar", Image: "envoy"} }, false, false},
+		"another image":              {func(c *corev1.Container) { c.Image = "r.example:5000/shop/worker:2" }, true, false},
+		"another command":            {func(c *corev1.Container) { c.Command = []string{"work"} }, true, false},
+		"other arguments":            {func(c *corev1.Container) { c.Args = nil }, true, false},
+		"another variable":           {func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "MODE", Value: "worker"}} }, true, false},
+		"no port of ours":            {func(c *corev1.Container) { c.Ports = nil }, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := stated.DeepCopy()
+			another := ours.DeepCopy()
+			another.Name = "web2"
+			c.change(another)
+			pod := &live.Spec.Template.Spec
+			pod.Containers = append(pod.Containers, *another)
+			if c.renamed {
+				pod.Containers = pod.Containers[1:]
+			}
+			if got := len(twins(stated, live)) == 1; got != c.want {
+				t.Errorf("it is a twin: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package apply
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// maxFields limits how many fields a change names.
+const maxFields = 5
+
+// records are the annotations by which the operator remembers. They change with what they are a record of.
+var records = []string{appv1.AnnotationLastAppliedHash, appv1.AnnotationLastAppliedInputs, appv1.AnnotationLastAppliedSpec}
+
+var templatePath = fieldpath.MakePathOrDie("spec", "template")
+
+// comparable returns what of an object counts for what a change says: neither its status nor what every write changes.
+func (e *Engine) comparable(obj client.Object) (*typed.TypedValue, error) {
+	fields, err := literal(obj)
+	if err != nil {
+		return nil, err
+	}
+	s := obj.GetObjectKind().GroupVersionKind()
+	if s.Empty() {
+		if s, err = e.client.GroupVersionKindFor(obj); err != nil {
+			return nil, fmt.Errorf("live object: %w", err)
+		}
+	}
+	fields["apiVersion"], fields["kind"] = s.GroupVersion().String(), s.Kind
+	meta, _, _ := unstructured.NestedMap(fields, "metadata")
+	kept := map[string]any{}
+	for _, name := range []string{"labels", "annotations", "ownerReferences", "finalizers"} {
+		if value, ok := meta[name]; ok {
+			kept[name] = value
+		}
+	}
+	if annotations, ok := kept["annotations"].(map[string]any); ok {
+		for _, name := range records {
+			delete(annotations, name)
+		}
+	}
+	fields["metadata"] = kept
+	value, err := e.converter.ObjectToTyped(&unstructured.Unstructured{Object: fields}, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	return value, nil
+}
+
+// describe states in a change which fields differ between two states of an object.
+func (e *Engine) describe(change *Change, before, after client.Object) error {
+	was, err := e.comparable(before)
+	if err != nil {
+		return err
+	}
+	is, err := e.comparable(after)
+	if err != nil {
+		return err
+	}
+	diff, err := was.Compare(is)
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	main := mainContainer(after)
+	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
+	change.Fields = cutFields(shortPaths(changed, main), maxFields)
+	change.TemplateChanged = !allBelow(changed, []fieldpath.Path{templatePath}).Empty()
+	change.Removed = shortPaths(diff.Removed, main)
+	return nil
+}
+
+// mainContainer is the name of the first container of an object's pods, empty if it has none.
+func mainContainer(obj client.Object) string {
+	if spec := podSpec(obj); spec != nil && len(spec.Containers) > 0 {
+		return spec.Containers[0].Name
+	}
+	return ""
+}
+
+// cutFields returns the first fields of a list.
+func cutFields(fields []string, most int) []string {
+	if len(fields) > most {
+		return append(slices.Clone(fields[:most]), "...")
+	}
+	return fields
+}
+
+// shortPaths returns how a message names fields: those of the main container without the way to it, items of lists by their
+// keys, and nothing of which another one is a part.
+func shortPaths(set *fieldpath.Set, main string) []string {
+	var paths []string
+	for path := range set.All() {
+		if name := shortPath(path, main); name != "" {
+			paths = append(paths, name)
+		}
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	var kept []string
+	for _, path := range paths {
+		if last := len(kept) - 1; last >= 0 && (strings.HasPrefix(path, kept[last]+".") || strings.HasPrefix(path, kept[last]+"[")) {
+			continue
+		}
+		kept = append(kept, path)
+	}
+	return kept
+}
+
+// maxDepth limits how deep below a container, or another struct, a field is named.
+const maxDepth = 2
+
+// shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
+func shortPath(path fieldpath.Path, main string) string {
+	elements := slices.Clone(path)
+	prefix := func(names ...string) bool {
+		if len(elements) <= len(names) {
+			return false
+		}
+		for i, name := range names {
+			if elements[i].FieldName == nil || *elements[i].FieldName != name {
+				return false
+			}
+		}
+		elements = elements[len(names):]
+		return true
+	}
+	start := ""
+	switch {
+	case prefix("spec", "template", "spec"):
+		ours := fieldpath.KeyByFields("name", main)
+		if len(elements) > 2 && elements[0].FieldName != nil && *elements[0].FieldName == "containers" &&
+			elements[1].Key != nil && elements[1].Key.Equals(*ours) {
+			elements = elements[2:]
+		}
+	case prefix("spec", "template"):
+		start = "template."
+	case prefix("spec"):
+	}
+	var b strings.Builder
+	names, keys := 0, 0
+	for _, element := range elements {
+		switch {
+		case element.FieldName != nil && names >= maxDepth && keys == 0, element.FieldName != nil && keys > 0 && names > maxDepth:
+			return start + b.String()
+		case element.FieldName != nil:
+			if b.Len() > 0 {
+				b.WriteString(".")
+			}
+			b.WriteString(*element.FieldName)
+			names++
+		case element.Key != nil:
+			var values []string
+			for _, field := range *element.Key {
+				values = append(values, fmt.Sprint(field.Value.Unstructured()))
+			}
+			b.WriteString("[" + strings.Join(values, "/") + "]")
+			if last := element.Key; len(*last) > 0 && strings.HasPrefix(b.String(), "env[") {
+				return start + b.String()
+			}
+			keys++
+		default:
+			return start + b.String()
+		}
+	}
+	return start + b.String()
+}
+
+// managers names the managers that own any of the fields and are not ours.
+func managers(live client.Object, ours string, diff *fieldpath.Set) string {
+	var names []string
+	for _, entry := range live.GetManagedFields() {
+		set := managedSet(entry)
+		if set == nil || ofApply(entry, ours) || slices.Contains(names, entry.Manager) {
+			continue
+		}
+		if entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "status" {
+			continue
+		}
+		if !set.Intersection(diff).Empty() {
+			names = append(names, entry.Manager)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

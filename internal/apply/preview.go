@@ -1,0 +1,193 @@
+package apply
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Plan says what Apply would do with the request, by the live objects that it states, without any request. Whether anything
+// would change is exact; the fields that change are those that server-side apply changes, before admission. It needs whole
+// live objects to say what an adoption removes and keeps. Like Apply's, its error is that of all children; the changes are
+// those of the others.
+func (e *Engine) Plan(req *Request) (ChangeSet, error) {
+	return e.preview(req, func(p *plan) (Change, error) {
+		change := p.change()
+		if p.action == Created || p.action == Unchanged {
+			return change, nil
+		}
+		t, err := e.transfer(req, p, p.child.Live)
+		if err != nil {
+			return change, err
+		}
+		fields, err := e.outcome(p, p.child.Live, t)
+		if err != nil {
+			return change, err
+		}
+		after, err := p.target()
+		if err != nil {
+			return change, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, after); err != nil {
+			return change, err
+		}
+		after.SetOwnerReferences(p.outcomeOwners(req, p.child.Live))
+		return change, e.foresee(req, p, &change, p.child.Live, after, t)
+	})
+}
+
+// Preview says what Apply would do with the request, by dry runs of it: what admission makes of the objects, and what the API
+// server refuses, is part of the answer. It writes nothing, and asks nothing for what would stay as it is.
+func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
+	return e.preview(req, func(p *plan) (Change, error) { return e.previewChild(ctx, req, p) })
+}
+
+// preview plans all children and what is unwanted, and has changes looked into by a function.
+func (e *Engine) preview(req *Request, look func(*plan) (Change, error)) (ChangeSet, error) {
+	var changes ChangeSet
+	var errs []error
+	missing := false
+	for i := range req.Children {
+		child := req.Children[i]
+		p, err := e.plan(req, &child)
+		var change Change
+		if p.dropped {
+			p.action = Unchanged
+			p.override(req, p.diff, conflictMaxDelay)
+		}
+		if err == nil && !(missing && (p.action == Created || p.action == Replaced)) {
+			change, err = look(&p)
+		}
+		if err == nil && change.Action != "" {
+			changes = append(changes, change)
+		}
+		errs = append(errs, err)
+		missing = missing || err != nil && child.Prerequisite
+	}
+	if err := reconciler.Aggregate(errs...); err != nil {
+		return changes, err
+	}
+	for _, obj := range req.Unwanted {
+		if !prunable(req, obj) {
+			continue
+		}
+		gvk, err := e.client.GroupVersionKindFor(obj)
+		if err != nil {
+			return changes, err
+		}
+		changes = append(changes, Change{Action: Deleted, Kind: gvk.Kind, Name: obj.GetName()})
+	}
+	return changes, nil
+}
+
+// change is what the plan says of itself.
+func (p *plan) change() Change {
+	return Change{Action: p.action, Kind: p.gvk.Kind, Name: p.child.Desired.GetName(), Overridden: p.overridden, RetryAfter: p.retry}
+}
+
+// previewChild is the dry run of one child.
+func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Change, error) {
+	change := p.change()
+	switch p.action {
+	case Unchanged:
+		return change, nil
+	case Replaced:
+		return change, e.recreatable(ctx, p)
+	case Created:
+		_, err := e.send(ctx, req, p, map[string]string{"resourceVersion": neverVersion}, dryRunOptions...)
+		if !apierrors.IsConflict(err) {
+			return change, e.classify(p, err)
+		}
+		live, err := e.read(ctx, p)
+		if errors.Is(err, reconciler.ErrStale) {
+			_, err = e.send(ctx, req, p, nil, dryRunOptions...)
+			return change, e.classify(p, err)
+		}
+		if err != nil {
+			return change, err
+		}
+		child := *p.child
+		child.Live = live
+		again, err := e.plan(req, &child)
+		if err != nil {
+			return change, err
+		}
+		return e.previewChild(ctx, req, &again)
+	}
+	live := p.child.Live
+	if !p.takeover && !p.crowded {
+		opts := append([]client.PatchOption{client.ForceOwnership}, dryRunOptions...)
+		after, err := e.send(ctx, req, p, map[string]string{"uid": string(live.GetUID())}, opts...)
+		if err != nil {
+			return change, e.classify(p, err)
+		}
+		return change, e.foresee(req, p, &change, live, after, nil)
+	}
+	live, err := e.read(ctx, p)
+	if err != nil {
+		return change, err
+	}
+	if err := p.claim(req, live); err != nil {
+		return change, err
+	}
+	t, err := e.transfer(req, p, live)
+	if err != nil {
+		return change, err
+	}
+	after, err := e.dryRun(ctx, req, p, live, t)
+	if err != nil {
+		return change, err
+	}
+	return change, e.foresee(req, p, &change, live, after, t)
+}
+
+var dryRunOptions = []client.PatchOption{client.DryRunAll, client.DisableReadYourWritesConsistency}
+
+// foresee states in a change what it would change.
+func (e *Engine) foresee(req *Request, p *plan, change *Change, before, after client.Object, t *transfer) error {
+	if err := e.describe(change, before, after); err != nil {
+		return err
+	}
+	if p.repair {
+		change.By = managers(before, req.Manager, p.diff)
+	}
+	if !p.takeover || t == nil {
+		change.Removed = nil
+		return nil
+	}
+	kept, err := e.keptFields(p, after, t)
+	change.Kept = kept
+	return err
+}
+
+// keptFields returns what other managers own in an adopted object's spec, and what stays there.
+func (e *Engine) keptFields(p *plan, after client.Object, t *transfer) ([]string, error) {
+	value, err := e.typedLive(p, after)
+	if err != nil {
+		return nil, err
+	}
+	all, err := value.ToFieldSet()
+	if err != nil {
+		return nil, err
+	}
+	stated, err := e.stated(p)
+	if err != nil {
+		return nil, err
+	}
+	kept := allBelow(t.theirs.Intersection(all).RecursiveDifference(stated), []fieldpath.Path{fieldpath.MakePathOrDie("spec")})
+	return shortPaths(kept.Leaves(), mainContainer(after)), nil
+}
+
+// prunable reports whether an unwanted object is the owner's to delete.
+func prunable(req *Request, obj client.Object) bool {
+	_, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]
+	return !volumeClaim(obj) && !retained && obj.GetDeletionTimestamp() == nil && metav1.IsControlledBy(obj, req.Owner)
+}

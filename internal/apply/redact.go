@@ -1,0 +1,185 @@
+package apply
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// withheld stands for words that repeat a value of a Secret.
+const withheld = "the reason is not shown, as it repeats a value of the Secret"
+
+// hidden stands for a value of the spec in another program's words.
+const hidden = "(value not shown)"
+
+// minSecret is the length from which on a value of a variable, an argument or a header is removed wherever it occurs. What is
+// shorter is part of too many words to tell anything.
+const minSecret = 4
+
+// privateFields are the parts of paths below which values are private, as the API server spells them.
+const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplate)`
+
+var (
+	// quotedValue is how the API server repeats the value of a private field, and what is no plain value of any field.
+	quotedValue = regexp.MustCompile(`(` + privateFields + `[^\s:]*: (?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":{\s][^:\s]*)`)
+	wholeValue  = regexp.MustCompile(`((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
+	causeValue  = regexp.MustCompile(`^((?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":\s]+)`)
+	privatePath = regexp.MustCompile(`(?:^|[.\[])` + privateFields + `(?:$|[.\[])`)
+)
+
+// redactError returns an answer of the API server, of which an admission webhook may have written the words, without those
+// that repeat a value of the spec: it is on its way to a condition, an event and the log.
+func (p *plan) redactError(err error) error {
+	secrets := values(p.child.Desired, p.child.Live)
+	private := privateValues(p.child.Desired, p.child.Live)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err
+	}
+	answer := status.Status()
+	redact := func(words *string) bool {
+		if withhold(words, secrets) {
+			return true
+		}
+		was := *words
+		*words = redact(*words, private)
+		return *words != was
+	}
+	found := redact(&answer.Message)
+	if answer.Details != nil {
+		answer.Details = answer.Details.DeepCopy()
+		for i := range answer.Details.Causes {
+			cause := &answer.Details.Causes[i]
+			found = redact(&cause.Message) || found
+			if privatePath.MatchString(cause.Field) {
+				short := causeValue.ReplaceAllString(cause.Message, "$1")
+				found = found || short != cause.Message
+				cause.Message = short
+			}
+		}
+	}
+	if !found {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: answer}
+}
+
+// redact returns words without private values.
+func redact(words string, private []string) string {
+	words = wholeValue.ReplaceAllString(words, "$1")
+	words = quotedValue.ReplaceAllString(words, "$1")
+	for _, value := range private {
+		words = strings.ReplaceAll(words, value, hidden)
+		if quoted := strconv.Quote(value); quoted != `"`+value+`"` {
+			words = strings.ReplaceAll(words, quoted[1:len(quoted)-1], hidden)
+		}
+	}
+	return words
+}
+
+// privateValues returns the values of variables, arguments, commands, headers and annotations of the pods of objects, the
+// longest first.
+func privateValues(objects ...client.Object) []string {
+	var all []string
+	add := func(values ...string) {
+		for _, value := range values {
+			if len(value) >= minSecret {
+				all = append(all, value)
+			}
+		}
+	}
+	for _, obj := range objects {
+		var template *corev1.PodTemplateSpec
+		switch obj := obj.(type) {
+		case *appsv1.Deployment:
+			if obj != nil {
+				template = &obj.Spec.Template
+			}
+		case *appsv1.StatefulSet:
+			if obj != nil {
+				template = &obj.Spec.Template
+			}
+		}
+		if template == nil {
+			continue
+		}
+		for _, value := range template.Annotations {
+			add(value)
+		}
+		for _, list := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
+			for i := range list {
+				privateOf(&list[i], add)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.Compact(all)
+}
+
+// privateOf adds the private values of a container.
+func privateOf(c *corev1.Container, add func(...string)) {
+	add(c.Command...)
+	add(c.Args...)
+	for _, env := range c.Env {
+		add(env.Value)
+	}
+	handler := func(exec *corev1.ExecAction, http *corev1.HTTPGetAction) {
+		if exec != nil {
+			add(exec.Command...)
+		}
+		if http != nil {
+			for _, header := range http.HTTPHeaders {
+				add(header.Value)
+			}
+		}
+	}
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil {
+			handler(probe.Exec, probe.HTTPGet)
+		}
+	}
+	if c.Lifecycle != nil {
+		for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if hook != nil {
+				handler(hook.Exec, hook.HTTPGet)
+			}
+		}
+	}
+}
+
+// withhold replaces words that have a value of a Secret in them.
+func withhold(words *string, secrets []string) bool {
+	for _, secret := range secrets {
+		if strings.Contains(*words, secret) {
+			*words = withheld
+			return true
+		}
+	}
+	return false
+}
+
+// values returns the values of those objects that are Secrets, as they are and as a request has them.
+func values(objects ...client.Object) []string {
+	var all []string
+	for _, obj := range objects {
+		secret, ok := obj.(*corev1.Secret)
+		if !ok || secret == nil {
+			continue
+		}
+		for _, value := range secret.Data {
+			if len(value) > 0 {
+				all = append(all, string(value), base64.StdEncoding.EncodeToString(value))
+			}
+		}
+	}
+	return all
+}

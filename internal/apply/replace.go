@@ -1,0 +1,62 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// recreatable asks the API server whether it would take the object that replaces a live one, before that is deleted. The dry
+// run of a creation goes through validation, admission and quota, under its own name, before it is found that the object
+// exists: that answer says that all else is right.
+func (e *Engine) recreatable(ctx context.Context, p *plan) error {
+	obj := &unstructured.Unstructured{Object: p.fields}
+	err := e.client.Create(ctx, obj.DeepCopy(), client.DryRunAll, client.DisableReadYourWritesConsistency)
+	switch {
+	case err == nil || apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err) && quotaFreed(err, p.countResource()):
+		return nil
+	}
+	return e.classify(p, err)
+}
+
+// countResource is how a quota counts objects of the kind.
+func (p *plan) countResource() string {
+	resource := "count/" + strings.ToLower(p.gvk.Kind) + "s"
+	if p.gvk.Group != "" {
+		resource += "." + p.gvk.Group
+	}
+	return resource
+}
+
+// quotaWords is how the API server says that a quota is used up (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
+var quotaWords = regexp.MustCompile(`exceeded quota: [^,]+, requested: ([^ ]+), used: ([^ ]+), limited: ([^ ]+)$`)
+
+// quotaFreed reports whether a refusal is due to nothing but a quota of objects that has room as soon as the live one is
+// deleted.
+func quotaFreed(err error, resource string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	words := quotaWords.FindStringSubmatch(status.Status().Message)
+	if words == nil {
+		return false
+	}
+	count := func(text string) (int, bool) {
+		name, number, found := strings.Cut(text, "=")
+		n, err := strconv.Atoi(number)
+		return n, found && err == nil && name == resource
+	}
+	requested, ok1 := count(words[1])
+	used, ok2 := count(words[2])
+	limit, ok3 := count(words[3])
+	return ok1 && ok2 && ok3 && used-1+requested <= limit
+}

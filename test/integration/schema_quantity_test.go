@@ -1,0 +1,115 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// quantityFields returns where a schema has a quantity, by the names of the fields: "[]" is an item of a list, "{}" a value of a map.
+func quantityFields(schema *apiextensionsv1.JSONSchemaProps, path []string) [][]string {
+	var found [][]string
+	below := func(name string, node *apiextensionsv1.JSONSchemaProps) {
+		found = append(found, quantityFields(node, append(slices.Clone(path), name))...)
+	}
+	// A quantity of a pod template's patch has a pattern for its exponent alone.
+	if schema.Pattern == appv1.QuantityPattern || strings.Contains(schema.Pattern, "[eE]") {
+		found = append(found, path)
+	}
+	for name, node := range schema.Properties {
+		below(name, &node)
+	}
+	if schema.Items != nil {
+		below("[]", schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		below("{}", schema.AdditionalProperties.Schema)
+	}
+	return found
+}
+
+// holding returns a tree with the value at a path. A map has it under the names that rules look at.
+func holding(path []string, value any) any {
+	for _, name := range slices.Backward(path) {
+		switch name {
+		case "[]":
+			value = []any{value}
+		case "{}":
+			value = map[string]any{"cpu": value, "memory": value, "ephemeral-storage": value, "storage": value}
+		case "requests", "limits": // A rule compares the two.
+			value = map[string]any{"requests": value, "limits": value}
+		default:
+			value = map[string]any{name: value}
+		}
+	}
+	return value
+}
+
+// merge puts one tree into another.
+func merge(into, from map[string]any) {
+	for name, value := range from {
+		inner, both := into[name].(map[string]any)
+		if outer, isMap := value.(map[string]any); both && isMap {
+			merge(inner, outer)
+		} else {
+			into[name] = value
+		}
+	}
+}
+
+// TestQuantitiesAreRefusedAtOnce sends each quantity of each kind one that would take the API server seconds to read, and demands
+// that it refuses it without that.
+func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	for plural, spec := range map[string]string{
+		"apps":              `{image: a}`,
+		"modelboxes":        `{image: a}`,
+		"uniteddeployments": `{deploymentName: a, replicas: 1, template: {image: a}}`,
+		"cloudmanagers":     `{front: {deployment: {image: a}}, identity: {deployment: {image: a}}, db: {statefulSet: {image: a, storage: {size: 1Gi}}}}`,
+	} {
+		crd := presentDefinition(t, plural)
+		root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		fields := quantityFields(root, nil)
+		if len(fields) < 10 {
+			t.Errorf("%s: only %d quantities", plural, len(fields))
+		}
+		for _, path := range fields {
+			obj := written(t, ns, "quantity", spec)
+			obj.SetKind(crd.Spec.Names.Kind)
+			merge(obj.Object, holding(path, "1e-20000000").(map[string]any))
+			if took, err := refusedAfter(t, obj); err != nil {
+				t.Errorf("%s: %s: %v", crd.Spec.Names.Kind, strings.Join(path, "."), err)
+			} else if took > 500*time.Millisecond {
+				t.Errorf("%s: %s: refused after %v", crd.Spec.Names.Kind, strings.Join(path, "."), took)
+			}
+		}
+	}
+}
+
+// refusedAfter sends an object that the API server has to refuse, and returns how long that takes; the shorter of two times, as the
+// machine may have had something else to do.
+func refusedAfter(t *testing.T, obj *unstructured.Unstructured) (took time.Duration, err error) {
+	t.Helper()
+	for range 2 {
+		began := time.Now()
+		err := plane.Client.Create(t.Context(), obj.DeepCopy(), client.DryRunAll)
+		took = time.Since(began)
+		if !apierrors.IsInvalid(err) {
+			return took, fmt.Errorf("want it refused, got %w", err)
+		}
+		if took < 500*time.Millisecond {
+			return took, nil
+		}
+	}
+	return took, nil
+}
