@@ -164,8 +164,8 @@ func (db *database) keepLastApplied(ctx context.Context, report *reconciler.Repo
 }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
-// none of the others, except that no StatefulSet is made for which there is no Secret, and that one whose volumes cannot be
-// as the spec wants them stays as it is.
+// none of the others, except that no StatefulSet is made for which there is no Secret, nor a first one whose password is
+// refused, and that one whose volumes cannot be as the spec wants them stays as it is.
 func (db *database) apply(ctx context.Context, w *resource.Workload, report *reconciler.Report) error {
 	grows, grown := db.grows(w)
 	if db.set != nil && !grows {
@@ -183,7 +183,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 			secret.Prerequisite = true
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
 			req.Children = append(append(req.Children, secret), unguarded...)
-		} else if db.set == nil {
+		} else if db.set == nil && !(db.remains() && passwordFixed(locked)) {
 			return reconciler.Aggregate(grown, locked)
 		}
 	}
@@ -206,6 +206,17 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 		err = released(db.set, db.claims)
 	}
 	return reconciler.Aggregate(grown, locked, exposed, lookAgain(err))
+}
+
+// remains reports whether there was a StatefulSet before: one of its Services is there.
+func (db *database) remains() bool {
+	return db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) || db.service != nil && metav1.IsControlledBy(db.service, db.cm)
+}
+
+// passwordFixed reports whether an error says that there is a Secret, and that it has another password than the spec.
+func passwordFixed(err error) bool {
+	var stalled *reconciler.StalledError
+	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonPasswordFixed
 }
 
 // lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
