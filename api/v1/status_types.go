@@ -60,7 +60,9 @@ type WorkloadStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:label"}
 	Selector string `json:"selector,omitempty"`
 
-	// endpoint is where the Service answers inside the cluster, as "name.namespace.svc:port"; empty without a Service.
+	// endpoint is where the Service answers, as addresses with spaces between them: inside the cluster
+	// ("name.namespace.svc:80,443"), on every node for the type NodePort ("nodes:30010,30011"), and at each address of a load
+	// balancer ("203.0.113.7:80,443"); empty without a Service.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:endpointList"}
 	Endpoint string `json:"endpoint,omitempty"`

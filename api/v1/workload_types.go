@@ -142,9 +142,9 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// probes say how the kubelet finds out whether the container has started, is ready and is alive. Each one that is
-	// left out defaults to a connection to the first TCP port, and to none where there is no such port. The default for
-	// the start waits for a day, so that nothing is killed for being slow.
+	// probes say how the kubelet finds out whether the container has started, is ready and is alive. Without a readiness
+	// probe, the operator adds a connection to the first TCP port; for a ModelBox, also one for liveness. Nothing is added
+	// if there is no such port.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:probes"}
 	Probes Probes `json:"probes,omitzero"`
@@ -327,6 +327,7 @@ type WorkloadSpec struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
 }
 
@@ -398,8 +399,8 @@ type ServiceSpec struct {
 // Probes are the ways in which the kubelet looks after the main container.
 // +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="no probe may be given beside disabled: true; take one of them away",fieldPath=".disabled"
 type Probes struct {
-	// liveness says when the container is restarted. Defaults to a connection to the first TCP port every 10 seconds,
-	// of which six in a row must fail.
+	// liveness says when the container is restarted. Defaults to none; for a ModelBox, to a connection to the first TCP port
+	// every 10 seconds, of which six in a row must fail.
 	// +optional
 	Liveness *corev1.Probe `json:"liveness,omitempty"`
 
@@ -408,8 +409,8 @@ type Probes struct {
 	// +optional
 	Readiness *corev1.Probe `json:"readiness,omitempty"`
 
-	// startup says when the container has started; until then the others wait. Defaults to a connection to the first TCP
-	// port every second, for a day.
+	// startup says when the container has started; until then the others wait. Defaults to none; where a ModelBox states no
+	// probe, to a connection to the first TCP port every second, for a day.
 	// +optional
 	Startup *corev1.Probe `json:"startup,omitempty"`
 
@@ -420,8 +421,9 @@ type Probes struct {
 
 // Port is one port of a workload. Its JSON is that of a Service's port (core/v1 ServicePort).
 type Port struct {
-	// name of the port within the Service: lower-case letters, digits and "-". Optional; where several ports are given,
-	// one without a name is called after its protocol and number, like "tcp-8080".
+	// name of the port within the Service, and of the container port if it has at most 15 characters: lower-case letters,
+	// digits and "-". Optional; where several ports are given, one without a name is called after its protocol and number,
+	// like "tcp-8080".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -439,8 +441,8 @@ type Port struct {
 	// +required
 	Port int32 `json:"port"`
 
-	// targetPort is the port that the container listens on: a number from 1 to 65535, or a name of at most 15
-	// characters, which then names the container port with the number of port. Defaults to port.
+	// targetPort is the port that the container listens on: a number from 1 to 65535, or the name of a container port, of
+	// at most 15 characters. Defaults to port.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 65535 : self.matches('^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$')",message="must be a number from 1 to 65535, or the name of a container port: lower-case letters, digits and single '-' between them, with at least one letter"
 	// +kubebuilder:validation:MaxLength=15
