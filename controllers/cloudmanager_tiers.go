@@ -172,11 +172,17 @@ func (s *stack) carryOut(ctx context.Context) {
 		}
 		if !now.up {
 			renamed = renamed || len(t.former) > 0
-			if waitsFor == nil {
-				waitsFor = t
-			}
+		}
+		if waitsFor == nil && (!now.up || taken(t.err)) {
+			waitsFor = t
 		}
 	}
+}
+
+// taken reports whether an error says that an object of a tier is somebody else's. No new tier is led to it.
+func taken(err error) bool {
+	var stalled *reconciler.StalledError
+	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
 // looks tells whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
