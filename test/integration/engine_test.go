@@ -191,7 +191,7 @@ func TestSecretHash(t *testing.T) {
 			d.stalls(t, apply.Child{Desired: secret(d, "j")}, appv1.ReasonFieldConflict, `"thief"`, ".data.password")
 			break
 		}
-		d.does(t, apply.Configured, apply.Child{Desired: secret(d, "j")})
+		d.does(t, apply.Repaired, apply.Child{Desired: secret(d, "j")})
 		plane.Read(t, live)
 		if got := string(live.Data["password"]); got != "j" {
 			t.Fatalf("the password is %q after the repair", got)
