@@ -441,9 +441,7 @@ func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Requ
 // planRequest finds out, without a request to the API server, whether there is anything to apply.
 func (s *Shared) planRequest(req *apply.Request, report *reconciler.Report) error {
 	changes, err := s.Engine.Plan(req)
-	if action, _ := changes.Summary(); action != "" {
-		report.Pending = true
-	}
+	report.Pending = report.Pending || changes.Waits()
 	return err
 }
 
