@@ -67,6 +67,14 @@ func (s Spec) decode(into any) error {
 	return invalid(path.String(), "must have the form that the API reference gives for "+t.Name())
 }
 
+// paused reports whether a spec that cannot be decoded as a whole says that it is paused.
+func (s Spec) paused() bool {
+	var spec struct {
+		Paused bool `json:"paused"`
+	}
+	return len(s.json) > 0 && kjson.UnmarshalCaseSensitivePreserveInts(s.json, &spec) == nil && spec.Paused
+}
+
 func invalid(path, detail string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
 }

@@ -291,3 +291,22 @@ func FuzzWalk(f *testing.F) {
 		}
 	})
 }
+
+// TestPausedIsReadOfAnySpec checks that a paused resource stays paused when the rest of its spec cannot be decoded.
+func TestPausedIsReadOfAnySpec(t *testing.T) {
+	for spec, want := range map[string]bool{
+		`{"paused": true, "rollingUpdate": 99999999999}`: true,
+		`{"rollingUpdate": 99999999999}`:                 false,
+		`{"paused": "yes", "replicas": "x"}`:             false,
+		`[]`:                                             false,
+	} {
+		app := &App{}
+		if err := json.Unmarshal([]byte(`{"spec": `+spec+`}`), app); err != nil {
+			t.Fatal(err)
+		}
+		typed, err := app.Decode()
+		if err == nil || typed.Spec.Paused != want || typed.Spec.Replicas != nil {
+			t.Errorf("%s: %+v, %v", spec, typed.Spec, err)
+		}
+	}
+}

@@ -11,13 +11,13 @@ type App struct {
 	base[appv1.AppStatus] `json:",inline"`
 }
 
-// Decode returns the typed App. Beside an error, which is a *field.Error, it has no spec.
+// Decode returns the typed App. With an error, which is a *field.Error, its spec has nothing but paused.
 func (r *App) Decode() (*appv1.App, error) {
 	typed := &appv1.App{TypeMeta: typeMeta("App")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
 	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.AppSpec{}
+		typed.Spec = appv1.AppSpec{Paused: r.Spec.paused()}
 		return typed, err
 	}
 	return typed, nil
@@ -53,13 +53,13 @@ type ModelBox struct {
 	base[appv1.ModelBoxStatus] `json:",inline"`
 }
 
-// Decode returns the typed ModelBox. Beside an error, which is a *field.Error, it has no spec.
+// Decode returns the typed ModelBox. With an error, which is a *field.Error, its spec has nothing but paused.
 func (r *ModelBox) Decode() (*appv1.ModelBox, error) {
 	typed := &appv1.ModelBox{TypeMeta: typeMeta("ModelBox")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
 	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.ModelBoxSpec{}
+		typed.Spec = appv1.ModelBoxSpec{Paused: r.Spec.paused()}
 		return typed, err
 	}
 	return typed, nil
@@ -95,13 +95,13 @@ type UnitedDeployment struct {
 	base[appv1.UnitedDeploymentStatus] `json:",inline"`
 }
 
-// Decode returns the typed UnitedDeployment. Beside an error, which is a *field.Error, it has no spec.
+// Decode returns the typed UnitedDeployment. With an error, which is a *field.Error, its spec has nothing but paused.
 func (r *UnitedDeployment) Decode() (*appv1.UnitedDeployment, error) {
 	typed := &appv1.UnitedDeployment{TypeMeta: typeMeta("UnitedDeployment")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
 	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.UnitedDeploymentSpec{}
+		typed.Spec = appv1.UnitedDeploymentSpec{Paused: r.Spec.paused()}
 		return typed, err
 	}
 	return typed, nil
@@ -137,13 +137,13 @@ type CloudManager struct {
 	base[appv1.CloudManagerStatus] `json:",inline"`
 }
 
-// Decode returns the typed CloudManager. Beside an error, which is a *field.Error, it has no spec.
+// Decode returns the typed CloudManager. With an error, which is a *field.Error, its spec has nothing but paused.
 func (r *CloudManager) Decode() (*appv1.CloudManager, error) {
 	typed := &appv1.CloudManager{TypeMeta: typeMeta("CloudManager")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
 	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.CloudManagerSpec{}
+		typed.Spec = appv1.CloudManagerSpec{Paused: r.Spec.paused()}
 		return typed, err
 	}
 	return typed, nil
