@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -407,9 +408,11 @@ func TestAdmissionUnchanged(t *testing.T) {
 		func() { app.Annotations = map[string]string{"a": "b"} },
 		func() { app.Finalizers = []string{"test.example.com/hold"} },
 	} {
-		plane.Read(t, app)
-		change()
-		if err := u.Update(t.Context(), app); err != nil {
+		if err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+			plane.Read(t, app)
+			change()
+			return u.Update(t.Context(), app)
+		}); err != nil {
 			t.Error(err)
 		}
 	}
