@@ -55,6 +55,7 @@ var oneOfs = map[reflect.Type]oneOf{
 			"allocateLoadBalancerNodePorts": string(corev1.ServiceTypeLoadBalancer),
 			"loadBalancerClass":             string(corev1.ServiceTypeLoadBalancer),
 			"loadBalancerSourceRanges":      string(corev1.ServiceTypeLoadBalancer),
+			"externalName":                  string(corev1.ServiceTypeExternalName),
 		},
 	},
 	reflect.TypeFor[affinitySpec](): {

@@ -199,7 +199,8 @@ func TestExclusions(t *testing.T) {
 	service.Spec.Type, service.Spec.SessionAffinity = corev1.ServiceTypeClusterIP, corev1.ServiceAffinityNone
 	live := service.DeepCopy()
 	live.Spec.LoadBalancerSourceRanges, live.Spec.SessionAffinityConfig = []string{"10.0.0.0/8"}, &corev1.SessionAffinityConfig{}
-	if got, want := excludedOf(t, service, live), []string{"loadBalancerSourceRanges", "sessionAffinityConfig"}; !slices.Equal(got, want) {
+	live.Spec.ExternalName = "a.example"
+	if got, want := excludedOf(t, service, live), []string{"externalName", "loadBalancerSourceRanges", "sessionAffinityConfig"}; !slices.Equal(got, want) {
 		t.Errorf("excluded of a Service are %q, want %q", got, want)
 	}
 }
