@@ -158,7 +158,7 @@ func TestAdmissionRefuses(t *testing.T) {
 		{"App", `{image: 'a:1', labels: {app.kubernetes.io/managed-by: me}}`},
 		{"App", `{image: 'a:1', resources: {requests: {example.com/gpu: 1}}}`},
 		{"App", `{image: 'a:1', podTemplate: {spec: {moon: 1}}}`},
-		{"App", `{image: 'a:1', podTemplate: {spec: {containers: 1}}}`},
+		{"App", `{image: 'a:1', podTemplatePatch: {spec: {hostAliases: 1}}}`},
 		{"App", `{image: 'a:1', podTemplate: {spec: {containers: [{env: [{name: A, value: hunter2}]}]}}}`},
 		{"App", `{image: 'a:1', podTemplate: {metadata: {labels: {app.huolala.cn/modelbox: other}}}}`},
 		{"App", `{image: 'a:1', ports: [{port: 80, targetPort: http}]}`},
@@ -276,7 +276,7 @@ func TestAdmissionPodSecurity(t *testing.T) {
 		restricted = plain + `, podSecurityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`
 		sidecar    = plain + `, containers: [{name: side, image: 'a:1', securityContext: {privileged: true}}]`
 		before     = plain + `, initContainers: [{name: first, image: 'a:1', securityContext: {privileged: true}}]`
-		patched    = plain + `, podTemplate: {spec: {hostNetwork: true}}`
+		patched    = plain + `, podTemplatePatch: {spec: {hostNetwork: true}}`
 	)
 	for _, c := range []struct {
 		level, spec, want string
@@ -453,14 +453,13 @@ func TestAdmissionDefaults(t *testing.T) {
 	}
 	const quantities = "image: a, resources: {requests: {cpu: 1000m}}, containers: [{name: side, image: b}]"
 	for _, c := range []struct{ given, want string }{
-		{"{" + quantities + "}", "{" + quantities + ", name: box, replicas: 1, imagePullPolicy: IfNotPresent}"},
-		{"{name: main, " + quantities + "}", "{" + quantities + ", name: main, replicas: 1, imagePullPolicy: IfNotPresent}"},
+		{"{" + quantities + "}", "{" + quantities + ", name: box, imagePullPolicy: IfNotPresent}"},
+		{"{name: main, " + quantities + "}", "{" + quantities + ", name: main, imagePullPolicy: IfNotPresent}"},
 	} {
 		var want map[string]any
 		if err := yaml.Unmarshal([]byte(c.want), &want); err != nil {
 			t.Fatal(err)
 		}
-		want["replicas"] = int64(1)
 		if diff := cmp.Diff(want, spec("box", "ModelBox", c.given)); diff != "" {
 			t.Errorf("ModelBox (-want +got):\n%s", diff)
 		}
