@@ -255,8 +255,8 @@ func TestLongFaultIsReported(t *testing.T) {
 // switchedOff tells whether a message of a field that is not kept names none but those whose features this API server has
 // switched off. All else is to be stated as it comes back.
 func switchedOff(message string) bool {
-	_, fields, _ := strings.Cut(message, "does not keep ")
-	fields, _, _ = strings.Cut(fields, " as stated")
+	_, fields, _ := strings.Cut(message, "did not keep ")
+	fields, _, _ = strings.Cut(fields, " of ")
 	for _, field := range strings.Split(fields, ", ") {
 		if !strings.HasSuffix(field, ".lifecycle.stopSignal") && !strings.HasSuffix(field, ".projected.sources") && field != "…" {
 			return false
