@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -18,6 +20,9 @@ func (s *shared) setUpApp(mgr ctrl.Manager) {
 		review: func(app *appv1.App) review {
 			w, wrong := resource.App(app, s.today)
 			return deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
+		},
+		neighbours: func(ctx context.Context, app, _ *appv1.App) []string {
+			return s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
 		},
 	}, func() storedResource[*appv1.App] { return &stored.App{} })
 }

@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -23,6 +25,9 @@ func (s *shared) setUpModelBox(mgr ctrl.Manager) {
 		review: func(box *appv1.ModelBox) review {
 			w, wrong := resource.ModelBox(box, s.today)
 			return deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
+		},
+		neighbours: func(ctx context.Context, box, _ *appv1.ModelBox) []string {
+			return s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
 		},
 	}, func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} })
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -612,5 +612,33 @@ func TestAdmissionForbidden(t *testing.T) {
 	}
 	if err := turnedAway(plane.Client.Create(t.Context(), invalidApp(ns, "bad"))); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAdmissionWarnsOfUnreadableScale has an autoscaler target resources that do and do not state their replicas.
+func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	guarded(t, ns)
+	u := newUser(t)
+	for _, kind := range []string{"App", "ModelBox"} {
+		name := strings.ToLower(kind)
+		scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		scaler.Spec.MaxReplicas = 3
+		scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: kind, Name: name}
+		plane.Create(t, scaler)
+		warning := "spec.replicas: is not stated, so HorizontalPodAutoscaler " + name + " cannot read the scale of this " + kind
+		for spec, warns := range map[string]bool{"{image: 'a:1'}": true, "{image: 'a:1', replicas: 2}": false} {
+			harness.Eventually(t, func() error {
+				if err := u.Create(t.Context(), object(t, ns, name, kind, spec), client.DryRunAll); err != nil {
+					return err
+				}
+				said := strings.Join(u.warnings(), "; ")
+				if strings.Contains(said, warning) != warns {
+					return fmt.Errorf("%s %s: warnings %q", kind, spec, said)
+				}
+				return nil
+			})
+		}
 	}
 }
