@@ -3,7 +3,6 @@ package workload
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
