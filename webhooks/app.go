@@ -16,13 +16,16 @@ import (
 func (s *shared) setUpApp(mgr ctrl.Manager) {
 	serve(mgr, &validator[*appv1.App]{
 		shared: s, kind: resource.KindApp,
-		spec: func(app *appv1.App) any { return &app.Spec },
-		review: func(app *appv1.App) review {
-			w, wrong := resource.App(app, s.today)
-			return deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
+		spec:  func(app *appv1.App) any { return &app.Spec },
+		empty: func() storedResource[*appv1.App] { return &stored.App{} },
+		review: func(app *appv1.App, see seer) review {
+			w, wrong := resource.App(app, see("Deployment", app.Name, app.Spec.Size))
+			found := deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
+			found.paused = app.Spec.Paused
+			return found
 		},
 		neighbours: func(ctx context.Context, app, _ *appv1.App) []string {
 			return s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
 		},
-	}, func() storedResource[*appv1.App] { return &stored.App{} })
+	})
 }

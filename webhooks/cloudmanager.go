@@ -21,8 +21,9 @@ func (s *shared) setUpCloudManager(mgr ctrl.Manager) {
 	serve(mgr, &validator[*appv1.CloudManager]{
 		shared: s, kind: resource.KindCloudManager,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
-		review: s.reviewCloudManager,
-	}, func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} })
+		empty:  func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
+		review: reviewCloudManager,
+	})
 }
 
 // componentNames are the names of the components of a CloudManager that states none.
@@ -37,16 +38,17 @@ func componentNames(name string) map[string]string {
 	}
 }
 
-func (s *shared) reviewCloudManager(given *appv1.CloudManager) review {
+func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	cm := given.DeepCopy()
 	cm.DefaultNames()
 	errs := validation.CloudManager(cm)
-	db, dbWrong := resource.CloudManagerDatabase(cm, s.today)
-	identity, identityWrong := resource.CloudManagerIdentity(cm, s.today)
-	front, frontWrong := resource.CloudManagerFront(cm, s.today)
+	db, dbWrong := resource.CloudManagerDatabase(cm, see("StatefulSet", cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Size))
+	identity, identityWrong := resource.CloudManagerIdentity(cm, see("Deployment", cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Size))
+	front, frontWrong := resource.CloudManagerFront(cm, see("Deployment", cm.Spec.Front.Deployment.Name, cm.Spec.Front.Deployment.Size))
 	found := review{
 		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
 		warnings:  validation.CloudManagerWarnings(cm),
+		paused:    cm.Spec.Paused,
 		workloads: []*resource.Workload{db, identity, front},
 	}
 	spec := field.NewPath("spec")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -32,16 +33,12 @@ type storedResource[T client.Object] interface {
 
 // handler decodes what the API server asks about, and has the validator look at it. It is in place of controller-runtime's own,
 // which refuses each update of a resource whose old spec cannot be decoded, the one that repairs it included.
-type handler[T client.Object] struct {
-	*validator[T]
-	// empty returns an empty resource.
-	empty func() storedResource[T]
-}
+type handler[T client.Object] struct{ *validator[T] }
 
 // serve has the manager answer for a kind.
-func serve[T client.Object](mgr ctrl.Manager, v *validator[T], empty func() storedResource[T]) {
+func serve[T client.Object](mgr ctrl.Manager, v *validator[T]) {
 	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
-	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: &handler[T]{v, empty}})
+	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: &handler[T]{v}})
 }
 
 // Handle implements admission.Handler.
@@ -64,7 +61,7 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 }
 
 // decide looks at a resource that is new, or changed. One that is being deleted passes, and so does one whose spec stays as it
-// is, byte by byte, whether or not it can be decoded.
+// is, byte by byte, whether or not it can be decoded; of new annotations it is then only warned.
 func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
 	now, err := h.read(req.Object)
 	if err != nil {
@@ -75,8 +72,14 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 		if before, err = h.read(req.OldObject); err != nil {
 			return nil, err
 		}
-		if now.GetDeletionTimestamp() != nil || now.Raw().Equal(before.Raw()) {
+		same := now.Raw().Equal(before.Raw())
+		if now.GetDeletionTimestamp() != nil || same && maps.Equal(now.GetAnnotations(), before.GetAnnotations()) {
 			return nil, nil
+		}
+		if same {
+			if _, err := now.Decode(); err != nil {
+				return nil, nil
+			}
 		}
 	}
 	obj, err := now.Decode()

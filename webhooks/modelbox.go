@@ -21,13 +21,16 @@ func (s *shared) setUpModelBox(mgr ctrl.Manager) {
 	}})
 	serve(mgr, &validator[*appv1.ModelBox]{
 		shared: s, kind: resource.KindModelBox,
-		spec: func(box *appv1.ModelBox) any { return &box.Spec },
-		review: func(box *appv1.ModelBox) review {
-			w, wrong := resource.ModelBox(box, s.today)
-			return deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
+		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
+		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
+		review: func(box *appv1.ModelBox, see seer) review {
+			w, wrong := resource.ModelBox(box, see("Deployment", box.Name, box.Spec.Size))
+			found := deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
+			found.paused = box.Spec.Paused
+			return found
 		},
 		neighbours: func(ctx context.Context, box, _ *appv1.ModelBox) []string {
 			return s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
 		},
-	}, func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} })
+	})
 }

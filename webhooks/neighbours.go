@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,9 +25,9 @@ import (
 // taken warns of children whose names others have.
 func (s *shared) taken(ctx context.Context, owner client.Object, children []child) []string {
 	var said []string
-	adopt := owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
+	adopt := wantsAdoption(owner)
 	for _, child := range children {
-		live, ok := reflect.New(reflect.TypeOf(child.object).Elem()).Interface().(client.Object)
+		live, ok := emptyLike(child.object)
 		if !ok || !s.read(ctx, child.object, live) {
 			continue
 		}
@@ -96,17 +95,24 @@ func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (valid
 		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return held, fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	var scalers autoscalingv2.HorizontalPodAutoscalerList
-	if err := s.cache.List(ctx, &scalers, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return held, fmt.Errorf("list autoscalers: %w", err)
-	}
 	held.Elder = validation.Elder(ud, others.Naming(ud.Spec.DeploymentName))
+	held.Autoscaler = s.autoscaler(ctx, ud.Namespace, "Deployment", ud.Spec.DeploymentName)
+	return held, nil
+}
+
+// autoscaler returns the name of an autoscaler that targets a workload object, empty if none is known.
+func (s *shared) autoscaler(ctx context.Context, namespace, kind, name string) string {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := s.cache.List(ctx, &scalers, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", name, "error", err.Error())
+		return ""
+	}
+	first := ""
 	for i := range scalers.Items {
 		target := scalers.Items[i].Spec.ScaleTargetRef
-		if name := scalers.Items[i].Name; target.Kind == "Deployment" && target.Name == ud.Spec.DeploymentName &&
-			(held.Autoscaler == "" || name < held.Autoscaler) {
-			held.Autoscaler = name
+		if found := scalers.Items[i].Name; target.Kind == kind && target.Name == name && (first == "" || found < first) {
+			first = found
 		}
 	}
-	return held, nil
+	return first
 }

@@ -17,13 +17,16 @@ import (
 func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) {
 	serve(mgr, &validator[*appv1.UnitedDeployment]{
 		shared: s, kind: resource.KindUnitedDeployment,
-		spec: func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
-		review: func(ud *appv1.UnitedDeployment) review {
-			found := review{errors: validation.UnitedDeployment(ud), warnings: validation.UnitedDeploymentWarnings(ud)}
+		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
+		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
+		review: func(ud *appv1.UnitedDeployment, see seer) review {
+			found := review{
+				errors: validation.UnitedDeployment(ud), warnings: validation.UnitedDeploymentWarnings(ud), paused: ud.Spec.Paused,
+			}
 			if ud.Spec.Template == nil {
 				return found
 			}
-			w, wrong := resource.UnitedDeployment(ud, s.today)
+			w, wrong := resource.UnitedDeployment(ud, see("Deployment", ud.Spec.DeploymentName, ud.Spec.Template.Size))
 			found.errors = append(found.errors, wrong...)
 			// A Deployment that is there is no obstacle: it is scaled.
 			found.workloads, found.children = []*resource.Workload{w}, called(field.NewPath("spec", "deploymentName"), services(w)...)
@@ -35,5 +38,5 @@ func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) {
 			}
 			return s.heldByOthers(ctx, ud)
 		},
-	}, func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} })
+	})
 }

@@ -23,8 +23,10 @@ type validator[T client.Object] struct {
 	kind string
 	// spec returns the resource's.
 	spec func(T) any
-	// review says what is wrong with a resource by itself.
-	review func(T) review
+	// empty returns an empty resource as it is stored.
+	empty func() storedResource[T]
+	// review says what is wrong with a resource by itself, and builds what it means by what is seen of it.
+	review func(T, seer) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
 	neighbours func(ctx context.Context, obj, old T) []string
 }
@@ -37,6 +39,8 @@ type review struct {
 	// workloads are what it means, children the objects that it is to have.
 	workloads []*resource.Workload
 	children  []child
+	// paused is true where nothing is written for now.
+	paused bool
 }
 
 // child is an object that a resource is to have, and the field that its name comes from.
@@ -75,26 +79,37 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		if maps.Equal(old.GetAnnotations(), obj.GetAnnotations()) {
 			return nil, nil
 		}
-		return validation.AnnotationWarnings(obj.GetAnnotations()), nil
+		found := v.review(obj, v.unseen)
+		ctx, cancel := context.WithTimeout(ctx, v.patience)
+		defer cancel()
+		return append(validation.AnnotationWarnings(obj.GetAnnotations()), v.adoptions(ctx, obj, old, &found)...), nil
 	}
 	// By now the spec that was there has its children, or its status says what is in their way.
-	return v.validate(ctx, obj, old, v.review(old).children)
+	return v.validate(ctx, obj, old, v.review(old, v.unseen).children)
 }
 
 // validate looks at a resource whose spec is new. Of the children it had, none is looked for.
 func (v *validator[T]) validate(ctx context.Context, obj, old T, had []child) (admission.Warnings, error) {
-	found := v.review(obj)
+	found := v.review(obj, v.unseen)
 	if len(found.errors) > 0 {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), found.errors)
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.patience)
 	defer cancel()
-	wanted := slices.DeleteFunc(found.children, func(c child) bool { return slices.ContainsFunc(had, c.is) })
-	said := slices.Concat(found.warnings, v.taken(ctx, obj, wanted))
+	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(had, c.is) })
+	said := slices.Concat(found.warnings, v.taken(ctx, obj, wanted), v.adoptions(ctx, obj, before(old), &found))
 	if v.neighbours != nil {
 		said = append(said, v.neighbours(ctx, obj, old)...)
 	}
 	return append(said, v.podSecurity(ctx, obj.GetNamespace(), found.workloads)...), nil
+}
+
+// before returns a resource as it was, nil for one that is new.
+func before[T client.Object](old T) client.Object {
+	if reflect.ValueOf(old).IsNil() {
+		return nil
+	}
+	return old
 }
 
 // deployed is the review of a kind that is one Deployment and, if it has ports, one Service, both of the resource's name.

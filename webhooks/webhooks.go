@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/pod-security-admission/policy"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/certificate"
 	"huolala.cn/app-operator/resource"
 )
@@ -126,6 +128,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	s := shared{
 		patience: w.opts.Patience,
 		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
+		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
 		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	s.setUpApp(mgr)
@@ -142,6 +145,9 @@ type shared struct {
 	patience    time.Duration
 	scheme      *runtime.Scheme
 	standards   policy.Evaluator
+	// engine plans adoptions, as many at once as plans has room for.
+	engine *apply.Engine
+	plans  chan struct{}
 	// today is what is observed of a workload that is new.
 	today resource.Observed
 }

@@ -102,7 +102,7 @@ func (c *Change) line() string {
 	line := c.Kind + " " + c.Name
 	var details []string
 	if len(c.Fields) > 0 {
-		details = append(details, strings.Join(c.Fields, ", "))
+		details = append(details, strings.Join(cutFields(c.Fields, maxFields), ", "))
 	}
 	if c.By != "" {
 		details = append(details, "changed by "+c.By)

@@ -14,7 +14,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// maxFields limits how many fields a change names.
+// maxFields limits how many fields the line of a change names.
 const maxFields = 5
 
 // records are the annotations by which the operator remembers. They change with what they are a record of.
@@ -71,7 +71,7 @@ func (e *Engine) describe(change *Change, before, after client.Object) error {
 	}
 	main := mainContainer(after)
 	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
-	change.Fields = cutFields(shortPaths(changed, main), maxFields)
+	change.Fields = shortPaths(changed, main)
 	change.TemplateChanged = !allBelow(changed, []fieldpath.Path{templatePath}).Empty()
 	change.Removed = shortPaths(diff.Removed, main)
 	return nil

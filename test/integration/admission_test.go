@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -408,9 +409,11 @@ func TestAdmissionUnchanged(t *testing.T) {
 		func() { app.Annotations = map[string]string{"a": "b"} },
 		func() { app.Finalizers = []string{"test.example.com/hold"} },
 	} {
-		plane.Read(t, app)
-		change()
-		if err := u.Update(t.Context(), app); err != nil {
+		if err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+			plane.Read(t, app)
+			change()
+			return u.Update(t.Context(), app)
+		}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -435,8 +435,12 @@ func TestServiceTypes(t *testing.T) {
 				t.Errorf("type %s: the address was %s and is %s", want, address, s.Spec.ClusterIP)
 			}
 			if want == corev1.ServiceTypeLoadBalancer {
-				plane.Stands(t, obj, "Applied=True", "Ready=False/Progressing")
-				harness.Says(t, obj, "Ready", "waits for a load balancer address")
+				plane.Until(t, obj, func() error {
+					if said := harness.Message(obj, "Ready"); !strings.Contains(said, "waits for a load balancer address") {
+						return fmt.Errorf("Ready says %q", said)
+					}
+					return nil
+				})
 				plane.ChangeStatus(t, s, func() { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}} })
 			}
 			ready(t, obj)

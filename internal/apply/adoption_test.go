@@ -1,0 +1,37 @@
+package apply
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestPlanNamesWhatIsKept adopts a Deployment that others made: what they state and we do not is named, by the shortest path,
+// and what the API server has set by itself is not.
+func TestPlanNamesWhatIsKept(t *testing.T) {
+	live := settled(t)
+	live.OwnerReferences, live.Annotations = nil, nil
+	pod := &live.Spec.Template.Spec
+	pod.RestartPolicy, pod.DNSPolicy, pod.SecurityContext = corev1.RestartPolicyAlways, corev1.DNSClusterFirst, &corev1.PodSecurityContext{}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "w", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.HostAliases = []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"db"}}}
+	main := &pod.Containers[0]
+	main.WorkingDir, main.TerminationMessagePath = "/run", "/dev/termination-log"
+	main.Env = append(main.Env, corev1.EnvVar{Name: "THEIRS", Value: "hunter2"})
+	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", updateOp, "", `{"f:spec":{"f:progressDeadlineSeconds":{},"f:template":{"f:spec":{
+		"f:restartPolicy":{},"f:dnsPolicy":{},"f:securityContext":{},"f:hostAliases":{".":{},"k:{\"ip\":\"10.0.0.1\"}":{".":{},"f:ip":{},"f:hostnames":{}}},
+		"f:volumes":{".":{},"k:{\"name\":\"w\"}":{".":{},"f:name":{},"f:emptyDir":{}}},
+		"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:name":{},"f:image":{},"f:workingDir":{},"f:terminationMessagePath":{},
+			"f:env":{".":{},"k:{\"name\":\"THEIRS\"}":{".":{},"f:name":{},"f:value":{}}}}}}}}}`)}
+	req := request(live)
+	req.Adopt = true
+	changes, err := planner(t).Plan(req)
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	if want := []string{"env[THEIRS]", "hostAliases[10.0.0.1]", "volumes[w]", "workingDir"}; !slices.Equal(changes[0].Kept, want) {
+		t.Errorf("kept are %q, want %q", changes[0].Kept, want)
+	}
+}
