@@ -1,11 +1,17 @@
 package apply
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // TestPlanNamesWhatIsKept adopts a Deployment that others made: what they state and we do not is named, by the shortest path,
@@ -33,5 +39,29 @@ func TestPlanNamesWhatIsKept(t *testing.T) {
 	}
 	if want := []string{"env[THEIRS]", "hostAliases[10.0.0.1]", "volumes[w]", "workingDir"}; !slices.Equal(changes[0].Kept, want) {
 		t.Errorf("kept are %q, want %q", changes[0].Kept, want)
+	}
+}
+
+// TestWaitingIsBounded checks that what is waited for is looked for again where no watch tells of it, as of a Secret.
+func TestWaitingIsBounded(t *testing.T) {
+	now := metav1.Now()
+	meta := metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1", DeletionTimestamp: &now, OwnerReferences: controlledBy(owner)}
+	for name, c := range map[string]struct {
+		wanted, live client.Object
+		retry        time.Duration
+	}{
+		"Secret":     {&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}, &corev1.Secret{ObjectMeta: meta}, lookAgain},
+		"Deployment": {wantedDeployment(), &appsv1.Deployment{ObjectMeta: meta}, 0},
+		"Service":    {wantedService(), &corev1.Service{ObjectMeta: meta}, 0},
+	} {
+		c.wanted.SetName("web")
+		c.wanted.SetNamespace("default")
+		req := request(nil)
+		req.Children = []Child{{Desired: c.wanted, Live: c.live}}
+		_, err := planner(t).Apply(t.Context(), req)
+		var waiting *reconciler.WaitingError
+		if !errors.As(err, &waiting) || waiting.RetryAfter != c.retry {
+			t.Errorf("%s: %v, want to look again after %s", name, err, c.retry)
+		}
 	}
 }

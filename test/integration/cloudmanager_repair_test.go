@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,80 @@ func TestCloudManagerReplaceRefused(t *testing.T) {
 		return nil
 	})
 	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+}
+
+// countSets has a quota limit the number of a namespace's StatefulSets, and waits until it is in force: there is no controller
+// here that counts them, so the test says how many there are.
+func countSets(t *testing.T, ns string, hard, used string) {
+	t.Helper()
+	const counted corev1.ResourceName = "count/statefulsets.apps"
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sets"}}
+	err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
+	if apierrors.IsNotFound(err) {
+		plane.Create(t, quota)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	limits := corev1.ResourceList{counted: resource.MustParse(hard)}
+	plane.Change(t, quota, func() { quota.Spec.Hard = limits })
+	plane.ChangeStatus(t, quota, func() {
+		quota.Status = corev1.ResourceQuotaStatus{Hard: limits, Used: corev1.ResourceList{counted: resource.MustParse(used)}}
+	})
+	harness.Eventually(t, func() error {
+		probe := handMadeSet(ns, "probe")
+		if err := plane.Client.Create(t.Context(), probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "limited: count/statefulsets.apps="+hard) {
+			return fmt.Errorf("the quota is not in force: %w", err)
+		}
+		return nil
+	})
+}
+
+// TestCloudManagerReplaceWithinQuota lets a database grow under a quota of StatefulSets. One that has room for just this one is
+// no obstacle, as the old one makes room; one that was lowered to none is, and nothing is deleted.
+func TestCloudManagerReplaceWithinQuota(t *testing.T) {
+	t.Parallel()
+	for hard, grows := range map[string]bool{"1": true, "0": false} {
+		t.Run("of "+hard, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			m := plane.Start(t, ns, harness.WithForbidden()) // By the quota.
+			cm := newCloudManager(ns)
+			bringUp(t, cm)
+			playControllers(t, ns)
+			set := namedStatefulSet(ns, "db")
+			plane.Read(t, set)
+			was := set.UID
+			countSets(t, ns, hard, "1")
+			plane.Read(t, cm)
+			m.Requests.Reset()
+			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
+			if !grows {
+				plane.Stands(t, cm, "Ready=False/Forbidden", "DatabaseReady=False/Forbidden", "Stalled=False")
+				harness.Says(t, cm, "Ready", "StatefulSet db: ", "exceeded quota: sets")
+				m.Idle(t)
+				if plane.Read(t, set); set.UID != was || set.DeletionTimestamp != nil || m.Requests.Counts()["delete statefulsets"] > 0 {
+					t.Error("the StatefulSet is deleted although it cannot be made again")
+				}
+				return
+			}
+			harness.Eventually(t, func() error {
+				if m.Requests.Counts()["delete statefulsets"] == 0 {
+					return fmt.Errorf("it is not replaced: %v", cm.Status.Conditions)
+				}
+				return nil
+			})
+			// In the place of the controller that counts.
+			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sets"}}
+			plane.Read(t, quota)
+			plane.ChangeStatus(t, quota, func() { quota.Status.Used = corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("0")} })
+			plane.Until(t, set, func() error {
+				if size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); set.UID == was || size != "30Gi" {
+					return fmt.Errorf("the volumes of the StatefulSet are of %s", size)
+				}
+				return nil
+			})
+		})
+	}
 }
 
 // TestCloudManagerRepairsBesideTrouble deletes each object of a CloudManager whose database is in trouble: what the trouble

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,13 @@ import (
 )
 
 // notKept is how an App stands of which the API server changes a field: by its pods, as all has been applied.
-var notKept = progressing
+var notKept = slices.Concat(progressing, []string{"Applied=True/Overridden", "Stalled=False"})
+
+// accepted is how an App stands that is applied to the letter, or takes what the API server makes of it.
+var accepted = slices.Concat(progressing, []string{"Applied=True/Applied", "Stalled=False"})
+
+// mirroredImage is how a message names the field that the policy of mirrored changes.
+const mirroredImage = `.spec.template.spec.containers[name="web"].image of Deployment web`
 
 // mirror is the image that the policy of mirrored puts in the place of each container named web.
 const mirror = "mirror.example/nginx:1"
@@ -96,6 +103,7 @@ func TestAdmissionReplaces(t *testing.T) {
 	app.Spec.Ports = append(app.Spec.Ports, appv1.Port{Port: 9090})
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
+	harness.Says(t, app, "Applied", "did not keep "+mirroredImage)
 	m.Idle(t)
 	d, s := children(t, app)
 	if container(d).Image != mirror {
@@ -141,7 +149,44 @@ func TestAdmissionReplaces(t *testing.T) {
 	tries(t, ns, func(image string, err error) bool { return err == nil && image != mirror })
 	later(t, m, clk, app, 5*time.Minute)
 	image(t, d, app.Spec.Image)
-	plane.Stands(t, app, progressing...)
+	plane.Stands(t, app, accepted...)
+}
+
+// TestAdmissionIsAccepted has an admission policy replace the image of an App that accepts what the API server makes of it.
+// It is applied, and no request asks for the field again.
+func TestAdmissionIsAccepted(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	m := plane.Start(t, ns, harness.WithClock(clk))
+	mirrored(t, ns)
+	app := newApp(ns, "web")
+	plane.Create(t, app)
+	plane.Stands(t, app, notKept...)
+	annotate(t, app, appv1.AnnotationAcceptOverrides, "true")
+	plane.Stands(t, app, accepted...)
+	m.Idle(t)
+	m.Requests.Reset()
+	for range 3 {
+		later(t, m, clk, app, 5*time.Minute)
+	}
+	if got := m.Requests.Counts(); len(got) > 0 {
+		t.Errorf("requests are %v", got)
+	}
+	// What others change beside it is repaired as ever, and a new image that is overridden too is accepted.
+	d, _ := children(t, app)
+	edit(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
+	plane.Until(t, d, func() error {
+		if container(d).ImagePullPolicy != corev1.PullIfNotPresent {
+			return errors.New("not repaired")
+		}
+		return nil
+	})
+	setImage(t, app, "nginx:9")
+	plane.Stands(t, app, accepted...)
+	annotate(t, app, appv1.AnnotationAcceptOverrides, "")
+	plane.Stands(t, app, notKept...)
+	harness.Says(t, app, "Applied", "did not keep "+mirroredImage)
 }
 
 // TestAdmissionIsStated is the way out: to state what the policy makes of it.
@@ -154,7 +199,7 @@ func TestAdmissionIsStated(t *testing.T) {
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
 	plane.Change(t, app, func() { app.Spec.Image = mirror })
-	plane.Stands(t, app, progressing...)
+	plane.Stands(t, app, accepted...)
 }
 
 // TestFeatureIsOff states a field whose feature is switched off: the API server takes it and drops it without a word.
@@ -167,6 +212,7 @@ func TestFeatureIsOff(t *testing.T) {
 	app.Spec.PodTemplate = &runtime.RawExtension{Raw: []byte(`{"spec": {"os": {"name": "linux"}}}`)}
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
+	harness.Says(t, app, "Applied", `.spec.template.spec.containers[name="web"].lifecycle.stopSignal of Deployment web`)
 	m.Idle(t)
 	d, _ := children(t, app)
 	settle(t, d)
@@ -182,9 +228,9 @@ func TestFeatureIsOff(t *testing.T) {
 	if writes := m.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("a restart writes %v", writes)
 	}
-	plane.Stands(t, app, notKept...)
+	plane.Stands(t, app, "Ready=True", "Applied=True/Overridden", "Stalled=False")
 	plane.Change(t, app, func() { app.Spec.Lifecycle = nil })
-	plane.Stands(t, app, progressing...)
+	plane.Stands(t, app, "Applied=True/Applied", "Stalled=False")
 }
 
 // TestEmptyStructStays takes the last field out of a struct that is stated to be there. Server-side apply takes the struct
