@@ -335,6 +335,9 @@ func (db *database) report(report *reconciler.Report) {
 	}
 	live := db.set
 	if live == nil || !metav1.IsControlledBy(live, db.cm) {
+		if !db.gone {
+			db.status.Rendering = 0
+		}
 		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, "StatefulSet "+db.name+" does not exist yet"
 		return

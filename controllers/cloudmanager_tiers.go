@@ -124,6 +124,17 @@ type componentBuilder struct {
 	fromRecord func(*appv1.CloudManager, string, resource.Observed) (*resource.Workload, error)
 }
 
+// componentStatus is what the status of a CloudManager says of the component of a name.
+func componentStatus(cm *appv1.CloudManager, name string) *appv1.WorkloadStatus {
+	status := &appv1.WorkloadStatus{}
+	for _, tier := range []appv1.TierStatus{cm.Status.DB, cm.Status.Identity, cm.Status.Front} {
+		if tier.Name == name {
+			status.Rendering = tier.Rendering
+		}
+	}
+	return status
+}
+
 // component is the workload that a tier means.
 func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
 	build componentBuilder,
@@ -134,7 +145,8 @@ func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.C
 		name:    spec.Name,
 		spec:    &spec.WorkloadSpec,
 		errs:    errs,
-		status:  &appv1.WorkloadStatus{},
+		status:  componentStatus(cm, spec.Name),
+		tier:    spec.Name,
 		paused:  cm.Spec.Paused,
 		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
 		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {

@@ -35,9 +35,10 @@ func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, seen *observe
 
 // goneMessage adds to the refusal of a spec that there is no workload object, if there was one that is gone.
 func (d *deployed) goneMessage(refusal error, gone bool, kind string) error {
-	if !gone || !d.existed() {
+	if !gone || !d.hadWorkload() {
 		return refusal
 	}
+	d.gone = true
 	return appendMessage(refusal, fmt.Sprintf("%s %s does not exist and cannot be recreated from an earlier spec", kind, d.name))
 }
 

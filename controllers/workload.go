@@ -86,6 +86,10 @@ type deployed struct {
 	// owner is the custom resource, manager its kind's field owner, name that of both objects.
 	owner         client.Object
 	manager, name string
+	// tier is which of several workloads of the owner this one is, empty if it is the only one.
+	tier string
+	// gone is true where there was a workload object that cannot be rebuilt.
+	gone bool
 	// scalable is the owner's kind if the owner's scale subresource is this workload's, empty otherwise.
 	scalable string
 	// spec is the workload's spec, errs what is wrong with it, status where to report.
@@ -412,8 +416,11 @@ func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
 // existed reports whether the owner was reconciled before, so that a child that is missing may have been there.
 func (d *deployed) existed() bool {
 	owner, ok := d.owner.(reconciler.Resource)
-	return ok && owner.CommonStatus().ObservedGeneration > 0
+	return ok && owner.CommonStatus().ObservedGeneration > 0 && (d.tier == "" || d.status.Rendering != 0)
 }
+
+// hadWorkload reports whether, by the status, there was a workload object before.
+func (d *deployed) hadWorkload() bool { return d.status.Selector != "" || d.status.Rendering != 0 }
 
 // applyWorkload applies the request, or, while the owner is paused, finds out whether there is anything to apply. What it
 // wrote replaces what was observed.
@@ -488,13 +495,16 @@ func (d *deployed) refuseHeadlessChange(req *apply.Request, live *corev1.Service
 // report states what lives in the status and in the report.
 func (s *Shared) report(d *deployed, seen *observed, report *reconciler.Report) {
 	status, owner := d.status, d.owner
-	common := status.CommonStatus
-	*status = appv1.WorkloadStatus{CommonStatus: common}
+	before := *status
+	*status = appv1.WorkloadStatus{CommonStatus: before.CommonStatus}
 	if seen.service != nil && metav1.IsControlledBy(seen.service, owner) {
 		status.Endpoint = resource.Endpoint(seen.service)
 	}
 	live := seen.deployment
 	if live == nil || !d.foreign && !metav1.IsControlledBy(live, owner) {
+		if d.gone {
+			status.Selector, status.Rendering = before.Selector, before.Rendering
+		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, "Deployment "+d.name+" does not exist yet"
 		return

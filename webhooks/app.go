@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -21,6 +23,9 @@ func (s *shared) setUpApp(mgr ctrl.Manager) {
 			found := deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
 			found.paused = app.Spec.Paused
 			return found
+		},
+		neighbours: func(ctx context.Context, app, _ *appv1.App) []string {
+			return s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
 		},
 	})
 }

@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -26,6 +28,9 @@ func (s *shared) setUpModelBox(mgr ctrl.Manager) {
 			found := deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
 			found.paused = box.Spec.Paused
 			return found
+		},
+		neighbours: func(ctx context.Context, box, _ *appv1.ModelBox) []string {
+			return s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
 		},
 	})
 }

@@ -61,6 +61,26 @@ func (s *shared) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) [
 	return nil
 }
 
+// unreadableScale warns of a resource that does not state its replicas although an autoscaler targets it: the API server
+// answers a request for the scale of such a resource with an error.
+func (s *shared) unreadableScale(ctx context.Context, kind string, obj client.Object, replicas *int32) []string {
+	if replicas != nil {
+		return nil
+	}
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := s.cache.List(ctx, &scalers, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", obj.GetName(), "error", err.Error())
+		return nil
+	}
+	for i := range scalers.Items {
+		if target := scalers.Items[i].Spec.ScaleTargetRef; target.Kind == kind && target.Name == obj.GetName() {
+			return []string{fmt.Sprintf("spec.replicas: is not stated, so HorizontalPodAutoscaler %s cannot read the scale of this %s; state it once, with any number",
+				scalers.Items[i].Name, kind)}
+		}
+	}
+	return nil
+}
+
 // holders finds out who else says how many pods the Deployment has.
 func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (validation.Holders, error) {
 	var held validation.Holders

@@ -55,7 +55,7 @@ const (
 	ReasonPasswordInSpec = "PasswordInSpec"
 	// ReasonPasswordInSecret: only Secrets have the password.
 	ReasonPasswordInSecret = "PasswordInSecret"
-	// ReasonPaused: the annotation app.huolala.cn/paused stops all writes to the children.
+	// ReasonPaused: spec.paused stops all writes to the children.
 	ReasonPaused = "Paused"
 	// ReasonNotStalled: nothing is in the way.
 	ReasonNotStalled = "NotStalled"

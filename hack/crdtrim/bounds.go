@@ -33,7 +33,7 @@ const (
 	listItem   = "[]"
 	atomicItem = "[*]"
 	// anyList is the most items of a list of objects that itemLimits does not name.
-	anyList = 5000
+	anyList = 2000
 )
 
 // itemLimits are the most items of a list, by the type of an item. They are far above what pods have, and keep what takes

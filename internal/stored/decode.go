@@ -14,7 +14,7 @@ import (
 // has no schema.
 const (
 	// maxSpec is the length of a spec, in bytes.
-	maxSpec = 512 << 10
+	maxSpec = 1 << 20
 	// maxStatus is the length of a status, in bytes.
 	maxStatus = 256 << 10
 	// maxPatch is the length of a pod template patch, in bytes.

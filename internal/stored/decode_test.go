@@ -194,7 +194,7 @@ func TestDecodeNamesTheField(t *testing.T) {
 			"App", `{"resources":{"limits":{"\u0063pu":"1e-30000000"}}}`,
 			"spec.resources.limits[cpu]: Invalid value: must be a quantity, such as 2, 500m or 1Gi, with an exponent of at most 3 digits",
 		},
-		"a long spec": {"App", `{"image":"` + strings.Repeat("x", maxSpec) + `"}`, "spec: Invalid value: must be at most 512 KiB long as JSON; it has 513 KiB"},
+		"a long spec": {"App", `{"image":"` + strings.Repeat("x", maxSpec) + `"}`, "spec: Invalid value: must be at most 1024 KiB long as JSON; it has 1025 KiB"},
 		"a long patch": {
 			"App", `{"podTemplatePatch":{"x":"` + strings.Repeat("x", maxPatch) + `"}}`,
 			"spec.podTemplatePatch: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",

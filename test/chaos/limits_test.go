@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 	reasons := map[string]int{}
 	for _, app := range apps {
 		plane.Until(t, app, func() error {
-			if app.Status.ObservedGeneration == 0 || len(app.Status.Conditions) == 0 || app.Status.Conditions[0].Reason == "Progressing" {
+			if app.Status.ObservedGeneration < 1 || len(app.Status.Conditions) == 0 || app.Status.Conditions[0].Reason == "Progressing" {
 				return fmt.Errorf("it does not say what is in its way: %+v", app.Status.Conditions)
 			}
 			return nil

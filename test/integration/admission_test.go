@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -13,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -159,7 +160,7 @@ func TestAdmissionRefuses(t *testing.T) {
 		{"App", `{image: 'a:1', labels: {app.kubernetes.io/managed-by: me}}`},
 		{"App", `{image: 'a:1', resources: {requests: {example.com/gpu: 1}}}`},
 		{"App", `{image: 'a:1', podTemplate: {spec: {moon: 1}}}`},
-		{"App", `{image: 'a:1', podTemplate: {spec: {containers: 1}}}`},
+		{"App", `{image: 'a:1', podTemplatePatch: {spec: {hostAliases: 1}}}`},
 		{"App", `{image: 'a:1', podTemplate: {spec: {containers: [{env: [{name: A, value: hunter2}]}]}}}`},
 		{"App", `{image: 'a:1', podTemplate: {metadata: {labels: {app.huolala.cn/modelbox: other}}}}`},
 		{"App", `{image: 'a:1', ports: [{port: 80, targetPort: http}]}`},
@@ -277,7 +278,7 @@ func TestAdmissionPodSecurity(t *testing.T) {
 		restricted = plain + `, podSecurityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`
 		sidecar    = plain + `, containers: [{name: side, image: 'a:1', securityContext: {privileged: true}}]`
 		before     = plain + `, initContainers: [{name: first, image: 'a:1', securityContext: {privileged: true}}]`
-		patched    = plain + `, podTemplate: {spec: {hostNetwork: true}}`
+		patched    = plain + `, podTemplatePatch: {spec: {hostNetwork: true}}`
 	)
 	for _, c := range []struct {
 		level, spec, want string
@@ -456,14 +457,13 @@ func TestAdmissionDefaults(t *testing.T) {
 	}
 	const quantities = "image: a, resources: {requests: {cpu: 1000m}}, containers: [{name: side, image: b}]"
 	for _, c := range []struct{ given, want string }{
-		{"{" + quantities + "}", "{" + quantities + ", name: box, replicas: 1, imagePullPolicy: IfNotPresent}"},
-		{"{name: main, " + quantities + "}", "{" + quantities + ", name: main, replicas: 1, imagePullPolicy: IfNotPresent}"},
+		{"{" + quantities + "}", "{" + quantities + ", name: box, imagePullPolicy: IfNotPresent}"},
+		{"{name: main, " + quantities + "}", "{" + quantities + ", name: main, imagePullPolicy: IfNotPresent}"},
 	} {
 		var want map[string]any
 		if err := yaml.Unmarshal([]byte(c.want), &want); err != nil {
 			t.Fatal(err)
 		}
-		want["replicas"] = int64(1)
 		if diff := cmp.Diff(want, spec("box", "ModelBox", c.given)); diff != "" {
 			t.Errorf("ModelBox (-want +got):\n%s", diff)
 		}
@@ -616,5 +616,33 @@ func TestAdmissionForbidden(t *testing.T) {
 	}
 	if err := turnedAway(plane.Client.Create(t.Context(), invalidApp(ns, "bad"))); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAdmissionWarnsOfUnreadableScale has an autoscaler target resources that do and do not state their replicas.
+func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	guarded(t, ns)
+	u := newUser(t)
+	for _, kind := range []string{"App", "ModelBox"} {
+		name := strings.ToLower(kind)
+		scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		scaler.Spec.MaxReplicas = 3
+		scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: kind, Name: name}
+		plane.Create(t, scaler)
+		warning := "spec.replicas: is not stated, so HorizontalPodAutoscaler " + name + " cannot read the scale of this " + kind
+		for spec, warns := range map[string]bool{"{image: 'a:1'}": true, "{image: 'a:1', replicas: 2}": false} {
+			harness.Eventually(t, func() error {
+				if err := u.Create(t.Context(), object(t, ns, name, kind, spec), client.DryRunAll); err != nil {
+					return err
+				}
+				said := strings.Join(u.warnings(), "; ")
+				if strings.Contains(said, warning) != warns {
+					return fmt.Errorf("%s %s: warnings %q", kind, spec, said)
+				}
+				return nil
+			})
+		}
 	}
 }

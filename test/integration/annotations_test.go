@@ -268,7 +268,7 @@ func TestOddRefresh(t *testing.T) {
 	m, app, d := startRendering(t)
 	for i, value := range []string{`{"rendering":0}`, " ", odd()} {
 		annotate(t, app, appv1.AnnotationRefresh, value)
-		inputs := string(marshal(t, map[string]any{"rendering": 1, "refresh": value}))
+		inputs := string(marshal(t, map[string]any{"rendering": resource.RenderingLatest, "refresh": value}))
 		plane.Until(t, d, func() error {
 			var got, want map[string]any
 			if err := json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedInputs]), &got); err != nil {

@@ -148,6 +148,7 @@ func checkStatus(t *testing.T, app *appv1.App) {
 	want := appv1.AppStatus{WorkloadStatus: appv1.WorkloadStatus{
 		CommonStatus: appv1.CommonStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "False", Reason: "Progressing", Message: message, ObservedGeneration: 1},
+			{Type: "Applied", Status: "True", Reason: "Applied", ObservedGeneration: 1},
 			{Type: "Reconciling", Status: "True", Reason: "Progressing", Message: message, ObservedGeneration: 1},
 			{Type: "Stalled", Status: "False", Reason: "NotStalled", ObservedGeneration: 1},
 		}},

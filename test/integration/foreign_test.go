@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -95,16 +98,18 @@ func TestForeignObject(t *testing.T) {
 				kind, other = "Service", deployment(app)
 			}
 			harness.Says(t, app, "Stalled", kind+" "+name+" exists")
-			plane.Absent(t, other)
+			plane.Read(t, other) // What is in the way of the one is not in the way of the other.
 			setImage(t, app, "nginx:1.17")
 			plane.Stands(t, app, exists...)
 			untouched(t, obj, was)
-			plane.Absent(t, other)
-			if app.Status.Endpoint != "" || app.Status.Selector != "" || app.Status.Ready != "0/2" {
+			if (app.Status.Endpoint != "") != (kind == "Deployment") || (app.Status.Selector != "") != (kind == "Service") || app.Status.Ready != "0/2" {
 				t.Errorf("the status is that of the foreign object: %+v", app.Status)
 			}
 			m.Idle(t)
-			events(t, app, "Warning ErrResourceExists: "+harness.Message(app, "Stalled"))
+			warning := fmt.Sprintf("Warning ErrResourceExists: %s (Created %T %s)", harness.Message(app, "Stalled"), other, name)
+			if said := notes(t, app); !slices.Contains(said, strings.Replace(warning, "*v1.", "", 1)) {
+				t.Errorf("events %q lack %q", said, warning)
+			}
 
 			plane.Delete(t, obj)
 			plane.Stands(t, app, progressing...)

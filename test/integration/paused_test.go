@@ -33,9 +33,12 @@ func TestPaused(t *testing.T) {
 	// The status stays live.
 	settle(t, d)
 	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False")
-	if app.Status.Ready != "2/2" || app.Status.Endpoint != "" {
-		t.Errorf("status is %+v", app.Status)
-	}
+	plane.Until(t, app, func() error {
+		if app.Status.Ready != "2/2" || app.Status.Endpoint != "" {
+			return fmt.Errorf("status is %+v", app.Status)
+		}
+		return nil
+	})
 	plane.ChangeStatus(t, d, func() { d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1 })
 	plane.Stands(t, app, "Ready=Unknown/Paused", "Reconciling=False/Paused")
 	plane.Until(t, app, func() error {

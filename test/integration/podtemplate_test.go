@@ -154,7 +154,7 @@ func TestSecretsInPatches(t *testing.T) {
 	for name, text := range map[string]string{
 		"unknown":  "{spec: {containers: [{name: unknown, env: [{name: A, valeu: hunter2}]}]}}",
 		"type":     "{spec: {containers: [{name: type, env: [{name: A, value: {hunter2: hunter2}}]}]}}",
-		"list":     "{spec: {containers: [{name: list, env: hunter2}]}}",
+		"list":     "{spec: {containers: [{name: list, args: hunter2}]}}",
 		"nameless": "{spec: {containers: [{env: [{name: A, value: hunter2}]}]}}",
 		"keys":     "{spec: {$retainKeys: [{a: hunter2}]}}",
 	} {

@@ -42,7 +42,7 @@ func TestRetained(t *testing.T) {
 
 	// Whoever removes the mark by mistake finds it repaired.
 	plane.Change(t, live, func() { delete(live.Annotations, appv1.AnnotationRetainedFor) })
-	d.does(t, apply.Configured, retained(d))
+	d.does(t, apply.Repaired, retained(d))
 	// A reference that another has put on it would take the Secret away with the owner.
 	plane.Read(t, live)
 	plane.Change(t, live, func() { live.OwnerReferences = d.ref() }, client.FieldOwner("somebody"))

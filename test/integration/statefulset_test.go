@@ -83,7 +83,7 @@ func checkStatefulSet(t *testing.T, d *driver) {
 		"seconds":          func() { live.Spec.MinReadySeconds = 9 },
 	} {
 		plane.Change(t, live, mutate)
-		d.does(t, apply.Configured, apply.Child{Desired: statefulSet(d, "20Gi")})
+		d.does(t, apply.Repaired, apply.Child{Desired: statefulSet(d, "20Gi")})
 		plane.Read(t, live)
 		want := statefulSet(d, "20Gi").Spec
 		if *live.Spec.Replicas != 1 || live.Spec.Template.Spec.Containers[0].Image != "mariadb:10.3" || live.Spec.MinReadySeconds != 3 ||

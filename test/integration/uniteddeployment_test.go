@@ -865,9 +865,12 @@ func TestUnitedDeploymentPaused(t *testing.T) {
 		untouched(t, d, was)
 		settle(t, d)
 		plane.Stands(t, ud, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Synced=False/Paused")
-		if ud.Status.Ready != "7/7" {
-			t.Errorf("ready is %s", ud.Status.Ready)
-		}
+		plane.Until(t, ud, func() error {
+			if ud.Status.Ready != "7/7" {
+				return fmt.Errorf("ready is %s", ud.Status.Ready)
+			}
+			return nil
+		})
 		setPaused(t, ud, false)
 		replicas(t, d, 4)
 		plane.Stands(t, ud, held...)

@@ -188,6 +188,8 @@ var fieldCases = []fieldCase{
 		live: inTemplate + "metadata.annotations", want: [2]string{"{a: b}", "{a: c, d: e}"}},
 	{field: "Labels", set: "labels: {a: b}", change: "labels: {a: c}", live: "service.metadata.labels.a", want: [2]string{"b", "c"}},
 	{field: "Annotations", set: "annotations: {a: b}", change: "annotations: {a: c}", live: "deployment.metadata.annotations.a", want: [2]string{"b", "c"}},
+	{field: "PodTemplatePatch", set: "podTemplatePatch: {spec: {hostNetwork: true}}", change: "podTemplatePatch: {spec: {shareProcessNamespace: true}}",
+		live: inPod + "hostNetwork", want: [2]string{"true", ""}},
 	{field: "PodTemplate", set: "podTemplate: {spec: {hostNetwork: true}}", change: "podTemplate: {spec: {shareProcessNamespace: true}}",
 		live: inPod + "hostNetwork", want: [2]string{"true", ""}},
 }
@@ -360,9 +362,9 @@ func TestUpdateCoversEveryField(t *testing.T) {
 			}
 		}
 	}
-	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 1, reflect.TypeFor[appv1.ModelBoxSpec](): 2} {
+	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 2, reflect.TypeFor[appv1.ModelBoxSpec](): 3} {
 		if typ.NumField() != n {
-			t.Errorf("%s has %d fields, and only those of WorkloadSpec and a name are looked at", typ, typ.NumField())
+			t.Errorf("%s has %d fields, and only those of WorkloadSpec, paused and a name are looked at", typ, typ.NumField())
 		}
 	}
 }

@@ -95,7 +95,11 @@ func TestLinked(t *testing.T) {
 		if s.Spec.Type != serviceType || d.Spec.MinReadySeconds != minReady {
 			t.Errorf("by default, a Service of type %s, and %d seconds until a pod counts", s.Spec.Type, d.Spec.MinReadySeconds)
 		}
-		if want := fmt.Sprintf("web.%s.svc:8080", obj.GetNamespace()); statusOf(obj).Endpoint != want {
+		want := fmt.Sprintf("web.%s.svc:8080", obj.GetNamespace())
+		if serviceType == corev1.ServiceTypeNodePort {
+			want += fmt.Sprintf(" nodes:%d", s.Spec.Ports[0].NodePort)
+		}
+		if statusOf(obj).Endpoint != want {
 			t.Errorf("the endpoint is %q, want %q", statusOf(obj).Endpoint, want)
 		}
 
@@ -429,6 +433,15 @@ func TestServiceTypes(t *testing.T) {
 			})
 			if s.Spec.ClusterIP != address || s.UID != uid {
 				t.Errorf("type %s: the address was %s and is %s", want, address, s.Spec.ClusterIP)
+			}
+			if want == corev1.ServiceTypeLoadBalancer {
+				plane.Until(t, obj, func() error {
+					if said := harness.Message(obj, "Ready"); !strings.Contains(said, "waits for a load balancer address") {
+						return fmt.Errorf("Ready says %q", said)
+					}
+					return nil
+				})
+				plane.ChangeStatus(t, s, func() { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}} })
 			}
 			ready(t, obj)
 			leads(t, obj, 80)

@@ -58,12 +58,13 @@ func modelBoxStatus(t *testing.T, box *appv1.ModelBox) {
 			ObservedGeneration: box.Generation,
 			Conditions: []metav1.Condition{
 				{Type: "Ready", Status: "True", Reason: "Ready", Message: "Deployment modelbox-sample: 4 pods available"},
+				{Type: "Applied", Status: "True", Reason: "Applied"},
 				{Type: "Reconciling", Status: "False", Reason: "Settled"},
 				{Type: "Stalled", Status: "False", Reason: "NotStalled"},
 			},
 		},
 		Ready: "4/4", Replicas: 4, UpdatedReplicas: 4, ReadyReplicas: 4, AvailableReplicas: 4,
-		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80", Rendering: 2,
+		Selector: "app.huolala.cn/modelbox=modelbox-sample", Endpoint: "modelbox-sample." + box.Namespace + ".svc:80 nodes:30010", Rendering: 2,
 	}
 	got := box.DeepCopy().Status.WorkloadStatus
 	for i := range got.Conditions {
@@ -109,8 +110,8 @@ func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 		}
 	}
 	rows := k.table("get", "mbox", "modelbox-sample", "-o", "wide")
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
-		!slices.Equal(rows[1][6:8], []string{"modelbox-sample." + namespace + ".svc:80", "app.huolala.cn/modelbox=modelbox-sample"}) {
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 10 ||
+		!slices.Equal(rows[1][6:9], []string{"modelbox-sample." + namespace + ".svc:80", "nodes:30010", "app.huolala.cn/modelbox=modelbox-sample"}) {
 		t.Errorf("kubectl get mbox -o wide: %q", rows)
 	}
 	for _, category := range []string{"all", "app-operator"} {

@@ -78,6 +78,7 @@ func sampleStatus(t *testing.T, app *appv1.App) {
 			ObservedGeneration: app.Generation,
 			Conditions: []metav1.Condition{
 				{Type: "Ready", Status: "True", Reason: "Ready", Message: "Deployment nginx-app: 2 pods available"},
+				{Type: "Applied", Status: "True", Reason: "Applied"},
 				{Type: "Reconciling", Status: "False", Reason: "Settled"},
 				{Type: "Stalled", Status: "False", Reason: "NotStalled"},
 			},

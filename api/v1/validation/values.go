@@ -11,7 +11,7 @@ import (
 // hidden are the fields whose values no error repeats, in addition to annotations: paths and addresses, which may have a secret in
 // them. Names, numbers and words of a fixed set are repeated. Errors end in conditions, events and logs, which more
 // people can read than the resource itself.
-var hidden = sets.New("path", "subPath", "subPathExpr", "mountPath", "devicePath", "directory", "diskURI", "localhostProfile")
+var hidden = sets.New("path", "subPath", "subPathExpr", "mountPath", "devicePath", "directory", "diskURI", "localhostProfile", "fieldPath")
 
 // withoutValues returns errors that repeat no value of a field that may have a secret in it.
 func withoutValues(errs field.ErrorList) field.ErrorList {
