@@ -194,15 +194,24 @@ func trimStatefulSet(in any) (any, error) {
 	return s, nil
 }
 
-// trimResource takes out of a custom resource what may be as long as all the rest, and nobody asks for: who owns which
-// fields, and the text that kubectl apply keeps.
+// trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
+// rest: who owns which fields, labels, owners, finalizers, and the annotations of others.
 func trimResource(in any) (any, error) {
 	obj, ok := in.(client.Object)
 	if !ok {
 		return in, nil
 	}
 	obj.SetManagedFields(nil)
-	delete(obj.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	obj.SetLabels(nil)
+	obj.SetOwnerReferences(nil)
+	obj.SetFinalizers(nil)
+	annotations := obj.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return key != appv1.AnnotationTutorialSpec && !strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
+	})
+	if len(annotations) == 0 {
+		obj.SetAnnotations(nil)
+	}
 	return obj, nil
 }
 

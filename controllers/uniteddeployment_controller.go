@@ -112,7 +112,7 @@ func (r *UnitedDeploymentReconciler) elder(ctx context.Context, ud *appv1.United
 	var list stored.UnitedDeploymentList
 	// What this process has written of them is their status, which does not count here.
 	if err := r.Client.List(ctx, &list, client.InNamespace(ud.Namespace), client.DisableReadYourWritesConsistency,
-		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
+		client.UnsafeDisableDeepCopy, client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return "", fmt.Errorf("list UnitedDeployments: %w", err)
 	}
 	return validation.Elder(ud, list.Naming(ud.Spec.DeploymentName)), nil

@@ -95,7 +95,7 @@ func controlling(kind string, obj client.Object) []ctrl.Request {
 // indexed returns the custom resources that an index has for a value. list is an empty one of their kind.
 func (s *Shared) indexed(ctx context.Context, list client.ObjectList, index, namespace, value string) []ctrl.Request {
 	if err := s.Client.List(ctx, list, client.InNamespace(namespace), client.DisableReadYourWritesConsistency,
-		client.MatchingFields{index: value}); err != nil {
+		client.UnsafeDisableDeepCopy, client.MatchingFields{index: value}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to look at", "index", index, "namespace", namespace, "value", value)
 		return nil
 	}

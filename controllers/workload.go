@@ -339,6 +339,11 @@ func (s *Shared) checkInputs(d *deployed, h *resource.History, m making, build f
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
 		return recorded.Size, nil
 	}
+	if !owned && apply.Applies(m.object, d.manager) {
+		// Somebody has edited the record by hand, be it together with what it speaks of.
+		h.Inputs = ""
+		return resource.ResolvedSize{}, nil
+	}
 	workload := build(recorded)
 	believed, rendering := resource.BelievableInputs(recorded, owned, &m.template, workload.Template.Spec.Containers[0].Name)
 	if !rendering {

@@ -125,11 +125,15 @@ func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, mis
 	if missing && (p.action == Created || p.action == Replaced) {
 		return Change{}, nil
 	}
+	before := e.conflicts.snapshot(req, &p)
 	e.pace(req, &p)
 	if p.held != nil {
 		return Change{}, p.held
 	}
 	change, err := e.carryOut(ctx, req, &p)
+	if p.repair {
+		e.countRepair(req, &p, before, err == nil && change.Action != Unchanged)
+	}
 	if err != nil {
 		return Change{}, err
 	}
@@ -138,6 +142,17 @@ func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, mis
 		err = beingReplaced(&p)
 	}
 	return change, err
+}
+
+// countRepair counts a repair that has changed the object, and forgets any other: an attempt that was refused, or met a newer
+// version of the object, says nothing of a fight.
+func (e *Engine) countRepair(req *Request, p *plan, before fight, changed bool) {
+	if changed {
+		repairs.WithLabelValues(p.gvk.Kind).Inc()
+		return
+	}
+	before.overridden = e.conflicts.snapshot(req, p).overridden
+	e.conflicts.restore(req, p, before)
 }
 
 // Forget drops what is remembered of an owner that is gone.
@@ -218,10 +233,15 @@ func (e *Engine) explain(req *Request, p *plan, change *Change) error {
 func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
 	for _, last := range []bool{false, true} {
 		diff, err := e.difference(p.wanted, p.child.Live)
-		if err != nil || !unkept(diff, p.child.Live, req.Manager) {
+		if err != nil {
 			return err
 		}
+		if !unkept(diff, p.child.Live, req.Manager) {
+			e.conflicts.noteOverridden(req, p, nil)
+			return nil
+		}
 		if last {
+			e.conflicts.noteOverridden(req, p, diff)
 			p.override(req, diff, conflictMaxDelay)
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // How long the engine fights back when another writer keeps undoing what it writes.
@@ -44,6 +45,8 @@ type fight struct {
 	lately []time.Time
 	delay  time.Duration
 	last   time.Time
+	// overridden are the fields that the API server did not keep in the last answer to a write.
+	overridden *fieldpath.Set
 	// unkept is when the API server was last given what it does not keep, or was first seen not to keep it.
 	unkept time.Time
 }
@@ -61,6 +64,37 @@ func (c *conflicts) repair(req *Request, p *plan) (retry time.Duration, fighting
 		f.lately = append(slices.DeleteFunc(f.lately, func(at time.Time) bool { return now.Sub(at) >= slowWindow }), now)
 	}
 	return retry, fighting
+}
+
+// snapshot returns what is remembered of the plan's object, and restore puts it in place again: a repair that came to nothing
+// does not count.
+func (c *conflicts) snapshot(req *Request, p *plan) fight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := *c.over(req, p)
+	was.repairs, was.lately = slices.Clone(was.repairs), slices.Clone(was.lately)
+	return was
+}
+
+func (c *conflicts) restore(req *Request, p *plan, was fight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.over(req, p) = was
+}
+
+// noteOverridden remembers which fields the API server did not keep in an answer to a write of ours.
+func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over(req, p).overridden = diff
+}
+
+// isOverridden reports whether the API server did not keep these fields when they were last written.
+func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.over(req, p).overridden
+	return known != nil && diff.Difference(known).Empty()
 }
 
 // lately returns how often the plan's object was repaired within an hour, 0 if that is not often.

@@ -91,7 +91,7 @@ func writers(live client.Object, diff *fieldpath.Set) string {
 		return "Another writer"
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("%q", strings.Join(names, ", "))
+	return fmt.Sprintf("Field manager %q", strings.Join(names, ", "))
 }
 
 // classify turns what a request returned into an error that the status can report, nil into nil.

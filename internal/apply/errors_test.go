@@ -247,11 +247,11 @@ func TestFieldConflict(t *testing.T) {
 		},
 		"one writer, in two entries": {
 			[]metav1.ManagedFieldsEntry{entry("kubectl-edit", updateOp, "", replicas), entry("kubectl-edit", apply, "", replicas), entry("idle", updateOp, "", "{}")},
-			fieldpath.NewSet(replicasPath), `"kubectl-edit" keeps changing .spec.replicas` + end,
+			fieldpath.NewSet(replicasPath), `Field manager "kubectl-edit" keeps changing .spec.replicas` + end,
 		},
 		"two writers, in order, whatever theirs is": {
 			[]metav1.ManagedFieldsEntry{entry("b", updateOp, "", replicas), entry("a", updateOp, "", replicas), entry("x", updateOp, "", "{")},
-			fieldpath.NewSet(replicasPath), `"a, b" keeps changing .spec.replicas` + end,
+			fieldpath.NewSet(replicasPath), `Field manager "a, b" keeps changing .spec.replicas` + end,
 		},
 		"many fields": {
 			nil, fieldpath.NewSet(path("spec", "d"), path("spec", "b"), path("spec", "c"), path("spec", "a")),

@@ -272,13 +272,15 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	if err != nil {
 		return err
 	}
+	ours := !p.crowded && unkept(diff, live, req.Manager)
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-	case !p.crowded && unkept(diff, live, req.Manager):
-		// Where the hash does not look, what is wanted has changed.
-		p.dropped = diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind)))
-		p.diff = diff
+	case ours && !diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind))):
+		p.diff = diff // Where the hash does not look, what is wanted has changed.
+	case ours && e.conflicts.isOverridden(req, p, diff):
+		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
+		p.dropped, p.diff = true, diff
 	default:
 		// Nothing new is wanted, and yet it does not hold: another writer has changed it.
 		p.action, p.repair = Repaired, true
@@ -304,7 +306,6 @@ func (e *Engine) pace(req *Request, p *plan) {
 			return
 		}
 		p.times = e.conflicts.lately(req, p)
-		repairs.WithLabelValues(p.gvk.Kind).Inc()
 	}
 }
 

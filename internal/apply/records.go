@@ -17,6 +17,10 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 	})
 }
 
+// Applies reports whether the manager's apply requests own anything of a live object, as they do unless another tool has made
+// it again, from a backup for one, or somebody has cleared its managed fields.
+func Applies(live client.Object, manager string) bool { return applies(live, manager) }
+
 // RecordHolds reports whether an object that was built from a record is what its carrier was made of: wherever found, a part
 // of the carrier, differs from it, the field is not the manager's. It is then another writer's, or was removed by one.
 func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object) (bool, error) {

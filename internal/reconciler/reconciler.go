@@ -6,11 +6,13 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -161,6 +163,9 @@ func MinRequeue(a, b time.Duration) time.Duration {
 // maxNote is the length in bytes that the API allows an event's note (k8s.io/api/events/v1).
 const maxNote = 1024
 
+// maxAction is the length in bytes that the API allows an event's action.
+const maxAction = 128
+
 // announce sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
 // has become stalled.
 func (r *Reconciler[T]) announce(before, after T, report *Report) {
@@ -177,12 +182,32 @@ func (r *Reconciler[T]) announce(before, after T, report *Report) {
 			note = " (" + note + ")"
 		}
 		note = is.Message + note
+	case newlyRefused(before, after):
+		c := condition(after, appv1.ConditionApplied)
+		if note != "" {
+			note = " (" + note + ")"
+		}
+		kind, reason, note = corev1.EventTypeWarning, "Err"+c.Reason, c.Message+note
 	case note == "":
 		return
 	case report.Warning != "":
 		kind, note = corev1.EventTypeWarning, lines(note, report.Warning)
 	}
-	r.Recorder.Eventf(after, nil, kind, reason, "Reconcile", "%s", cut(note, maxNote))
+	// Events of one action and reason become one series, which shows the note of the first alone.
+	r.Recorder.Eventf(after, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
+}
+
+// refusals are the reasons of Applied for which nothing stalls, as the operator tries again, and which a user must see to all
+// the same.
+var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
+
+// newlyRefused reports whether something outside the resource has come into the way of its spec.
+func newlyRefused(before, after Resource) bool {
+	was, is := condition(before, appv1.ConditionApplied), condition(after, appv1.ConditionApplied)
+	if is == nil || is.Status != metav1.ConditionFalse || !slices.Contains(refusals, is.Reason) {
+		return false
+	}
+	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason
 }
 
 // lines joins two parts of a note of which either may be empty.

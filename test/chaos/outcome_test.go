@@ -106,10 +106,14 @@ func withoutServers(obj *unstructured.Unstructured) {
 	obj.SetManagedFields(managers)
 }
 
-// general returns a text without the namespace's name and without UIDs, which are also in the keys of managedFields.
+// general returns a text without the namespace's name, without ports of the nodes and without UIDs, which are also in the keys of managedFields.
 func (s *script) general(text string) string {
+	text = nodePorts.ReplaceAllString(text, "nodes:PORTS")
 	return uid.ReplaceAllString(strings.ReplaceAll(text, s.namespace, "NAMESPACE"), "UID")
 }
+
+// nodePorts are the ports of the nodes in an endpoint, which the cluster gives by chance.
+var nodePorts = regexp.MustCompile(`nodes:[0-9,]+`)
 
 var uid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 

@@ -127,7 +127,7 @@ func TestDeleteNamespace(t *testing.T) {
 	// The children and the pods of an App go before it, and for each of these news there may be an attempt and a status. Tries
 	// over and over would be more by now.
 	for what, most := range map[string]int{
-		"get apps": 12 * apps, // Before what was there is recreated, its owner is read.
+		"get apps":          12 * apps, // Before what was there is recreated, its owner is read.
 		"patch deployments": 6 * apps, "patch services": 6 * apps, "patch apps/status": 8 * apps, "create events": apps,
 	} {
 		if counts[what] > most {
