@@ -39,7 +39,7 @@ LDFLAGS = -X main.version=v$(VERSION) -X main.commit=$(COMMIT)
 PKG ?= ./...
 RUN ?=
 TESTFLAGS ?=
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 40m
 # The race detector needs a C compiler; without one the tests run without it.
 HAS_CC = $(shell echo 'int main(void) { return 0; }' | $(CC) -include stdlib.h -x c -o /dev/null - 2>/dev/null && echo yes)
 RACE ?= $(if $(HAS_CC),-race)

@@ -183,7 +183,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 			secret.Prerequisite = true
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
 			req.Children = append(append(req.Children, secret), unguarded...)
-		} else if db.set == nil && !(db.remains() && passwordFixed(locked)) {
+		} else if db.set == nil && (!db.remains() || !passwordFixed(locked)) {
 			return reconciler.Aggregate(grown, locked)
 		}
 	}

@@ -88,11 +88,11 @@ func (s *Shared) lastApplied(d *deployed, m making) (*resource.Workload, error) 
 	}
 	in, err := resource.DecodeInputs(record.inputs)
 	if err != nil || record.spec == "" || d.fromRecord == nil {
-		return nil, nil // Nothing that could be believed.
+		return nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
 	workload, err := d.fromRecord(record.spec, resource.Observed{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // As above.
 	}
 	if m.object != nil {
 		believed, err := s.Engine.RecordHolds(d.manager, templateOnly(workload.Template), templateOnly(m.template), m.object)

@@ -83,14 +83,7 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		FieldOwner: fieldOwner,
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
 	}
-	opts.Controller = config.Controller{
-		MaxConcurrentReconciles: opts.Workers,
-		ReconciliationTimeout:   reconcileTimeout,
-		CacheSyncTimeout:        syncTimeout,
-		// A stand-by has its caches filled when it takes over.
-		EnableWarmup:       ptr.To(true),
-		SkipNameValidation: opts.Controller.SkipNameValidation,
-	}
+	opts.Controller = controllerDefaults(&opts)
 	if opts.Logger.GetSink() == nil {
 		opts.Logger = ctrl.Log
 	}
@@ -130,6 +123,18 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		(&CloudManagerReconciler{Shared: shared}).SetupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
 	)
+}
+
+// controllerDefaults is what all controllers have in common.
+func controllerDefaults(opts *Options) config.Controller {
+	return config.Controller{
+		MaxConcurrentReconciles: opts.Workers,
+		ReconciliationTimeout:   reconcileTimeout,
+		CacheSyncTimeout:        syncTimeout,
+		// A stand-by has its caches filled when it takes over.
+		EnableWarmup:       ptr.To(true),
+		SkipNameValidation: opts.Controller.SkipNameValidation,
+	}
 }
 
 // addProbes adds the health and readiness checks. The manager is ready once its caches have synced.

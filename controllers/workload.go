@@ -333,7 +333,7 @@ func (d *deployed) history(m making) resource.History {
 func (s *Shared) checkInputs(d *deployed, h *resource.History, m making, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || m.object == nil {
-		return resource.ResolvedSize{}, nil
+		return resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
 	}
 	owned := apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {

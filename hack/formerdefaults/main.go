@@ -46,13 +46,14 @@ func read(path string) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // It was only read.
 	plain, err := gzip.NewReader(file)
 	if err != nil {
 		return nil, err
 	}
 	var crds []apiextensionsv1.CustomResourceDefinition
-	return crds, json.NewDecoder(plain).Decode(&crds)
+	err = json.NewDecoder(plain).Decode(&crds)
+	return crds, err
 }
 
 // table returns the Go file with the defaults of an App's spec, which are those of every workload.

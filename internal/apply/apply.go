@@ -207,7 +207,8 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 		return change, nil
 	}
 	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
-	return change, e.explain(req, p, &change)
+	err = e.explain(req, p, &change)
+	return change, err
 }
 
 // explain states in a change what it has changed, and whose change it has repaired.

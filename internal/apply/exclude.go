@@ -55,7 +55,7 @@ func (w *excluder) visit(ref smd.TypeRef, wanted, live reflect.Value, at fieldpa
 	case atom.Scalar != nil || value.TypeReflectEntryOf(wanted.Type()).CanConvertToUnstructured():
 	case atom.Map != nil && wanted.Kind() == reflect.Struct:
 		w.visitStruct(atom.Map, wanted, live, at)
-	case atom.List != nil && wanted.Kind() == reflect.Slice && atom.List.ElementRelationship == smd.Associative && len(atom.List.Keys) > 0:
+	case atom.List != nil && wanted.Kind() == reflect.Slice && atom.List.ElementRelationship == smd.Associative && len(atom.Keys) > 0:
 		w.visitList(atom.List, wanted, live, at)
 	}
 }
@@ -90,7 +90,7 @@ func (w *excluder) visitList(l *smd.List, wanted, live reflect.Value, at fieldpa
 		if !ok {
 			continue
 		}
-		path := append(at, key)
+		path := append(slices.Clip(at), key) //nolint:gocritic // A copy with one element more.
 		if stated, ok := ours[key.String()]; ok {
 			w.visit(l.ElementType, stated, item, path)
 		} else if unique != "" && repeats(unique, item, ours) {

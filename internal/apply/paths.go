@@ -119,6 +119,70 @@ const maxDepth = 2
 
 // shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
 func shortPath(path fieldpath.Path, main string) string {
+	elements, start := slices.Clone(path), ""
+	switch rest, ours := below(elements, "spec", "template", "spec"), fieldpath.KeyByFields("name", main); {
+	case rest != nil:
+		elements = rest
+		if len(rest) > 2 && rest[0].FieldName != nil && *rest[0].FieldName == "containers" && rest[1].Key != nil && rest[1].Key.Equals(*ours) {
+			elements = rest[2:]
+		}
+	case below(elements, "spec", "template") != nil:
+		elements, start = below(elements, "spec", "template"), "template."
+	case below(elements, "spec") != nil:
+		elements = below(elements, "spec")
+	}
+	return start + joinElements(elements)
+}
+
+// below returns the elements after those with the names, nil if there are none, or the path begins otherwise.
+func below(elements fieldpath.Path, names ...string) fieldpath.Path {
+	if len(elements) <= len(names) {
+		return nil
+	}
+	for i, name := range names {
+		if elements[i].FieldName == nil || *elements[i].FieldName != name {
+			return nil
+		}
+	}
+	return elements[len(names):]
+}
+
+// joinElements writes the elements of a path, down to maxDepth.
+func joinElements(elements fieldpath.Path) string {
+	var b strings.Builder
+	names, keys := 0, 0
+	for _, element := range elements {
+		switch {
+		case element.FieldName != nil && names >= maxDepth && keys == 0, element.FieldName != nil && keys > 0 && names > maxDepth:
+			return b.String()
+		case element.FieldName != nil:
+			if b.Len() > 0 {
+				b.WriteString(".")
+			}
+			b.WriteString(*element.FieldName)
+			names++
+		case element.Key != nil:
+			var values []string
+			for _, field := range *element.Key {
+				values = append(values, fmt.Sprint(field.Value.Unstructured()))
+			}
+			b.WriteString("[" + strings.Join(values, "/") + "]")
+			if strings.HasPrefix(b.String(), "env[") {
+				return b.String()
+			}
+			keys++
+		default:
+			return b.String()
+		}
+	}
+	return b.String()
+}
+
+// maxDepth limits how deep below a container, or another struct, a field is named.
+const maxDepth = 2
+
+// shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
+func shortPath(path fieldpath.Path, main string) string {
 	elements := slices.Clone(path)
 	prefix := func(names ...string) bool {
 		if len(elements) <= len(names) {

@@ -42,7 +42,8 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 			return change, err
 		}
 		after.SetOwnerReferences(p.outcomeOwners(req, p.child.Live))
-		return change, e.foresee(req, p, &change, p.child.Live, after, t)
+		err = e.foresee(req, p, &change, p.child.Live, after, t)
+		return change, err
 	})
 }
 
@@ -65,7 +66,7 @@ func (e *Engine) preview(req *Request, look func(*plan) (Change, error)) (Change
 			p.action = Unchanged
 			p.override(req, p.diff, conflictMaxDelay)
 		}
-		if err == nil && !(missing && (p.action == Created || p.action == Replaced)) {
+		if err == nil && (!missing || p.action != Created && p.action != Replaced) {
 			change, err = look(&p)
 		}
 		if err == nil && change.Action != "" {
@@ -131,7 +132,8 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 		if err != nil {
 			return change, e.classify(p, err)
 		}
-		return change, e.foresee(req, p, &change, live, after, nil)
+		err = e.foresee(req, p, &change, live, after, nil)
+		return change, err
 	}
 	live, err := e.read(ctx, p)
 	if err != nil {
@@ -148,7 +150,8 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	if err != nil {
 		return change, err
 	}
-	return change, e.foresee(req, p, &change, live, after, t)
+	err = e.foresee(req, p, &change, live, after, t)
+	return change, err
 }
 
 var dryRunOptions = []client.PatchOption{client.DryRunAll, client.DisableReadYourWritesConsistency}

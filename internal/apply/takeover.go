@@ -252,7 +252,8 @@ func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer,
 	if err := setManaged(&ours, t.ours); err != nil {
 		return nil, err
 	}
-	t.entries = append(entries, ours)
+	entries = append(entries, ours)
+	t.entries = entries
 	return t, nil
 }
 

@@ -100,7 +100,7 @@ func (r *base[S]) Raw() Spec { return r.Spec }
 // copyTo copies all but the status's value.
 func (r *base[S]) copyTo(out *base[S]) {
 	out.TypeMeta, out.Spec = r.TypeMeta, r.Spec
-	r.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	r.ObjectMeta.DeepCopyInto(&out.ObjectMeta) //nolint:staticcheck // The type itself has another DeepCopyInto.
 }
 
 // list is a list of resources of one kind.
@@ -113,7 +113,7 @@ type list[T any] struct {
 // copyTo copies the list, each item by a function.
 func (l *list[T]) copyTo(out *list[T], item func(in, out *T)) {
 	out.TypeMeta = l.TypeMeta
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.ListMeta.DeepCopyInto(&out.ListMeta) //nolint:staticcheck // The type itself has another DeepCopyInto.
 	if l.Items == nil {
 		return
 	}

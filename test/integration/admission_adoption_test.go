@@ -171,7 +171,7 @@ func post(t *testing.T, port int, operation admissionv1.Operation, app, old *app
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }() // It was only read.
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -70,8 +70,8 @@ func TestAppliedAlternativeIsRepaired(t *testing.T) {
 					want, strategy, generation := d.Spec.Template.DeepCopy(), d.Spec.Strategy, d.Generation
 					part := &appsv1.Deployment{ObjectMeta: *d.ObjectMeta.DeepCopy()}
 					part.APIVersion, part.Kind = "apps/v1", "Deployment"
-					part.ObjectMeta.ManagedFields, part.ObjectMeta.ResourceVersion, part.ObjectMeta.Labels = nil, "", nil
-					part.ObjectMeta.Annotations, part.ObjectMeta.OwnerReferences, part.ObjectMeta.Generation = nil, nil, 0
+					part.ManagedFields, part.ResourceVersion, part.Labels = nil, "", nil
+					part.Annotations, part.OwnerReferences, part.Generation = nil, nil, 0
 					part.Spec.Template.Spec.Containers = []corev1.Container{{Name: app.Name, Image: container(d).Image, Ports: container(d).Ports}}
 					c.edit(part)
 					if err := applyPart(t, part, opts...); err != nil {

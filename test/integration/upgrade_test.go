@@ -29,7 +29,7 @@ func formerDefinitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // It was only read.
 	plain, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)
