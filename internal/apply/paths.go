@@ -120,22 +120,22 @@ const maxDepth = 2
 // shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
 func shortPath(path fieldpath.Path, main string) string {
 	elements, start := slices.Clone(path), ""
-	switch rest, ours := below(elements, "spec", "template", "spec"), fieldpath.KeyByFields("name", main); {
+	switch rest, ours := elementsBelow(elements, "spec", "template", "spec"), fieldpath.KeyByFields("name", main); {
 	case rest != nil:
 		elements = rest
 		if len(rest) > 2 && rest[0].FieldName != nil && *rest[0].FieldName == "containers" && rest[1].Key != nil && rest[1].Key.Equals(*ours) {
 			elements = rest[2:]
 		}
-	case below(elements, "spec", "template") != nil:
-		elements, start = below(elements, "spec", "template"), "template."
-	case below(elements, "spec") != nil:
-		elements = below(elements, "spec")
+	case elementsBelow(elements, "spec", "template") != nil:
+		elements, start = elementsBelow(elements, "spec", "template"), "template."
+	case elementsBelow(elements, "spec") != nil:
+		elements = elementsBelow(elements, "spec")
 	}
 	return start + joinElements(elements)
 }
 
-// below returns the elements after those with the names, nil if there are none, or the path begins otherwise.
-func below(elements fieldpath.Path, names ...string) fieldpath.Path {
+// elementsBelow returns the elements after those with the names, nil if there are none, or the path begins otherwise.
+func elementsBelow(elements fieldpath.Path, names ...string) fieldpath.Path {
 	if len(elements) <= len(names) {
 		return nil
 	}
@@ -176,65 +176,6 @@ func joinElements(elements fieldpath.Path) string {
 		}
 	}
 	return b.String()
-}
-
-// maxDepth limits how deep below a container, or another struct, a field is named.
-const maxDepth = 2
-
-// shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
-func shortPath(path fieldpath.Path, main string) string {
-	elements := slices.Clone(path)
-	prefix := func(names ...string) bool {
-		if len(elements) <= len(names) {
-			return false
-		}
-		for i, name := range names {
-			if elements[i].FieldName == nil || *elements[i].FieldName != name {
-				return false
-			}
-		}
-		elements = elements[len(names):]
-		return true
-	}
-	start := ""
-	switch {
-	case prefix("spec", "template", "spec"):
-		ours := fieldpath.KeyByFields("name", main)
-		if len(elements) > 2 && elements[0].FieldName != nil && *elements[0].FieldName == "containers" &&
-			elements[1].Key != nil && elements[1].Key.Equals(*ours) {
-			elements = elements[2:]
-		}
-	case prefix("spec", "template"):
-		start = "template."
-	case prefix("spec"):
-	}
-	var b strings.Builder
-	names, keys := 0, 0
-	for _, element := range elements {
-		switch {
-		case element.FieldName != nil && names >= maxDepth && keys == 0, element.FieldName != nil && keys > 0 && names > maxDepth:
-			return start + b.String()
-		case element.FieldName != nil:
-			if b.Len() > 0 {
-				b.WriteString(".")
-			}
-			b.WriteString(*element.FieldName)
-			names++
-		case element.Key != nil:
-			var values []string
-			for _, field := range *element.Key {
-				values = append(values, fmt.Sprint(field.Value.Unstructured()))
-			}
-			b.WriteString("[" + strings.Join(values, "/") + "]")
-			if last := element.Key; len(*last) > 0 && strings.HasPrefix(b.String(), "env[") {
-				return start + b.String()
-			}
-			keys++
-		default:
-			return start + b.String()
-		}
-	}
-	return start + b.String()
 }
 
 // managers names the managers that own any of the fields and are not ours.
