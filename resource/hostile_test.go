@@ -134,7 +134,7 @@ func TestHostileInputs(t *testing.T) {
 		"another case":   `{"rendering":2,"Size":{"name":"small","Requests":{"cpu":"1e-100000000"}}}`,
 		"small pages":    `{"rendering":2,"size":{"name":"small","limits":{"hugepages-1e-100000000":"1"}}}`,
 		"great pages":    `{"rendering":2,"size":{"name":"small","limits":{"hugepages-1E100000000":"1"}}}`,
-		"many resources": `{"rendering":2,"size":{"name":"small","limits":{` + strings.Repeat(`"x.y/z":"1e-999",`, 3800) + `"x.y/z":"1e-999"}}}`,
+		"many resources": `{"rendering":2,"size":{"name":"small","limits":{` + strings.Repeat(`"x.y/z":"1e-999",`, 15_000) + `"x.y/z":"1e-999"}}}`,
 	}
 	for _, digits := range []int{1000, 200_000} {
 		for what, quantity := range hostileQuantities(digits) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"huolala.cn/app-operator/api/v1/bounds"
@@ -43,8 +44,9 @@ func (in Inputs) Encode() string {
 	return string(data)
 }
 
-// maxInputs is the length in bytes up to which recorded inputs are read. A value of the refresh annotation may be long.
-const maxInputs = 64 << 10
+// maxInputs is the length in bytes up to which recorded inputs are read: no annotation is longer. They have the value of the
+// refresh annotation, which may be of any length.
+const maxInputs = apivalidation.TotalAnnotationSizeLimitB
 
 // DecodeInputs reads recorded inputs. What is not exactly as Encode writes it is an error rather than half understood:
 // "{}" would read as rendering 0, and a record of a later release may have more fields.

@@ -213,7 +213,11 @@ func TestDecodeNamesTheField(t *testing.T) {
 			"spec.podTemplatePatch.spec.volumes: Invalid value: must have at most 500 items",
 		},
 		"many containers": {"App", `{"containers":` + many(101, `{}`) + `}`, "spec.containers: Invalid value: must have at most 100 items"},
-		"many variables":  {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
+		"many quantities": {
+			"App", `{"resources":{"limits":{` + strings.Repeat(`"x.y/z":"1",`, bounds.MaxQuantities) + `"cpu":"1"}}}`,
+			"spec.resources.limits[cpu]: Invalid value: must be one of at most 10000 quantities",
+		},
+		"many variables": {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
 		"a deep patch": {
 			"App", `{"podTemplatePatch":{"x":` + deep(5000) + `}}`,
 			"spec.podTemplatePatch: Invalid value: must have at most 100 objects and lists within each other",

@@ -28,6 +28,8 @@ const (
 	// MaxExponent is the number of digits of a quantity's exponent. The time and the memory that a quantity takes to parse grow
 	// with the value of its exponent: 44 s and 300 MB for 1e-100000000.
 	MaxExponent = 3
+	// MaxQuantities is the number of quantities in all. Each of those that are allowed takes up to 3 KB to parse.
+	MaxQuantities = 10_000
 	// MaxItems is the length of a list of objects.
 	MaxItems = 2000
 )

@@ -22,6 +22,8 @@ type walker struct {
 	room [24]step
 	// root is the path of the whole.
 	root string
+	// quantities is how many there were so far.
+	quantities int
 	// thorough has it find what decoding would fail at; otherwise it finds what must not be decoded.
 	thorough bool
 }
@@ -310,6 +312,9 @@ const quantityWords = "must be a quantity, such as 2, 500m or 1Gi,"
 func (w *walker) quantity(c byte) error {
 	if c == '{' || c == '[' || c == 0 {
 		return w.unexpected(quantityWords + " and no object or list")
+	}
+	if w.quantities++; w.quantities > MaxQuantities {
+		return w.wrong("must be one of at most %d quantities", MaxQuantities)
 	}
 	read, err := w.short(quantityWords)
 	if err != nil {
