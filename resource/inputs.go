@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // Renderings: the ways in which this operator has turned a spec into a pod template. A release that changes any
@@ -41,11 +44,15 @@ func (in Inputs) Encode() string {
 	return string(data)
 }
 
+// maxInputs is the length in bytes up to which recorded inputs are read: no annotation is longer. They have the value of the
+// refresh annotation, which may be of any length.
+const maxInputs = apivalidation.TotalAnnotationSizeLimitB
+
 // DecodeInputs reads recorded inputs. What is not exactly as Encode writes it is an error rather than half understood:
 // "{}" would read as rendering 0, and a record of a later release may have more fields.
 func DecodeInputs(recorded string) (Inputs, error) {
 	var in Inputs
-	if err := json.Unmarshal([]byte(recorded), &in); err != nil {
+	if err := bounds.Decode([]byte(recorded), &in, maxInputs, "inputs"); err != nil {
 		return Inputs{}, fmt.Errorf("unreadable inputs: %w", err)
 	}
 	if in.Encode() != recorded {

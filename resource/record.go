@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 const (
@@ -32,7 +34,7 @@ const (
 var ErrNoSpec = errors.New("the record holds no spec")
 
 // EncodeSpec returns the record of a spec: its canonical JSON, compressed where that is long. Where even that is too
-// long for an annotation only the hash of identity is left, which returns the part of the spec that tells one from another,
+// long for an annotation, or for DecodeSpec, only the hash of identity is left, which returns the part of the spec that tells one from another,
 // and whole is false. beside are the annotations that take up room beside it.
 func EncodeSpec(spec any, identity func() json.RawMessage, beside map[string]string) (record string, whole bool) {
 	room := apivalidation.TotalAnnotationSizeLimitB - recordOthers
@@ -49,13 +51,14 @@ func EncodeSpec(spec any, identity func() json.RawMessage, beside map[string]str
 	// Writing to a buffer does not fail.
 	_, _ = w.Write(plain)
 	_ = w.Close()
-	if base64.StdEncoding.EncodedLen(zipped.Len())+len(gzipPrefix) <= room {
+	if len(plain) <= bounds.MaxSpec && base64.StdEncoding.EncodedLen(zipped.Len())+len(gzipPrefix) <= room {
 		return gzipPrefix + base64.StdEncoding.EncodeToString(zipped.Bytes()), true
 	}
 	return hashSpec(identity()), false
 }
 
-// DecodeSpec reads a recorded spec into spec. It returns ErrNoSpec for a record that holds only the hash.
+// DecodeSpec reads a recorded spec into spec. It returns ErrNoSpec for a record that holds only the hash. A record that is out of
+// bounds is unreadable: an annotation can be edited by anyone.
 func DecodeSpec(record string, spec any) error {
 	if sum, hashed := strings.CutPrefix(record, hashPrefix); hashed {
 		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
@@ -70,19 +73,19 @@ func DecodeSpec(record string, spec any) error {
 			return fmt.Errorf("unreadable spec: %w", err)
 		}
 	}
-	if err := json.Unmarshal(plain, spec); err != nil {
+	if err := bounds.Decode(plain, spec, bounds.MaxSpec, "spec"); err != nil {
 		return fmt.Errorf("unreadable spec: %w", err)
 	}
 	return nil
 }
 
-// unzip reads what EncodeSpec compressed. An annotation can be edited by anyone, so what comes out is limited.
+// unzip reads what EncodeSpec compressed. What comes out is limited.
 func unzip(zipped string) ([]byte, error) {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(zipped)))
 	if err != nil {
 		return nil, err
 	}
-	const most = 4 << 20
+	const most = bounds.MaxSpec
 	plain, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && len(plain) > most {
 		err = fmt.Errorf("more than %d bytes", most)

@@ -1,8 +1,10 @@
 package resource
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
@@ -71,11 +74,38 @@ func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
 }
 
 func parseAmounts(text string, at *field.Path) (Amounts, field.ErrorList) {
+	if wrong := checkAmounts(text, at); wrong != nil {
+		return Amounts{}, field.ErrorList{wrong}
+	}
 	var amounts Amounts
 	if err := yaml.UnmarshalStrict([]byte(text), &amounts); err != nil {
 		return Amounts{}, field.ErrorList{field.Invalid(at, "a size", "must be requests and limits in YAML: "+err.Error())}
 	}
 	return Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}, amounts.check(at)
+}
+
+// maxAmounts is the length in bytes of a size in YAML.
+const maxAmounts = 16 << 10
+
+// checkAmounts returns what keeps amounts from being decoded. It takes them as they are named, whichever names they have: YAML is
+// decoded by names that are not case-sensitive.
+func checkAmounts(text string, at *field.Path) *field.Error {
+	if len(text) > maxAmounts {
+		return field.TooLong(at, "", maxAmounts)
+	}
+	var tree map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &tree); err != nil {
+		return field.Invalid(at, "a size", "must be requests and limits in YAML: "+err.Error())
+	}
+	plain := canonical(tree)
+	if len(plain) > maxAmounts { // Aliases can make more of it than is written.
+		return field.TooLong(at, "", maxAmounts)
+	}
+	var wrong *field.Error
+	if errors.As(bounds.Check(plain, reflect.TypeFor[map[string]corev1.ResourceList](), at.String()), &wrong) {
+		return wrong
+	}
+	return nil
 }
 
 // check returns what is wrong with amounts.

@@ -8,36 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
-)
 
-// The bounds of what is decoded. The schemas and the API server admit more: it stores up to 1.5 MiB, and a pod template patch
-// has no schema.
-const (
-	// maxSpec is the length of a spec, in bytes.
-	maxSpec = 1 << 20
-	// maxStatus is the length of a status, in bytes.
-	maxStatus = 256 << 10
-	// maxPatch is the length of a pod template patch, in bytes.
-	maxPatch = 64 << 10
-	// maxDepth is how many objects and lists may be within each other.
-	maxDepth = 100
-	// maxLiteral is the length of a quantity, and of a number or text where either may be. To parse one of many digits takes
-	// time that grows with the square of their number.
-	maxLiteral = 64
-	// maxExponent is the number of digits of a quantity's exponent. The time and the memory that a quantity takes to parse grow
-	// with the value of its exponent: 44 s and 300 MB for 1e-100000000.
-	maxExponent = 3
-	// maxItems is the length of a list of objects.
-	maxItems = 2000
+	"huolala.cn/app-operator/api/v1/bounds"
 )
-
-// mostOf is the length of lists that are merged by comparing each item with each other, by their names.
-var mostOf = map[string]int{
-	"containers":          100,
-	"initContainers":      100,
-	"ephemeralContainers": 100,
-	"volumes":             500,
-}
 
 // decode decodes the spec into one of api/v1. Its error is a *field.Error that names the field and what would be right, and
 // never the value, which may be a secret.
@@ -45,19 +18,19 @@ func (s Spec) decode(into any) error {
 	path := field.NewPath("spec")
 	switch {
 	case s.excess > 0:
-		return invalid(path.String(), fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", maxSpec>>10, (s.excess+1023)>>10))
+		return invalid(path.String(), fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", bounds.MaxSpec>>10, (s.excess+1023)>>10))
 	case s.json == nil:
 		return field.Required(path, "must be an object")
 	}
 	t := reflect.TypeOf(into).Elem()
-	if err := check(s.json, t, false); err != nil {
+	if err := bounds.Check(s.json, t, "spec"); err != nil {
 		return err
 	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(s.json, into)
 	if err == nil {
 		return nil
 	}
-	if found := check(s.json, t, true); found != nil {
+	if found := bounds.Explain(s.json, t, "spec"); found != nil {
 		return found
 	}
 	var wrong *json.UnmarshalTypeError

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // decodeSpec decodes a spec of a kind, and returns what is wrong with it.
@@ -70,7 +71,7 @@ func leaves(t reflect.Type, path string, spec func(string) string, patched bool)
 	case reflect.TypeFor[k8sruntime.RawExtension]():
 		return leaves(reflect.TypeFor[corev1.PodTemplateSpec](), path, spec, true)
 	}
-	if reflect.PointerTo(t).Implements(unmarshaler) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
 	}
 	var found []leaf
@@ -194,13 +195,13 @@ func TestDecodeNamesTheField(t *testing.T) {
 			"App", `{"resources":{"limits":{"\u0063pu":"1e-30000000"}}}`,
 			"spec.resources.limits[cpu]: Invalid value: must be a quantity, such as 2, 500m or 1Gi, with an exponent of at most 3 digits",
 		},
-		"a long spec": {"App", `{"image":"` + strings.Repeat("x", maxSpec) + `"}`, "spec: Invalid value: must be at most 1024 KiB long as JSON; it has 1025 KiB"},
+		"a long spec": {"App", `{"image":"` + strings.Repeat("x", bounds.MaxSpec) + `"}`, "spec: Invalid value: must be at most 1024 KiB long as JSON; it has 1025 KiB"},
 		"a long patch": {
-			"App", `{"podTemplatePatch":{"x":"` + strings.Repeat("x", maxPatch) + `"}}`,
+			"App", `{"podTemplatePatch":{"x":"` + strings.Repeat("x", bounds.MaxPatch) + `"}}`,
 			"spec.podTemplatePatch: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",
 		},
 		"a long patch by its former name": {
-			"UnitedDeployment", `{"template":{"podTemplate":{"x":"` + strings.Repeat("x", maxPatch) + `"}}}`,
+			"UnitedDeployment", `{"template":{"podTemplate":{"x":"` + strings.Repeat("x", bounds.MaxPatch) + `"}}}`,
 			"spec.template.podTemplate: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",
 		},
 		"many containers in a patch": {
@@ -212,7 +213,11 @@ func TestDecodeNamesTheField(t *testing.T) {
 			"spec.podTemplatePatch.spec.volumes: Invalid value: must have at most 500 items",
 		},
 		"many containers": {"App", `{"containers":` + many(101, `{}`) + `}`, "spec.containers: Invalid value: must have at most 100 items"},
-		"many variables":  {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
+		"many quantities": {
+			"App", `{"resources":{"limits":{` + strings.Repeat(`"x.y/z":"1",`, bounds.MaxQuantities) + `"cpu":"1"}}}`,
+			"spec.resources.limits[cpu]: Invalid value: must be one of at most 10000 quantities",
+		},
+		"many variables": {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
 		"a deep patch": {
 			"App", `{"podTemplatePatch":{"x":` + deep(5000) + `}}`,
 			"spec.podTemplatePatch: Invalid value: must have at most 100 objects and lists within each other",
@@ -282,8 +287,8 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, typ := range kinds {
-			for _, thorough := range []bool{false, true} {
-				err := check(data, typ, thorough)
+			for _, check := range []func([]byte, reflect.Type, string) error{bounds.Check, bounds.Explain} {
+				err := check(data, typ, "spec")
 				if err != nil && json.Valid(data) && strings.Contains(err.Error(), "must be JSON") {
 					t.Errorf("%q: %v", data, err)
 				}

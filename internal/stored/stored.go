@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
@@ -45,7 +46,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	*s = Spec{}
 	switch {
 	case bytes.Equal(data, []byte("null")):
-	case len(data) > maxSpec:
+	case len(data) > bounds.MaxSpec:
 		sum := sha256.Sum256(data)
 		s.json, s.excess = sum[:], len(data)
 	default:
@@ -77,7 +78,7 @@ type Status[S any] struct{ Value S }
 func (s *Status[S]) UnmarshalJSON(data []byte) error {
 	var empty S
 	s.Value = empty
-	if len(data) > maxStatus || kjson.UnmarshalCaseSensitivePreserveInts(data, &s.Value) != nil {
+	if len(data) > bounds.MaxStatus || kjson.UnmarshalCaseSensitivePreserveInts(data, &s.Value) != nil {
 		s.Value = empty
 	}
 	return nil

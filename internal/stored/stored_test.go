@@ -13,6 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // plainSpec and plainStatus are those of a plain App.
@@ -75,7 +76,7 @@ func TestStoredIsTyped(t *testing.T) {
 func TestStatusIsTolerant(t *testing.T) {
 	for _, status := range []string{
 		`null`, `"x"`, `[]`, `5`, `{"replicas":99999999999}`, `{"conditions":{}}`, `{"conditions":[{"lastTransitionTime":"soon"}]}`,
-		`{"ready":"` + strings.Repeat("x", maxStatus) + `"}`,
+		`{"ready":"` + strings.Repeat("x", bounds.MaxStatus) + `"}`,
 	} {
 		var list AppList
 		data := `{"items":[{"metadata":{"name":"web"},"spec":{},"status":` + status + `}]}`
@@ -93,7 +94,7 @@ func TestStatusIsTolerant(t *testing.T) {
 func TestLongSpecIsNotKept(t *testing.T) {
 	var one, same, other App
 	for app, content := range map[*App]string{&one: "a", &same: "a", &other: "b"} {
-		data := `{"metadata":{"name":"web"},"spec":{"image":"` + strings.Repeat(content, maxSpec) + `"}}`
+		data := `{"metadata":{"name":"web"},"spec":{"image":"` + strings.Repeat(content, bounds.MaxSpec) + `"}}`
 		if err := json.Unmarshal([]byte(data), app); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +183,7 @@ func BenchmarkCheck(b *testing.B) {
 	t := reflect.TypeFor[appv1.AppSpec]()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := check([]byte(plainSpec), t, false); err != nil {
+		if err := bounds.Check([]byte(plainSpec), t, "spec"); err != nil {
 			b.Fatal(err)
 		}
 	}

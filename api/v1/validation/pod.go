@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // pod is a pod as the rules look at it.
@@ -84,7 +84,7 @@ func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
 		return corev1.PodSpec{}
 	}
 	var patch corev1.PodTemplateSpec
-	if err := json.Unmarshal(spec.TemplatePatch().Raw, &patch); err != nil {
+	if err := bounds.Decode(spec.TemplatePatch().Raw, &patch, bounds.MaxPatch, "podTemplatePatch"); err != nil {
 		return corev1.PodSpec{}
 	}
 	return patch.Spec

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"huolala.cn/app-operator/api/v1/bounds"
 )
 
 // Resources checks a container's requests and limits: that each is of a resource that a container can have, none is negative
@@ -78,7 +80,7 @@ func rounded(q resource.Quantity) resource.Quantity {
 
 // pages checks that huge pages are whole ones.
 func pages(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
-	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	size, err := bounds.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
 		return field.ErrorList{field.Invalid(path, string(name), "must be called hugepages-<size>, with the size of a page, like hugepages-2Mi")}
 	}

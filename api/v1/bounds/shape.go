@@ -1,4 +1,4 @@
-package stored
+package bounds
 
 import (
 	"encoding/json"
@@ -40,7 +40,7 @@ type shape struct {
 	elem *shape
 	// most is how many elements a sequence may have; 0 means any number.
 	most int
-	// goType is the type; see walker.check.
+	// goType is the type; see walker.scalar.
 	goType reflect.Type
 }
 
@@ -117,7 +117,7 @@ func (s *shape) compileSequence(t reflect.Type) {
 	}
 	s.form, s.elem = sequence, compile(t.Elem())
 	if s.elem.form == object || !s.elem.plain {
-		s.most = maxItems
+		s.most = MaxItems
 	}
 	s.plain = s.most == 0 && s.elem.plain
 }

@@ -1,4 +1,4 @@
-package stored
+package bounds
 
 import (
 	"bytes"
@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-
-	"huolala.cn/app-operator/internal/message"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // walker goes through JSON along the shape of a Go type, before the JSON is decoded into that. It takes time in proportion to
@@ -21,6 +20,10 @@ type walker struct {
 	// path is where pos is.
 	path []step
 	room [24]step
+	// root is the path of the whole.
+	root string
+	// quantities is how many there were so far.
+	quantities int
 	// thorough has it find what decoding would fail at; otherwise it finds what must not be decoded.
 	thorough bool
 }
@@ -33,9 +36,9 @@ type step struct {
 	of form
 }
 
-// check finds what is wrong with the JSON of a spec of a type; nil if there is nothing.
-func check(data []byte, t reflect.Type, thorough bool) error {
-	w := walker{data: data, thorough: thorough}
+// walk goes through the JSON of a type, and returns what it finds wrong; nil if there is nothing.
+func walk(data []byte, t reflect.Type, root string, thorough bool) error {
+	w := walker{data: data, root: root, thorough: thorough}
 	w.path = w.room[:0]
 	return w.value(shapeOf(t))
 }
@@ -43,18 +46,32 @@ func check(data []byte, t reflect.Type, thorough bool) error {
 // wrong returns the error that says what must be at the place where the walker is.
 func (w *walker) wrong(format string, args ...any) error {
 	var path strings.Builder
-	path.WriteString("spec")
+	path.WriteString(w.root)
 	for _, s := range w.path {
 		switch s.of {
 		case sequence:
 			fmt.Fprintf(&path, "[%d]", s.index)
 		case dictionary:
-			fmt.Fprintf(&path, "[%s]", message.Quote(string(s.key)))
+			fmt.Fprintf(&path, "[%s]", shorten(s.key))
 		default:
-			path.WriteString("." + message.Quote(string(s.key)))
+			path.WriteString("." + shorten(s.key))
 		}
 	}
 	return invalid(path.String(), fmt.Sprintf(format, args...))
+}
+
+func invalid(path, detail string) *field.Error {
+	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
+}
+
+// shorten returns a key on one line, cut to what a person reads.
+func shorten(key []byte) string {
+	const most = 256
+	words := strings.Join(strings.Fields(string(key)), " ")
+	if len(words) > most {
+		words = strings.ToValidUTF8(words[:most], "") + "…"
+	}
+	return words
 }
 
 func (w *walker) malformed() error { return w.wrong("must be JSON") }
@@ -172,7 +189,7 @@ func (w *walker) sequence(s *shape) error {
 
 // within goes through a value one step further in. No shape stands for a field that the type does not have.
 func (w *walker) within(to step, s *shape) error {
-	if len(w.path) == maxDepth {
+	if len(w.path) == MaxDepth {
 		return w.tooDeep()
 	}
 	w.path = append(w.path, to)
@@ -189,7 +206,7 @@ func (w *walker) within(to step, s *shape) error {
 }
 
 func (w *walker) tooDeep() error {
-	return w.wrong("must have at most %d objects and lists within each other", maxDepth)
+	return w.wrong("must have at most %d objects and lists within each other", MaxDepth)
 }
 
 // key reads an object's key.
@@ -244,7 +261,7 @@ func (w *walker) skip() error {
 				return w.malformed()
 			}
 		case '{', '[':
-			if open++; len(w.path)+open > maxDepth {
+			if open++; len(w.path)+open > MaxDepth {
 				return w.tooDeep()
 			}
 			w.pos++
@@ -283,8 +300,8 @@ func (w *walker) short(words string) ([]byte, error) {
 		w.literal()
 	}
 	read := w.data[begin:w.pos]
-	if len(read) > maxLiteral+2 {
-		return nil, w.wrong("%s of at most %d characters", words, maxLiteral)
+	if len(read) > MaxLiteral+2 {
+		return nil, w.wrong("%s of at most %d characters", words, MaxLiteral)
 	}
 	return read, nil
 }
@@ -296,16 +313,19 @@ func (w *walker) quantity(c byte) error {
 	if c == '{' || c == '[' || c == 0 {
 		return w.unexpected(quantityWords + " and no object or list")
 	}
+	if w.quantities++; w.quantities > MaxQuantities {
+		return w.wrong("must be one of at most %d quantities", MaxQuantities)
+	}
 	read, err := w.short(quantityWords)
 	if err != nil {
 		return err
 	}
 	read = bytes.Trim(read, `"`)
-	if exponent(read) > maxExponent {
-		return w.wrong("%s with an exponent of at most %d digits", quantityWords, maxExponent)
+	if exponent(read) > MaxExponent {
+		return w.wrong("%s with an exponent of at most %d digits", quantityWords, MaxExponent)
 	}
 	if w.thorough {
-		if _, err := apiresource.ParseQuantity(strings.TrimSpace(string(read))); err != nil {
+		if _, err := resource.ParseQuantity(strings.TrimSpace(string(read))); err != nil {
 			return w.wrong("%s a number with an optional suffix or a whole exponent", quantityWords)
 		}
 	}
@@ -358,8 +378,8 @@ func (w *walker) patch(s *shape) error {
 	if err := w.skip(); err != nil {
 		return err
 	}
-	if w.pos-begin > maxPatch {
-		return w.wrong("must be at most %d KiB long as JSON; it has %d KiB", maxPatch>>10, (w.pos-begin+1023)>>10)
+	if w.pos-begin > MaxPatch {
+		return w.wrong("must be at most %d KiB long as JSON; it has %d KiB", MaxPatch>>10, (w.pos-begin+1023)>>10)
 	}
 	w.pos, w.thorough = begin, false
 	err := w.value(s.elem)
