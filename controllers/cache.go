@@ -233,7 +233,11 @@ func trimService(in any) (any, error) {
 		return s, nil
 	}
 	s.ObjectMeta = identity(s.ObjectMeta)
+	headless := s.Spec.ClusterIP == corev1.ClusterIPNone
 	s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	if headless {
+		s.Spec.ClusterIP = corev1.ClusterIPNone // That cannot be changed by an adoption.
+	}
 	return s, nil
 }
 

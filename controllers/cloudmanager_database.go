@@ -193,9 +193,12 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, report *rec
 		req.Children = append(append(req.Children, claims...), set)
 	}
 	req.Children = append(req.Children, child(resource.Headless(w), db.headless), child(resource.Service(w), db.service))
-	exposed := db.refuseHeadlessChange(req, db.service)
-	if db.paused {
+	exposed := db.refuseHeadlessChange(db.shared.Client.Scheme(), req, db.service)
+	switch {
+	case db.paused:
 		return reconciler.Aggregate(grown, exposed, db.shared.planRequest(req, report))
+	case exposed != nil && db.adopts(req):
+		return reconciler.Aggregate(grown, locked, exposed)
 	}
 
 	changes, err := db.shared.Engine.Apply(ctx, req)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +18,47 @@ import (
 )
 
 // An invalid spec leaves the last applied one in force: the children are repaired by the record that is on the workload
-// object. Nothing is pruned by it.
+// object. Nothing is pruned by it. A spec of which the API server refuses a part is invalid too.
+
+// applySpec applies the workload that the spec means. If the spec is new, and a part of it is refused, the last applied one
+// stays in force.
+func (s *Shared) applySpec(ctx context.Context, d *deployed, w *resource.Workload, seen *observed, report *reconciler.Report) error {
+	req := s.request(d, w, seen)
+	req.Whole = s.respecified(d, seen.deployment)
+	err := s.applyWorkload(ctx, d, req, seen, report)
+	if !req.Whole || err == nil {
+		s.Records.forget(d.recordKey())
+		return err
+	}
+	if !apply.Refused(err) {
+		return err
+	}
+	action, line := report.Changed, report.Changes
+	err = s.keepLastApplied(ctx, d, seen, report, err)
+	if report.Changed == "" {
+		report.Changed, report.Changes = action, line
+	}
+	return err
+}
+
+// respecified reports whether the spec differs from the record on the live Deployment, or from what is remembered of one that
+// is gone.
+func (s *Shared) respecified(d *deployed, live *appsv1.Deployment) bool {
+	record := ""
+	switch {
+	case live == nil:
+		if remembered, ok := s.Records.get(d.recordKey()); ok {
+			record = remembered.spec
+		}
+	case metav1.IsControlledBy(live, d.owner):
+		record = live.Annotations[appv1.AnnotationLastAppliedSpec]
+	}
+	if record == "" {
+		return false
+	}
+	changed, err := d.changed(record)
+	return err == nil && changed
+}
 
 // keepLastApplied applies the last applied spec again, and returns refusal, which says what is wrong with the present one.
 func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, seen *observed, report *reconciler.Report, refusal error) error {

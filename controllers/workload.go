@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
@@ -146,12 +147,11 @@ func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (rec
 	case refusal != nil:
 		err = s.keepLastApplied(ctx, d, seen, &report, refusal)
 	default:
-		s.Records.forget(d.recordKey())
 		if !workload.Recorded {
 			report.Warning = "the spec is too long for an annotation, only its hash is recorded"
 		}
 		if !d.held {
-			err = s.applyWorkload(ctx, d, s.request(d, workload, seen), seen, &report)
+			err = s.applySpec(ctx, d, workload, seen, &report)
 		}
 		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)
 	}
@@ -430,9 +430,12 @@ func (d *deployed) hadWorkload() bool { return d.status.Selector != "" || d.stat
 // applyWorkload applies the request, or, while the owner is paused, finds out whether there is anything to apply. What it
 // wrote replaces what was observed.
 func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Request, seen *observed, report *reconciler.Report) error {
-	headless := d.refuseHeadlessChange(req, seen.service)
-	if d.paused {
+	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
+	switch {
+	case d.paused:
 		return reconciler.Aggregate(headless, s.planRequest(req, report))
+	case headless != nil && (req.Whole || d.adopts(req)):
+		return headless
 	}
 	changes, err := s.Engine.Apply(ctx, req)
 	reportChanges(report, changes)
@@ -479,11 +482,19 @@ func child[T any, P interface {
 	return c
 }
 
-// refuseHeadlessChange takes out of the request a Service that would give a headless one of the owner's an address, and
-// returns the error to report of it: to apply a Service that states no address would change nothing, and look as if it had.
-func (d *deployed) refuseHeadlessChange(req *apply.Request, live *corev1.Service) error {
-	if live == nil || !metav1.IsControlledBy(live, d.owner) || live.Spec.ClusterIP != corev1.ClusterIPNone {
+// refuseHeadlessChange takes out of the request a Service that would give a headless one an address, and returns the error to
+// report of it: to apply a Service that states no address would change nothing, and look as if it had. The live Service is the
+// owner's, or one to be adopted.
+func (d *deployed) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request, live *corev1.Service) error {
+	if live == nil || live.Spec.ClusterIP != corev1.ClusterIPNone {
 		return nil
+	}
+	again := " again"
+	if !metav1.IsControlledBy(live, d.owner) {
+		if !req.Adopt || apply.Taken(scheme, d.owner, live, true) != nil {
+			return nil
+		}
+		again = ""
 	}
 	i := slices.IndexFunc(req.Children, func(c apply.Child) bool {
 		wanted, ok := c.Desired.(*corev1.Service)
@@ -494,7 +505,16 @@ func (d *deployed) refuseHeadlessChange(req *apply.Request, live *corev1.Service
 	}
 	req.Children = slices.Delete(req.Children, i, i+1)
 	return reconciler.Stalled(appv1.ReasonImmutableField,
-		"Service %s is headless and cannot be given an address. Set service.clusterIP to None again, or delete the Service to recreate it", live.Name)
+		"Service %s is headless and cannot be given an address. Set service.clusterIP to None%s, or delete the Service to recreate it", live.Name, again)
+}
+
+// adopts reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
+// a claim, it never controls.
+func (d *deployed) adopts(req *apply.Request) bool {
+	return req.Adopt && slices.ContainsFunc(req.Children, func(c apply.Child) bool {
+		_, claim := c.Live.(*corev1.PersistentVolumeClaim)
+		return c.Live != nil && !claim && !c.Retained && !metav1.IsControlledBy(c.Live, d.owner)
+	})
 }
 
 // report states what lives in the status and in the report.

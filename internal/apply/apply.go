@@ -8,6 +8,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,8 @@ type Request struct {
 	Existed bool
 	// AcceptOverrides takes what the API server makes of stated fields for what is wanted.
 	AcceptOverrides bool
+	// Whole writes nothing of what is new if the API server refuses a part of it; see Refused.
+	Whole bool
 
 	// alive is set once the owner was read from the API server.
 	alive bool
@@ -87,10 +90,14 @@ type Child struct {
 	// Prerequisite is an object that must be in place before any child behind it is created or replaced, as a database's
 	// password is before the database.
 	Prerequisite bool
+
+	// planned is what to do with it if that was found out before its turn, nil if not.
+	planned *decision
 }
 
 // Apply makes the request true and returns what it changed, also together with an error. Each child is carried out whatever
-// becomes of the others, but for those behind a Prerequisite; unwanted objects are deleted once all are in place.
+// becomes of the others, but for those behind a Prerequisite, those of a Whole request, and objects to be adopted: none of
+// them is taken over if one child cannot be written. Unwanted objects are deleted once all are in place.
 //
 // The error is reconciler.Aggregate of what went wrong: a reconciler.StalledError if an object is not ours (reason
 // ResourceExists), a field cannot be changed (ImmutableField), the API server refuses an object (Invalid), or another
@@ -98,18 +105,29 @@ type Child struct {
 // for one; reconciler.ErrStale if the view was outdated; and a reconciler.FailedError for all else. That the API server
 // does not keep a field is no error; see ChangeSet.Overridden.
 func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
-	var changes ChangeSet
-	var errs []error
-	missing := false // A prerequisite is not in place.
-	for i := range req.Children {
-		change, err := e.applyChild(ctx, req, &req.Children[i], missing)
-		if change.Action != "" {
-			changes = append(changes, change)
+	defer func() {
+		for i := range req.Children {
+			req.Children[i].planned = nil
 		}
-		errs = append(errs, err)
-		missing = missing || err != nil && req.Children[i].Prerequisite
+	}()
+	t, err := e.try(ctx, req)
+	if err != nil {
+		return nil, err
 	}
-	if err := reconciler.Aggregate(errs...); err != nil {
+	changes, errs := make(ChangeSet, len(req.Children)), make([]error, len(req.Children))
+	missing := false // A prerequisite is not in place.
+	for _, i := range t.order {
+		child := &req.Children[i]
+		if !t.withheld[i] {
+			changes[i], errs[i] = e.applyChild(ctx, req, child, missing)
+		}
+		if req.Whole && Refused(errs[i]) {
+			t.refuse(errs[i])
+		}
+		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
+	}
+	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Action == "" })
+	if err := reconciler.Aggregate(append(errs, t.err)...); err != nil {
 		return changes, err
 	}
 	pruned, err := e.prune(ctx, req)

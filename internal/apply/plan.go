@@ -63,6 +63,9 @@ func (p *plan) override(req *Request, diff *fieldpath.Set, retry time.Duration) 
 
 // plan decides what to do with a child, and whether it may be touched at all.
 func (e *Engine) plan(req *Request, child *Child) (plan, error) {
+	if child.planned != nil {
+		return child.planned.plan, child.planned.err
+	}
 	p := plan{child: child}
 	var err error
 	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {

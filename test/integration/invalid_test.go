@@ -246,8 +246,6 @@ func TestInvalidSpec(t *testing.T) {
 	for name, c := range map[string]struct {
 		mutate func(*appv1.AppSpec)
 		says   []string
-		// service is true if the API server finds fault with the Service alone.
-		service bool
 	}{
 		"value-and-source": {
 			mutate: func(s *appv1.AppSpec) {
@@ -317,8 +315,7 @@ func TestInvalidSpec(t *testing.T) {
 			mutate: func(s *appv1.AppSpec) {
 				s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 1
 			},
-			says:    []string{"Service node-port-range is refused", "spec.ports[0].nodePort"},
-			service: true,
+			says: []string{"Service node-port-range is refused", "spec.ports[0].nodePort"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -335,9 +332,7 @@ func TestInvalidSpec(t *testing.T) {
 				t.Error("the message repeats a value")
 			}
 			m.Idle(t)
-			if !c.service {
-				untouched(t, d, deploymentWas)
-			}
+			untouched(t, d, deploymentWas)
 			untouched(t, s, serviceWas)
 			template := d.Spec.Template
 

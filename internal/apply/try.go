@@ -1,0 +1,171 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// trial is what is known of a request before its first child is written.
+type trial struct {
+	// order is the order in which to write the children, by their index.
+	order []int
+	// fresh are the children that something new is wanted of, withheld those that must not be written.
+	fresh, withheld []bool
+	// err is why, nil if none is withheld.
+	err error
+}
+
+// try finds out, where a part of a request must not be carried out without the rest of it, whether the API server takes all
+// of it: of an adoption, and of a request that is to be carried out as a whole. Of any other request it asks nothing.
+func (e *Engine) try(ctx context.Context, req *Request) (*trial, error) {
+	n := len(req.Children)
+	t := &trial{order: make([]int, n), fresh: make([]bool, n), withheld: make([]bool, n)}
+	for i := range t.order {
+		t.order[i] = i
+	}
+	if n < 2 || !req.Adopt && !req.Whole {
+		return t, nil
+	}
+	var unplanned []error
+	news, adopts := 0, false
+	for i := range req.Children {
+		child := &req.Children[i]
+		p, err := e.plan(req, child)
+		child.planned = &decision{p, err}
+		if err != nil {
+			unplanned = append(unplanned, err)
+			continue
+		}
+		adopts = adopts || p.adopts(req)
+		if p.isNew() {
+			t.fresh[i], news = true, news+1
+		}
+	}
+	switch {
+	case adopts:
+		return t, e.tryAdoption(ctx, req, t, unplanned, news)
+	case req.Whole && news > 1:
+		return t, e.tryWhole(ctx, req, t)
+	}
+	return t, nil
+}
+
+// tryAdoption withholds the objects to be adopted, and what would be made new for an owner that was not reconciled before,
+// if any child cannot be written. One object alone is tried when it is taken over.
+func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplanned []error, news int) error {
+	errs := unplanned
+	if len(errs) == 0 && news > 1 {
+		for i := range req.Children {
+			if t.fresh[i] {
+				errs = append(errs, e.tryChild(ctx, req, i))
+			}
+		}
+	}
+	t.err = reconciler.Aggregate(errs...)
+	if t.err == nil {
+		t.putServicesFirst(req)
+		return nil
+	}
+	if errors.Is(t.err, reconciler.ErrStale) {
+		return t.err
+	}
+	all := req.Whole && Refused(t.err)
+	for i := range req.Children {
+		made := req.Children[i].planned
+		if made.err == nil {
+			created := made.action == Created && !req.Existed
+			t.withheld[i] = made.adopts(req) || created || all && t.fresh[i]
+		}
+	}
+	return nil
+}
+
+// tryWhole withholds all that is new if the API server refuses one part of it. What is written first needs no dry run.
+func (e *Engine) tryWhole(ctx context.Context, req *Request, t *trial) error {
+	t.putServicesFirst(req)
+	first := true
+	for _, i := range t.order {
+		if !t.fresh[i] {
+			continue
+		}
+		if first {
+			first = false
+			continue
+		}
+		switch err := e.tryChild(ctx, req, i); {
+		case errors.Is(err, reconciler.ErrStale):
+			return err
+		case Refused(err):
+			t.refuse(err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// tryChild is the dry run of one child. That an admission webhook knows no dry runs says nothing about the child.
+func (e *Engine) tryChild(ctx context.Context, req *Request, i int) error {
+	child := req.Children[i]
+	p := child.planned.plan
+	p.child, child.planned = &child, nil
+	_, err := e.previewChild(ctx, req, &p)
+	if err != nil && strings.Contains(err.Error(), "does not support dry run") {
+		return nil
+	}
+	return err
+}
+
+// putServicesFirst has Services written before all but prerequisites: a dry run does not find out that a port is outside the
+// range of ports of the nodes (k8s.io/kubernetes/pkg/registry/core/service/portallocator).
+func (t *trial) putServicesFirst(req *Request) {
+	rank := func(i int) int {
+		_, service := req.Children[i].Desired.(*corev1.Service)
+		switch {
+		case req.Children[i].Prerequisite:
+			return 0
+		case service:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// refuse withholds all that is new.
+func (t *trial) refuse(err error) {
+	t.err = err
+	copy(t.withheld, t.fresh)
+}
+
+// decision is what to do with a child, found out before its turn.
+type decision struct {
+	plan
+	err error
+}
+
+// isNew reports whether the child is written because something new is wanted of it.
+func (p *plan) isNew() bool {
+	return p.action == Created || p.action == Replaced || p.action == Configured && !p.dropped
+}
+
+// adopts reports whether the plan takes over an object that the owner does not control.
+func (p *plan) adopts(req *Request) bool {
+	return req.Adopt && p.claimed && p.takeover && !metav1.IsControlledBy(p.child.Live, req.Owner)
+}
+
+// Refused reports whether an error of Apply says that the API server refuses what is wanted, so that only another spec, or
+// other objects, help.
+func Refused(err error) bool {
+	var stalled *reconciler.StalledError
+	return errors.As(err, &stalled) &&
+		slices.Contains([]string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken}, stalled.Reason)
+}
