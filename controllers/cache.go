@@ -194,8 +194,12 @@ func trimStatefulSet(in any) (any, error) {
 	return s, nil
 }
 
+// maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
+const maxOthersAnnotations = 4 << 10
+
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
-// rest: who owns which fields, labels, owners, finalizers, and the annotations of others.
+// rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a
+// short one has the resource looked at.
 func trimResource(in any) (any, error) {
 	obj, ok := in.(client.Object)
 	if !ok {
@@ -206,11 +210,18 @@ func trimResource(in any) (any, error) {
 	obj.SetOwnerReferences(nil)
 	obj.SetFinalizers(nil)
 	annotations := obj.GetAnnotations()
-	maps.DeleteFunc(annotations, func(key, _ string) bool {
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	others := func(key, _ string) bool {
 		return key != appv1.AnnotationTutorialSpec && !strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
-	})
-	if len(annotations) == 0 {
-		obj.SetAnnotations(nil)
+	}
+	size := 0
+	for key, value := range annotations {
+		if others(key, value) {
+			size += len(key) + len(value)
+		}
+	}
+	if size > maxOthersAnnotations {
+		maps.DeleteFunc(annotations, others)
 	}
 	return obj, nil
 }

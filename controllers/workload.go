@@ -415,7 +415,18 @@ func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
 		Adopt:           annotations[appv1.AnnotationAdopt] == "true",
 		AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true",
 		Existed:         d.existed(),
+		Overridden:      d.overridden(),
 	}
+}
+
+// overridden reports whether the owner's status, which nobody but the operator writes, says that fields are not kept.
+func (d *deployed) overridden() bool {
+	owner, ok := d.owner.(reconciler.Resource)
+	if !ok {
+		return false
+	}
+	c := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
+	return c != nil && c.Reason == appv1.ReasonOverridden
 }
 
 // existed reports whether the owner was reconciled before, so that a child that is missing may have been there.
@@ -492,7 +503,7 @@ func (d *deployed) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Reque
 	again := " again"
 	if !metav1.IsControlledBy(live, d.owner) {
 		if !req.Adopt || apply.Taken(scheme, d.owner, live, true) != nil {
-			return nil
+			return nil //nolint:nilerr // The engine says so of an object that is not to be adopted.
 		}
 		again = ""
 	}

@@ -62,6 +62,8 @@ type Request struct {
 	Unwanted []client.Object
 	// Adopt takes over live objects that nothing controls.
 	Adopt bool
+	// Overridden says that the API server was seen not to keep fields of the children, before this process was started for one.
+	Overridden bool
 	// Existed says that the owner was reconciled before. A child that is missing is then created only after the owner was
 	// read from the API server: the view of an owner that is being deleted may be outdated.
 	Existed bool
@@ -127,11 +129,11 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
 	}
 	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Action == "" })
-	if err := reconciler.Aggregate(append(errs, t.err)...); err != nil {
+	if err := reconciler.Aggregate(reconciler.Aggregate(errs...), t.err); err != nil {
 		return changes, err
 	}
 	pruned, err := e.prune(ctx, req)
-	return append(changes, pruned...), err
+	return slices.Concat(changes, pruned), err
 }
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.

@@ -90,7 +90,7 @@ func (w *excluder) visitList(l *smd.List, wanted, live reflect.Value, at fieldpa
 		if !ok {
 			continue
 		}
-		path := append(slices.Clip(at), key) //nolint:gocritic // A copy with one element more.
+		path := append(slices.Clip(at), key)
 		if stated, ok := ours[key.String()]; ok {
 			w.visit(l.ElementType, stated, item, path)
 		} else if unique != "" && repeats(unique, item, ours) {

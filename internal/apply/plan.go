@@ -281,7 +281,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 		p.action = Unchanged
 	case ours && !diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind))):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
-	case ours && e.conflicts.isOverridden(req, p, diff):
+	case ours && (req.Overridden || e.conflicts.isOverridden(req, p, diff)):
 		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
 		p.dropped, p.diff = true, diff
 	default:

@@ -47,8 +47,7 @@ func TestBudgets(t *testing.T) {
 			plane.Read(t, d)
 			plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "x" })
 		},
-			// The event is that of the last change once more: it becomes a series.
-			map[string]int{"patch deployments": 1, "patch events": 1}},
+			map[string]int{"patch deployments": 1, "create events": 1}},
 		{"a label on the App", func() { plane.Read(t, app); plane.Change(t, app, func() { app.Labels = map[string]string{"x": "y"} }) },
 			map[string]int{}},
 		{"pause", func() { setPaused(t, app, true) },

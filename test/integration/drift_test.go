@@ -394,6 +394,7 @@ func TestDriftOfPorts(t *testing.T) {
 			return nil
 		})
 	}
+	m.Idle(t)
 	m.Requests.Reset()
 	counts(t, m, "after the repairs", map[string]int{})
 }

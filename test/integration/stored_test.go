@@ -66,7 +66,7 @@ var nasty = []struct{ kind, name, spec, says string }{
 		"spec.podTemplate.spec.containers[0].resources.limits[x.y/z]: "},
 	{"App", "crowd", `{"image":"a","podTemplate":{"spec":{"containers":[` + repeated(`{"name":"a","image":"registry.example.com/a:1"}`, 10_000) + `]}}}`, "spec.podTemplate: "},
 	{"App", "pods", `{"image":"a","containers":[` + repeated(`{"name":"a"}`, 15_000) + `]}`, "spec.containers: "},
-	{"App", "long", `{"image":"` + strings.Repeat("x", 600<<10) + `"}`, "spec: "},
+	{"App", "long", `{"image":"` + strings.Repeat("x", 1100<<10) + `"}`, "spec: "},
 	{"CloudManager", "text", `"text"`, "spec: "},
 	{"App", "deep", `{"image":"a","podTemplatePatch":{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}}`, "spec.podTemplatePatch"},
 	{"ModelBox", "number", `{"image":5}`, "spec.image: "},

@@ -240,16 +240,14 @@ func (w *walker) text() ([]byte, bool) {
 	return nil, false
 }
 
-// literal reads a number, true, false or null.
-func (w *walker) literal() []byte {
-	begin := w.pos
+// literal goes past a number, true, false or null.
+func (w *walker) literal() {
 	for ; w.pos < len(w.data); w.pos++ {
 		switch w.data[w.pos] {
 		case ',', ':', '}', ']', '{', '[', '"', ' ', '\t', '\n', '\r':
-			return w.data[begin:w.pos]
+			return
 		}
 	}
-	return w.data[begin:]
 }
 
 // skip goes past a value of which only the depth counts.
