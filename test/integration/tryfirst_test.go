@@ -91,18 +91,12 @@ func TestRefusedPart(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
-	holder := newApp(ns, "holder")
-	holder.Spec.Ports[0].NodePort, holder.Spec.Service.Type = 30062, corev1.ServiceTypeNodePort
-	start(t, holder)
 	for name, c := range map[string]struct {
 		reason string
 		mutate func(*appv1.AppSpec)
 	}{
 		"out-of-range": {appv1.ReasonInvalid, func(s *appv1.AppSpec) {
 			s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 80
-		}},
-		"taken": {appv1.ReasonNodePortTaken, func(s *appv1.AppSpec) {
-			s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30062
 		}},
 		"immutable": {appv1.ReasonImmutableField, func(s *appv1.AppSpec) { s.Service.ClusterIP = corev1.ClusterIPNone }},
 	} {
