@@ -44,19 +44,14 @@ func (s *Shared) applySpec(ctx context.Context, d *deployed, w *resource.Workloa
 // respecified reports whether the spec differs from the record on the live Deployment, or from what is remembered of one that
 // is gone.
 func (s *Shared) respecified(d *deployed, live *appsv1.Deployment) bool {
-	record := ""
-	switch {
-	case live == nil:
-		if remembered, ok := s.Records.get(d.recordKey()); ok {
-			record = remembered.spec
-		}
-	case metav1.IsControlledBy(live, d.owner):
-		record = live.Annotations[appv1.AnnotationLastAppliedSpec]
+	if live != nil {
+		return d.specChanged && metav1.IsControlledBy(live, d.owner)
 	}
-	if record == "" {
+	remembered, ok := s.Records.get(d.recordKey())
+	if !ok || remembered.spec == "" {
 		return false
 	}
-	changed, err := d.changed(record)
+	changed, err := d.changed(remembered.spec)
 	return err == nil && changed
 }
 

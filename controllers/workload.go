@@ -111,8 +111,10 @@ type deployed struct {
 	fromRecord func(record string, seen resource.Observed) (*resource.Workload, error)
 	// held is true where nothing may be written for now, paused where that is the user's wish.
 	held, paused bool
-	// today are the inputs that it is built with if it is new; choose sets them.
-	today resource.Inputs
+	// today are the inputs that it is built with if it is new, and specChanged reports whether the spec differs from the record on
+	// the live workload object; choose sets both.
+	today       resource.Inputs
+	specChanged bool
 }
 
 // making is what tells how a live workload object was made.
@@ -187,6 +189,7 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 		return w
 	}
 	history, refresh := d.history(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
+	d.specChanged = history.SpecChanged
 	size, err := s.checkInputs(d, &history, m, build)
 	if err != nil {
 		return nil, nil, err

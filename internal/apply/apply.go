@@ -123,7 +123,8 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		if !t.withheld[i] {
 			changes[i], errs[i] = e.applyChild(ctx, req, child, missing)
 		}
-		if req.Whole && Refused(errs[i]) {
+		// After a conflict with a newer version nothing is known of that child yet: the next reconcile tries all of it again.
+		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
 			t.refuse(errs[i])
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])

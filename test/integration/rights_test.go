@@ -37,7 +37,6 @@ var unrequested = map[string]string{
 	"update uniteddeployments/finalizers.app.huolala.cn": finalizes,
 	"update cloudmanagers/finalizers.app.huolala.cn":     finalizes,
 	"create deployments.apps":                            creates,
-	"create statefulsets.apps":                           creates,
 	"create services":                                    creates,
 	"create secrets":                                     creates,
 }
@@ -87,7 +86,7 @@ func owning(namespace, resource string) harness.Resource {
 		spec.Replicas = nil
 		ud.Spec.DeploymentName, ud.Spec.Replicas, ud.Spec.Template = "held", new(int32), &spec
 		return ud
-	case "cloudmanagers", "secrets", "statefulsets.apps":
+	case "cloudmanagers", "secrets":
 		return newCloudManager(namespace)
 	}
 	return newApp(namespace, "web")

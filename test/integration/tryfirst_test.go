@@ -91,6 +91,9 @@ func TestRefusedPart(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
+	holder := newApp(ns, "holder")
+	holder.Spec.Service.Type, holder.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30062
+	start(t, holder)
 	for name, c := range map[string]struct {
 		reason string
 		mutate func(*appv1.AppSpec)
@@ -99,6 +102,9 @@ func TestRefusedPart(t *testing.T) {
 			s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 80
 		}},
 		"immutable": {appv1.ReasonImmutableField, func(s *appv1.AppSpec) { s.Service.ClusterIP = corev1.ClusterIPNone }},
+		"taken": {appv1.ReasonNodePortTaken, func(s *appv1.AppSpec) {
+			s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30062
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
