@@ -228,6 +228,7 @@ type TierStatus struct {
 // CloudManager runs an application of three tiers: a database with its volumes and its password, and two Deployments, which
 // are made one after the other as the tier before is up. Deleting the CloudManager deletes all but volumes and password.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cmgr,categories=app-operator

@@ -46,6 +46,9 @@ type UnitedDeploymentStatus struct {
 // UnitedDeployment holds the number of pods of a Deployment, by its scale subresource alone: nothing else of the Deployment
 // is written. Deleting the UnitedDeployment leaves the Deployment running at its size, unless it was made of the template.
 //
+// +genclient
+// +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
+// +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
