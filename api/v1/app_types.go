@@ -42,12 +42,13 @@ type AppStatus struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="App",order=1,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type App struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what should run.
 	// +required
-	Spec AppSpec `json:"spec"`
+	Spec AppSpec `json:"spec,omitzero"`
 
 	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
 	// +default={"observedGeneration": -1}

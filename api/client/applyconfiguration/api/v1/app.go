@@ -17,7 +17,8 @@ import (
 // App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the
 // App deletes both.
 type AppApplyConfiguration struct {
-	metav1.TypeMetaApplyConfiguration    `json:""`
+	metav1.TypeMetaApplyConfiguration `json:""`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what should run.
 	Spec *AppSpecApplyConfiguration `json:"spec,omitempty"`

@@ -17,7 +17,8 @@ import (
 // CloudManager runs an application of three tiers: a database with its volumes and its password, and two Deployments, which
 // are made one after the other as the tier before is up. Deleting the CloudManager deletes all but volumes and password.
 type CloudManagerApplyConfiguration struct {
-	metav1.TypeMetaApplyConfiguration    `json:""`
+	metav1.TypeMetaApplyConfiguration `json:""`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what should run.
 	Spec *CloudManagerSpecApplyConfiguration `json:"spec,omitempty"`

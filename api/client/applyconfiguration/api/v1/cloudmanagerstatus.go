@@ -35,14 +35,6 @@ func CloudManagerStatus() *CloudManagerStatusApplyConfiguration {
 	return &CloudManagerStatusApplyConfiguration{}
 }
 
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *CloudManagerStatusApplyConfiguration) WithObservedGeneration(value int64) *CloudManagerStatusApplyConfiguration {
-	b.CommonStatusApplyConfiguration.ObservedGeneration = &value
-	return b
-}
-
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
@@ -53,6 +45,14 @@ func (b *CloudManagerStatusApplyConfiguration) WithConditions(values ...*metav1.
 		}
 		b.CommonStatusApplyConfiguration.Conditions = append(b.CommonStatusApplyConfiguration.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *CloudManagerStatusApplyConfiguration) WithObservedGeneration(value int64) *CloudManagerStatusApplyConfiguration {
+	b.CommonStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 

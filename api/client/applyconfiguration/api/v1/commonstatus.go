@@ -14,27 +14,19 @@ import (
 //
 // CommonStatus is the part of a status that every kind has.
 type CommonStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
-	// of an earlier spec.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
 	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
 	// happens until somebody acts; its message says what to do. The meaning is that of kstatus.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
+	// of an earlier spec.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 
 // CommonStatusApplyConfiguration constructs a declarative configuration of the CommonStatus type for use with
 // apply.
 func CommonStatus() *CommonStatusApplyConfiguration {
 	return &CommonStatusApplyConfiguration{}
-}
-
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *CommonStatusApplyConfiguration) WithObservedGeneration(value int64) *CommonStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
 }
 
 // WithConditions adds the given value to the Conditions field in the declarative configuration
@@ -47,5 +39,13 @@ func (b *CommonStatusApplyConfiguration) WithConditions(values ...*metav1.Condit
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *CommonStatusApplyConfiguration) WithObservedGeneration(value int64) *CommonStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }

@@ -17,7 +17,8 @@ import (
 // ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.
 // Deleting the ModelBox deletes both.
 type ModelBoxApplyConfiguration struct {
-	metav1.TypeMetaApplyConfiguration    `json:""`
+	metav1.TypeMetaApplyConfiguration `json:""`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what should run.
 	Spec *ModelBoxSpecApplyConfiguration `json:"spec,omitempty"`

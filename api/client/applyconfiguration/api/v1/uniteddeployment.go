@@ -17,7 +17,8 @@ import (
 // UnitedDeployment holds the number of pods of a Deployment, by its scale subresource alone: nothing else of the Deployment
 // is written. Deleting the UnitedDeployment leaves the Deployment running at its size, unless it was made of the template.
 type UnitedDeploymentApplyConfiguration struct {
-	metav1.TypeMetaApplyConfiguration    `json:""`
+	metav1.TypeMetaApplyConfiguration `json:""`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is which Deployment to hold, and at which number of pods.
 	Spec *UnitedDeploymentSpecApplyConfiguration `json:"spec,omitempty"`
