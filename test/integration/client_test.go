@@ -3,11 +3,16 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -238,4 +243,33 @@ func (c clientCase[T, C]) scale(t *testing.T) {
 	if got := ptr.Deref(c.replicas(obj), 0); got != 5 || scale.Spec.Replicas != 5 {
 		t.Errorf("replicas is %d and its scale %d after scaling to 5", got, scale.Spec.Replicas)
 	}
+}
+
+// TestClientProgram runs the program of docs/client.md next to a manager, until the App that it applies is ready.
+func TestClientProgram(t *testing.T) {
+	t.Parallel()
+	const namespace, name, want = "shop", "cart", "nginx:1.27" // As the program has them.
+	program := filepath.Join(t.TempDir(), "consumer")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
+	build.Dir = filepath.Join(harness.Root(), "test/consumer")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v: %s", err, out)
+	}
+	plane.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	plane.Start(t, namespace)
+	run := exec.CommandContext(t.Context(), program, want)
+	run.Env = append(os.Environ(), "KUBECONFIG="+harness.WriteKubeconfig(t, plane.Config))
+	run.Stderr = t.Output()
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	image(t, d, want)
+	settle(t, d)
+	if err := run.Wait(); err != nil {
+		t.Error(err)
+	}
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	plane.Stands(t, app, "Ready=True/Ready")
 }
