@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -193,7 +194,7 @@ func (c clientCase[T, C]) apply(t *testing.T) {
 	}
 	_, err := c.client.Apply(t.Context(), c.configure("applied", "nginx:3"), metav1.ApplyOptions{FieldManager: "second"})
 	var causes []metav1.StatusCause
-	if status, ok := err.(apierrors.APIStatus); ok && status.Status().Details != nil { //nolint:errorlint // As the client returns it.
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil {
 		causes = status.Status().Details.Causes
 	}
 	if !apierrors.IsConflict(err) || len(causes) != 1 || causes[0].Field != c.imagePath || !strings.Contains(causes[0].Message, `"first"`) {
