@@ -214,11 +214,15 @@ bin/manager:
 # As the Dockerfile builds it: without anything of the machine, the folder or the tree's state in it.
 RELEASE_FLAGS = -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)'
 
+# The module of the API is in the program by its folder; it has the operator's version.
 .PHONY: sbom
 sbom: bin/cyclonedx-gomod ## Write what the manager is made of into dist/sbom.cdx.json (CycloneDX), as the program itself tells it.
 	mkdir -p dist
 	GOOS=linux go build $(RELEASE_FLAGS) -o dist/manager .
-	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output dist/sbom.cdx.json dist/manager
+	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output - dist/manager | \
+		sed -e 's|golang/\./api@(devel)|golang/$(API_MODULE)@v$(VERSION)|' -e 's|"name": "\./api"|"name": "$(API_MODULE)"|' \
+			-e 's|"version": "(devel)"|"version": "v$(VERSION)"|' > dist/sbom.cdx.json
+	@! grep -n '(devel)\|"\./' dist/sbom.cdx.json # A folder would say nothing to a reader elsewhere.
 
 .PHONY: reproducible
 reproducible: ## Build the manager twice from nothing, in two folders; fails if the two differ, and prints the checksum.
