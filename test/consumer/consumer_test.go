@@ -84,7 +84,7 @@ func TestIdentityOfConfigurations(t *testing.T) {
 func TestFake(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Name: "cart", Namespace: "shop"}}
 	app.Spec.Image = "nginx:1.27"
-	apps := fake.NewSimpleClientset(app).AppV1().Apps("shop") //nolint:staticcheck // Its successor knows no custom resources.
+	apps := fake.NewSimpleClientset(app).AppV1().Apps("shop") // Not NewClientset, which knows no custom resources.
 	watcher, err := apps.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
