@@ -8,6 +8,7 @@ WORKDIR /workspace
 
 # Modules change less often than code: a layer of their own.
 COPY go.mod go.sum ./
+COPY api/go.mod api/go.sum api/
 RUN go mod download
 
 COPY main.go ./

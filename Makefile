@@ -35,7 +35,13 @@ DELETE = $(KUBECTL) delete --ignore-not-found -f -
 COMMIT = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS = -X main.version=v$(VERSION) -X main.commit=$(COMMIT)
 
-# Which tests: PKG=./internal/... RUN=TestName TESTFLAGS='-v -count=1'
+# The API is a module of its own, and so is a program that uses its client: where go means "all packages", it means those of
+# one module, so each target goes through the three. test/consumer stays a list of what such a program needs.
+MODULES = . api test/consumer
+# each COMMAND: runs it in each module, all of them even if one fails.
+each = failed=; for module in $(MODULES); do (cd $$module && set -x && $(1)) || failed=yes; done; [ -z "$$failed" ]
+
+# Which tests: PKG=./internal/... RUN=TestName TESTFLAGS='-v -count=1'. Packages of api/ go by their folder, too: PKG=./api/...
 PKG ?= ./...
 RUN ?=
 TESTFLAGS ?=
@@ -71,16 +77,33 @@ clean: ## Remove what was built into the tree.
 ##@ Development
 
 .PHONY: generate
-generate: bin/controller-gen ## Generate the DeepCopy methods of api/, and the table of former defaults.
-	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+generate: bin/controller-gen generate-client ## Generate the DeepCopy methods and the client of api/, and the table of former defaults.
+	cd api && ../bin/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./v1/...
 	go run ./hack/formerdefaults test/integration/testdata/former-definitions.json.gz resource/zz_generated.defaults.go
+
+# The four generators of Kubernetes' own client, as its script calls them; that script installs them outside of this tree.
+API_MODULE = huolala.cn/app-operator/api
+CLIENT_GENERATORS = applyconfiguration-gen client-gen lister-gen informer-gen
+CLIENT_HEADER = --go-header-file ../hack/boilerplate.go.txt
+.PHONY: generate-client
+generate-client: $(CLIENT_GENERATORS:%=bin/%) ## Generate the typed client, api/client: clientset, informers, listers and apply configurations.
+	rm -rf api/client
+	cd api && ../bin/applyconfiguration-gen $(CLIENT_HEADER) --output-dir client/applyconfiguration \
+		--output-pkg $(API_MODULE)/client/applyconfiguration $(API_MODULE)/v1
+	cd api && ../bin/client-gen $(CLIENT_HEADER) --output-dir client/clientset --output-pkg $(API_MODULE)/client/clientset \
+		--clientset-name versioned --apply-configuration-package $(API_MODULE)/client/applyconfiguration \
+		--input-base $(dir $(API_MODULE)) --input api/v1
+	cd api && ../bin/lister-gen $(CLIENT_HEADER) --output-dir client/listers --output-pkg $(API_MODULE)/client/listers $(API_MODULE)/v1
+	cd api && ../bin/informer-gen $(CLIENT_HEADER) --output-dir client/informers --output-pkg $(API_MODULE)/client/informers \
+		--versioned-clientset-package $(API_MODULE)/client/clientset/versioned --listers-package $(API_MODULE)/client/listers \
+		$(API_MODULE)/v1
 
 # By way of a folder of its own: config/ sees a definition only once it is trimmed and within its budget.
 .PHONY: manifests
 manifests: generate ## Generate the CRDs, the webhooks and the manager's roles from the markers.
 	rm -rf bin/crd
-	bin/controller-gen crd:generateEmbeddedObjectMeta=true rbac:roleName=manager-role webhook \
-		paths=./api/... paths=./controllers/... paths=./webhooks/... output:crd:artifacts:config=bin/crd \
+	cd api && ../bin/controller-gen crd:generateEmbeddedObjectMeta=true paths=./v1/... output:crd:artifacts:config=../bin/crd
+	bin/controller-gen rbac:roleName=manager-role webhook paths=./controllers/... paths=./webhooks/... \
 		output:rbac:artifacts:config=config/rbac output:webhook:artifacts:config=config/webhook
 	bin/controller-gen rbac:roleName=certificate-role paths=./internal/certificate/... output:rbac:artifacts:config=config/webhook
 	go run ./hack/crdtrim bin/crd config/crd/bases
@@ -88,21 +111,21 @@ manifests: generate ## Generate the CRDs, the webhooks and the manager's roles f
 .PHONY: docs
 docs: bin/crd-ref-docs ## Generate the API reference, docs/api.md.
 	mkdir -p docs
-	bin/crd-ref-docs --source-path=api --config=hack/crd-ref-docs.yaml --renderer=markdown \
-		--log-level=ERROR --output-path=docs/api.md
+	cd api && ../bin/crd-ref-docs --source-path=v1 --config=../hack/crd-ref-docs.yaml --renderer=markdown \
+		--log-level=ERROR --output-path=../docs/api.md
 
 .PHONY: fmt
 fmt: ## Format the Go code.
-	gofmt -l -w .
+	gofmt -l -w . # files, not packages: those of all modules
 
 .PHONY: vet
 vet: ## Run go vet.
-	go vet -tags e2e ./...
+	@$(call each,go vet -tags e2e ./...)
 
 .PHONY: lint
 # The cache of findings names files by where they are: one for all clones would report those of another.
 lint: bin/golangci-lint ## Run the linters (.golangci.yml says why each).
-	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache bin/golangci-lint run
+	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
 
 .PHONY: verify
 verify: ## Check that all that is generated is up to date, and formatting, go.mod, vet and the CRDs' sizes.
@@ -115,18 +138,30 @@ assets: ## Build the Kubernetes of demo and tests, once a version; prints its fo
 # The Kubernetes of the tests: the user's, or the one that is built here.
 WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
 	export KUBEBUILDER_ASSETS="$$assets" CLUSTER_BINARY="$${CLUSTER_BINARY:-$$assets/cluster}"
+# What PKG names of the API's module and of the operator's; ./... is all of both.
+API_PKG = $(filter ./...,$(PKG)) $(patsubst ./api/%,./%,$(filter ./api/%,$(PKG)))
+ROOT_PKG = $(filter-out ./api/%,$(PKG))
 # vet is a target of its own; here it would only run twice.
 GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
 .PHONY: test
-test: test-operator $(if $(filter ./...,$(PKG)),test-cluster test-gitops) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./...,$(PKG)),test-consumer test-cluster test-gitops) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
 
 # First all is compiled, then one suite runs after the other: each has a control plane of its own, and side by side with
 # others, or with compilers, it would on a small machine mostly test patience.
 .PHONY: test-operator
 test-operator:
 	@$(WITH_ASSETS); export CGO_ENABLED=$(if $(RACE),1,0); set -x; \
-		go list -test -deps -export $(RACE) $(PKG) >/dev/null; $(GO_TEST) -p 1 $(RACE) $(PKG)
+		go list -test -deps -export $(RACE) $(ROOT_PKG) >/dev/null; $(GO_TEST) -p 1 $(RACE) $(ROOT_PKG)
+
+# Both need no API server.
+.PHONY: test-api
+test-api:
+	@export CGO_ENABLED=$(if $(RACE),1,0); cd api; set -x; $(GO_TEST) $(RACE) $(API_PKG)
+
+.PHONY: test-consumer
+test-consumer:
+	@cd test/consumer; set -x; $(GO_TEST) -count=1 ./...
 
 # With the flags of hack/cluster/build.sh, or all of Kubernetes would be compiled a second time.
 .PHONY: test-cluster
@@ -179,11 +214,15 @@ bin/manager:
 # As the Dockerfile builds it: without anything of the machine, the folder or the tree's state in it.
 RELEASE_FLAGS = -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)'
 
+# The module of the API is in the program by its folder; it has the operator's version.
 .PHONY: sbom
 sbom: bin/cyclonedx-gomod ## Write what the manager is made of into dist/sbom.cdx.json (CycloneDX), as the program itself tells it.
 	mkdir -p dist
 	GOOS=linux go build $(RELEASE_FLAGS) -o dist/manager .
-	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output dist/sbom.cdx.json dist/manager
+	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output - dist/manager | \
+		sed -e 's|golang/\./api@(devel)|golang/$(API_MODULE)@v$(VERSION)|' -e 's|"name": "\./api"|"name": "$(API_MODULE)"|' \
+			-e 's|"version": "(devel)"|"version": "v$(VERSION)"|' > dist/sbom.cdx.json
+	@! grep -n '(devel)\|"\./' dist/sbom.cdx.json # A folder would say nothing to a reader elsewhere.
 
 .PHONY: reproducible
 reproducible: ## Build the manager twice from nothing, in two folders; fails if the two differ, and prints the checksum.
@@ -295,7 +334,16 @@ TOOLFLAGS_operator-sdk = -tags containers_image_openpgp \
 TOOLFLAGS_opm = -tags containers_image_openpgp
 
 .PHONY: tools
-tools: $(TOOLS:%=bin/%) ## Build all tools into bin/.
+tools: $(TOOLS:%=bin/%) $(CLIENT_GENERATORS:%=bin/%) ## Build all tools into bin/.
+
+# One module, as they are versions of one another.
+$(CLIENT_GENERATORS:%=bin/%) &: hack/tools/code-generator/go.mod hack/tools/code-generator/go.sum
+	@echo "building $(CLIENT_GENERATORS:%=bin/%) (once a version)"
+	@mkdir -p bin && cd hack/tools/code-generator && go build -o ../../../bin/ tool
+	@touch $(CLIENT_GENERATORS:%=bin/%)
+
+# Its module has code of its own: it takes a linter of another module in.
+bin/golangci-lint: hack/tools/golangci-lint/main.go
 
 $(TOOLS:%=bin/%): bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
 	@echo "building $@ (once a version)"

@@ -20,6 +20,7 @@ generated() {
     find config/crd/bases config/manifests/bases docs/api.md config/rbac/role.yaml config/webhook -type f 2>/dev/null
     find bundle bundle.Dockerfile catalog/app-operator -type f 2>/dev/null
     find api resource -name 'zz_generated.*' 2>/dev/null
+    find api/client -type f 2>/dev/null
   } | LC_ALL=C sort | xargs sha256sum
 }
 
@@ -56,9 +57,14 @@ components() {
 # The image's builder sees what the Dockerfile copies and .dockerignore lets through: each room that the manager is made of.
 image() {
   local room missing=0
-  for room in $(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | cut -d/ -f3 | sort -u); do
+  for room in $(go list -deps . | sed -n 's|^huolala.cn/app-operator/\([^/]*\).*|\1|p' | sort -u); do
     grep -q "^COPY $room/ " Dockerfile || { echo "Dockerfile does not copy $room/"; missing=1; }
     grep -qx "!$room/" .dockerignore || { echo ".dockerignore leaves $room/ out"; missing=1; }
+  done
+  # A module of its own is needed before its code is: go mod download reads the go.mod of each.
+  for file in Dockerfile test/scorecard/Dockerfile; do
+    sed '/go mod download/q' "$file" | grep -qx 'COPY api/go.mod api/go.sum api/' ||
+      { echo "$file does not copy the go.mod of api/ before it downloads modules"; missing=1; }
   done
   return $missing
 }
@@ -69,6 +75,8 @@ check 'generated files and CRD sizes' regenerate
 check 'config/components' components
 check formatting formatted
 check 'go.mod' tidy .
+check 'api/go.mod' tidy api
+check 'test/consumer/go.mod' tidy test/consumer
 check 'hack/cluster/go.mod' tidy hack/cluster
 check 'hack/chart/go.mod' tidy hack/chart
 for client in stage flux argocd; do

@@ -23,6 +23,9 @@ type AppStatus struct {
 // App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the
 // App deletes both.
 //
+// +genclient
+// +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
+// +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -39,12 +42,13 @@ type AppStatus struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="App",order=1,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type App struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what should run.
 	// +required
-	Spec AppSpec `json:"spec"`
+	Spec AppSpec `json:"spec,omitzero"`
 
 	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
 	// +default={"observedGeneration": -1}

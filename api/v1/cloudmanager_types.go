@@ -20,24 +20,24 @@ type CloudManagerSpec struct {
 	// front is the tier that users see. It is made once identity is up.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:front"}
-	Front Tier `json:"front"`
+	Front Tier `json:"front,omitzero"`
 
 	// identity is the tier between front and database. It is made once the database is up.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:identity"}
-	Identity Tier `json:"identity"`
+	Identity Tier `json:"identity,omitzero"`
 
 	// db is the database, which is made first.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:db"}
-	DB DatabaseTier `json:"db"`
+	DB DatabaseTier `json:"db,omitzero"`
 }
 
 // Tier is a tier that keeps no data.
 type Tier struct {
 	// deployment is what the tier's Deployment runs.
 	// +required
-	Deployment Component `json:"deployment"`
+	Deployment Component `json:"deployment,omitzero"`
 }
 
 // Component is one workload of a CloudManager.
@@ -59,7 +59,7 @@ type Component struct {
 type DatabaseTier struct {
 	// statefulSet is what the database's StatefulSet runs.
 	// +required
-	StatefulSet Database `json:"statefulSet"`
+	StatefulSet Database `json:"statefulSet,omitzero"`
 
 	// rootPass is the root password of the database, in clear text: whoever may read this resource may read it. Better is
 	// rootPassSecretRef. Without either, a strong password is made once and kept in the Secret "<name>auth". The database
@@ -100,7 +100,7 @@ type Storage struct {
 
 	// accessModes says who may mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
 	// ReadWriteMany. It can be set only until the database is made. Defaults to ReadWriteOnce.
-	// +kubebuilder:default=ReadWriteOnce
+	// +default="ReadWriteOnce"
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
 	// +optional
 	AccessModes corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
@@ -111,7 +111,7 @@ type Storage struct {
 	Size resource.Quantity `json:"size"`
 
 	// mountPath is where the main container sees its volume. Defaults to /var/lib/mysql.
-	// +kubebuilder:default="/var/lib/mysql"
+	// +default="/var/lib/mysql"
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[^:]*$')",message="must be an absolute path without ':'"
 	// +optional
@@ -119,7 +119,7 @@ type Storage struct {
 
 	// retain says whether volumes and password outlive this resource, and a new name of the database. A CloudManager that is
 	// made again under the name takes them into use. Defaults to true.
-	// +kubebuilder:default=true
+	// +default=true
 	// +optional
 	Retain *bool `json:"retain,omitempty"`
 }
@@ -131,10 +131,10 @@ type SecretKeyRef struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +required
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// key of the value in the Secret. Defaults to password.
-	// +kubebuilder:default=password
+	// +default="password"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be a key of a Secret: letters, digits, '-', '_' and '.'"
@@ -228,6 +228,7 @@ type TierStatus struct {
 // CloudManager runs an application of three tiers: a database with its volumes and its password, and two Deployments, which
 // are made one after the other as the tier before is up. Deleting the CloudManager deletes all but volumes and password.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cmgr,categories=app-operator
@@ -242,12 +243,13 @@ type TierStatus struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="CloudManager",order=4,resources={{StatefulSet,v1},{Deployment,v1},{Service,v1},{Secret,v1},{PersistentVolumeClaim,v1},{Pod,v1},{Event,v1}}
 type CloudManager struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what should run.
 	// +required
-	Spec CloudManagerSpec `json:"spec"`
+	Spec CloudManagerSpec `json:"spec,omitzero"`
 
 	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
 	// +default={"observedGeneration": -1}

@@ -1,10 +1,3 @@
-// Package v1 contains the API of app-operator: what a user writes.
-//
-// The types carry no behaviour. What they mean in Kubernetes objects is said by package resource, and the rules that
-// a schema cannot hold are in package validation.
-//
-// +kubebuilder:object:generate=true
-// +groupName=app.huolala.cn
 package v1
 
 import (
@@ -17,12 +10,20 @@ var (
 	// GroupVersion is the group and version of every kind in this package.
 	GroupVersion = schema.GroupVersion{Group: "app.huolala.cn", Version: "v1"}
 
+	// SchemeGroupVersion is GroupVersion, by the name that the generated client uses.
+	SchemeGroupVersion = GroupVersion
+
 	// SchemeBuilder collects the functions that add this group's kinds to a scheme.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
 	// AddToScheme adds this group's kinds to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
+
+// Resource returns the resource of that name, such as "apps", in this group.
+func Resource(resource string) schema.GroupResource {
+	return GroupVersion.WithResource(resource).GroupResource()
+}
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,

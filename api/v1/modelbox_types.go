@@ -34,6 +34,9 @@ type ModelBoxStatus struct {
 // ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.
 // Deleting the ModelBox deletes both.
 //
+// +genclient
+// +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
+// +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -50,12 +53,13 @@ type ModelBoxStatus struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type ModelBox struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what should run.
 	// +required
-	Spec ModelBoxSpec `json:"spec"`
+	Spec ModelBoxSpec `json:"spec,omitzero"`
 
 	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
 	// +default={"observedGeneration": -1}

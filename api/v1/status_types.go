@@ -4,12 +4,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CommonStatus is the part of a status that every kind has.
 type CommonStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
-	// of an earlier spec.
-	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
 	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
 	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
 	// happens until somebody acts; its message says what to do. The meaning is that of kstatus.
@@ -18,6 +12,12 @@ type CommonStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:io.kubernetes.conditions"}
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
+	// of an earlier spec.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // WorkloadStatus is the status of a kind that runs one Deployment.

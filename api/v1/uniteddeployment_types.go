@@ -20,7 +20,7 @@ type UnitedDeploymentSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be a name that a Deployment can have: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:io.kubernetes:Deployment"}
-	DeploymentName string `json:"deploymentName"`
+	DeploymentName string `json:"deploymentName,omitempty"`
 
 	// replicas is the number of pods that the Deployment is held at. 0 is allowed. Required: a default would scale a
 	// Deployment to a number that nobody has asked for.
@@ -46,6 +46,9 @@ type UnitedDeploymentStatus struct {
 // UnitedDeployment holds the number of pods of a Deployment, by its scale subresource alone: nothing else of the Deployment
 // is written. Deleting the UnitedDeployment leaves the Deployment running at its size, unless it was made of the template.
 //
+// +genclient
+// +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
+// +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -61,12 +64,13 @@ type UnitedDeploymentStatus struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="UnitedDeployment",order=3,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type UnitedDeployment struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is which Deployment to hold, and at which number of pods.
 	// +required
-	Spec UnitedDeploymentSpec `json:"spec"`
+	Spec UnitedDeploymentSpec `json:"spec,omitzero"`
 
 	// status is what runs, written by the operator. Until the operator has looked, its observedGeneration is -1.
 	// +default={"observedGeneration": -1}

@@ -31,11 +31,11 @@ type WorkloadSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('[[:space:]]') || self.matches('^(([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?|[[][a-fA-F0-9:]+[]])(:[0-9]+)?/)?[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([-+._][a-zA-Z][a-zA-Z0-9]*)*:[a-fA-F0-9]{32,})?$')",message="must be an image; write it as [registry/]repository[:tag][@digest], the repository in lower case"
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
-	Image string `json:"image"`
+	Image string `json:"image,omitempty"`
 
 	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to IfNotPresent,
 	// for any tag.
-	// +kubebuilder:default=IfNotPresent
+	// +default="IfNotPresent"
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
@@ -439,7 +439,7 @@ type Port struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +required
-	Port int32 `json:"port"`
+	Port int32 `json:"port,omitempty"`
 
 	// targetPort is the port that the container listens on: a number from 1 to 65535, or the name of a container port, of
 	// at most 15 characters. Defaults to port.

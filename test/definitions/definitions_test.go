@@ -1,4 +1,6 @@
-package v1
+// Package definitions checks the API as it is delivered: the generated CustomResourceDefinitions, and that its conditions and
+// reasons are those of the operator's code and of docs/status.md. It is not in the API's module, which has neither.
+package definitions
 
 import (
 	"fmt"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // definitions returns the generated CustomResourceDefinitions.
@@ -70,7 +74,7 @@ func TestDefinitionNames(t *testing.T) {
 // TestFieldsAreExplained checks that "kubectl explain" says something of every field of ours, with its name first.
 func TestFieldsAreExplained(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
+	if err := appv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	for _, crd := range definitions(t) {
@@ -100,7 +104,7 @@ func unexplained(typ reflect.Type, props *apiextensionsv1.JSONSchemaProps, at st
 		}
 		typ = typ.Elem()
 	}
-	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[App]().PkgPath() {
+	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[appv1.App]().PkgPath() {
 		return nil
 	}
 	var problems []string

@@ -1,4 +1,4 @@
-package v1
+package definitions
 
 import (
 	"go/ast"
@@ -20,7 +20,7 @@ const root = "../.."
 // declared returns the string constants of conditions.go whose names begin with the prefix, by name.
 func declared(t *testing.T, prefix string) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1/conditions.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func literal(expr ast.Expr) string {
 	return value
 }
 
-// sources calls visit with each file of the manager's own code, tests and this package aside.
+// sources calls visit with each file of the manager's own code, tests and api/v1 itself aside.
 func sources(t *testing.T, visit func(files *token.FileSet, file *ast.File)) {
 	t.Helper()
 	files := token.NewFileSet()

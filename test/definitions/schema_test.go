@@ -1,4 +1,4 @@
-package v1
+package definitions
 
 import (
 	"encoding/json"
@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // TestDefinitionsAreAccepted checks the definitions as the API server does, the cost of their rules included.
@@ -129,7 +131,7 @@ func TestRulesTestQuantitiesFirst(t *testing.T) {
 				continue
 			}
 			found++
-			if test := strings.Index(rule.Rule, ".matches('"+QuantityPattern+"')"); test < 0 || test > call {
+			if test := strings.Index(rule.Rule, ".matches('"+appv1.QuantityPattern+"')"); test < 0 || test > call {
 				t.Errorf("%s: %s calls quantity() in %q and does not test QuantityPattern before", kind, at, rule.Rule)
 			}
 		}
@@ -142,7 +144,7 @@ func TestRulesTestQuantitiesFirst(t *testing.T) {
 // TestQuantityPattern compares the pattern with what Kubernetes reads as a quantity: but for the length of the exponent, the two
 // are the same.
 func TestQuantityPattern(t *testing.T) {
-	pattern := regexp.MustCompile(QuantityPattern)
+	pattern := regexp.MustCompile(appv1.QuantityPattern)
 	for _, text := range []string{"1e1000", "1e-20000000", "1e1.5", "1E+0001", "", "e3", ".", "+", "1 ", "0x1", "1KI", "1k\n"} {
 		if pattern.MatchString(text) {
 			t.Errorf("%q matches", text)
@@ -221,7 +223,7 @@ func admits(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) func(any) boo
 func newObject(t *testing.T, kind string) apiruntime.Object {
 	t.Helper()
 	made := map[string]apiruntime.Object{
-		"App": &App{}, "ModelBox": &ModelBox{}, "UnitedDeployment": &UnitedDeployment{}, "CloudManager": &CloudManager{},
+		"App": &appv1.App{}, "ModelBox": &appv1.ModelBox{}, "UnitedDeployment": &appv1.UnitedDeployment{}, "CloudManager": &appv1.CloudManager{},
 	}[kind]
 	if made == nil {
 		t.Fatalf("the test does not know the kind %s", kind)

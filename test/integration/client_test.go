@@ -1,0 +1,276 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	applyv1 "huolala.cn/app-operator/api/client/applyconfiguration/api/v1"
+	"huolala.cn/app-operator/api/client/clientset/versioned"
+	informers "huolala.cn/app-operator/api/client/informers/externalversions"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// typedClient is what the generated client of every kind has.
+type typedClient[T harness.Resource, C any] interface {
+	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
+}
+
+// scaleClient is what the generated client of the kinds with a scale subresource has in addition.
+type scaleClient interface {
+	GetScale(ctx context.Context, name string, opts metav1.GetOptions) (*autoscalingv1.Scale, error)
+	UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (*autoscalingv1.Scale, error)
+}
+
+// clientCase is one kind: its object T, its apply configuration C, and the one field that the test sets.
+type clientCase[T harness.Resource, C any] struct {
+	client    typedClient[T, C]
+	informer  cache.SharedIndexInformer
+	cached    func(name string) (T, error) // Of the lister.
+	configure func(name, image string) C
+	object    func(meta metav1.ObjectMeta, image string) T
+	image     func(T) string
+	imagePath string
+	replicas  func(T) *int32 // Nil without a scale subresource.
+}
+
+// TestClient uses the generated client of each kind against a real API server.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	client, err := versioned.NewForConfig(plane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(ns))
+	t.Cleanup(factory.Shutdown)
+	api, cached := client.AppV1(), factory.App().V1()
+	component := func(image string) *applyv1.ComponentApplyConfiguration {
+		return applyv1.Component().WithImage(image)
+	}
+	t.Run("App", func(t *testing.T) {
+		clientCase[*appv1.App, *applyv1.AppApplyConfiguration]{
+			client: api.Apps(ns), informer: cached.Apps().Informer(), cached: cached.Apps().Lister().Apps(ns).Get,
+			configure: func(name, image string) *applyv1.AppApplyConfiguration {
+				return applyv1.App(name, ns).WithSpec(applyv1.AppSpec().WithImage(image).WithReplicas(2))
+			},
+			object: func(meta metav1.ObjectMeta, image string) *appv1.App {
+				return &appv1.App{ObjectMeta: meta, Spec: appv1.AppSpec{WorkloadSpec: appv1.WorkloadSpec{Image: image}}}
+			},
+			image: func(a *appv1.App) string { return a.Spec.Image }, imagePath: ".spec.image",
+			replicas: func(a *appv1.App) *int32 { return a.Spec.Replicas },
+		}.check(t, ns, factory)
+	})
+	t.Run("ModelBox", func(t *testing.T) {
+		clientCase[*appv1.ModelBox, *applyv1.ModelBoxApplyConfiguration]{
+			client: api.ModelBoxes(ns), informer: cached.ModelBoxes().Informer(), cached: cached.ModelBoxes().Lister().ModelBoxes(ns).Get,
+			configure: func(name, image string) *applyv1.ModelBoxApplyConfiguration {
+				return applyv1.ModelBox(name, ns).WithSpec(applyv1.ModelBoxSpec().WithImage(image).WithReplicas(2))
+			},
+			object: func(meta metav1.ObjectMeta, image string) *appv1.ModelBox {
+				return &appv1.ModelBox{ObjectMeta: meta, Spec: appv1.ModelBoxSpec{WorkloadSpec: appv1.WorkloadSpec{Image: image}}}
+			},
+			image: func(b *appv1.ModelBox) string { return b.Spec.Image }, imagePath: ".spec.image",
+			replicas: func(b *appv1.ModelBox) *int32 { return b.Spec.Replicas },
+		}.check(t, ns, factory)
+	})
+	t.Run("UnitedDeployment", func(t *testing.T) {
+		clientCase[*appv1.UnitedDeployment, *applyv1.UnitedDeploymentApplyConfiguration]{
+			client: api.UnitedDeployments(ns), informer: cached.UnitedDeployments().Informer(),
+			cached: cached.UnitedDeployments().Lister().UnitedDeployments(ns).Get,
+			configure: func(name, image string) *applyv1.UnitedDeploymentApplyConfiguration {
+				return applyv1.UnitedDeployment(name, ns).WithSpec(applyv1.UnitedDeploymentSpec().
+					WithDeploymentName("web").WithReplicas(2).WithTemplate(applyv1.WorkloadSpec().WithImage(image)))
+			},
+			object: func(meta metav1.ObjectMeta, image string) *appv1.UnitedDeployment {
+				return &appv1.UnitedDeployment{ObjectMeta: meta, Spec: appv1.UnitedDeploymentSpec{
+					DeploymentName: "web", Replicas: ptr.To[int32](2), Template: &appv1.WorkloadSpec{Image: image},
+				}}
+			},
+			image: func(u *appv1.UnitedDeployment) string { return u.Spec.Template.Image }, imagePath: ".spec.template.image",
+			replicas: func(u *appv1.UnitedDeployment) *int32 { return u.Spec.Replicas },
+		}.check(t, ns, factory)
+	})
+	t.Run("CloudManager", func(t *testing.T) {
+		clientCase[*appv1.CloudManager, *applyv1.CloudManagerApplyConfiguration]{
+			client: api.CloudManagers(ns), informer: cached.CloudManagers().Informer(),
+			cached: cached.CloudManagers().Lister().CloudManagers(ns).Get,
+			configure: func(name, image string) *applyv1.CloudManagerApplyConfiguration {
+				database := applyv1.Database().WithImage("db").WithStorage(applyv1.Storage().WithSize(resource.MustParse("1Gi")))
+				return applyv1.CloudManager(name, ns).WithSpec(applyv1.CloudManagerSpec().
+					WithFront(applyv1.Tier().WithDeployment(component(image))).
+					WithIdentity(applyv1.Tier().WithDeployment(component("identity"))).
+					WithDB(applyv1.DatabaseTier().WithStatefulSet(database)))
+			},
+			object: func(meta metav1.ObjectMeta, image string) *appv1.CloudManager {
+				obj := &appv1.CloudManager{ObjectMeta: meta}
+				obj.Spec.Front.Deployment.Image, obj.Spec.Identity.Deployment.Image = image, "identity"
+				obj.Spec.DB.StatefulSet.Image, obj.Spec.DB.StatefulSet.Storage.Size = "db", resource.MustParse("1Gi")
+				return obj
+			},
+			image:     func(m *appv1.CloudManager) string { return m.Spec.Front.Deployment.Image },
+			imagePath: ".spec.front.deployment.image",
+		}.check(t, ns, factory)
+	})
+}
+
+// check takes an object of the kind from its creation to its end.
+func (c clientCase[T, C]) check(t *testing.T, ns string, factory informers.SharedInformerFactory) {
+	t.Helper()
+	const byImage = "image"
+	err := c.informer.AddIndexers(cache.Indexers{byImage: func(obj any) ([]string, error) { return []string{c.image(obj.(T))}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.StartWithContext(t.Context())
+	if synced := factory.WaitForCacheSyncWithContext(t.Context()); synced.Err != nil {
+		t.Fatal(synced.Err)
+	}
+	// The cache is filled before there is anything: what comes into it from here on comes by its watch.
+	created, err := c.client.Create(t.Context(), c.object(metav1.ObjectMeta{Name: "created"}, "nginx:1"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if created.GetGeneration() != 1 || created.CommonStatus().ObservedGeneration != -1 {
+		t.Errorf("created has generation %d and observedGeneration %d, want 1 and -1", created.GetGeneration(), created.CommonStatus().ObservedGeneration)
+	}
+	c.apply(t)
+	c.scale(t)
+	for name, image := range map[string]string{"created": "nginx:1", "applied": "nginx:3"} {
+		harness.Eventually(t, func() error {
+			live, err := c.client.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			cached, err := c.cached(name)
+			if err == nil && (cached.GetResourceVersion() != live.GetResourceVersion() || c.image(cached) != image) {
+				err = fmt.Errorf("%s is cached with image %q, want %q, at the version of the API server", name, c.image(cached), image)
+			}
+			return err
+		})
+		found, err := c.informer.GetIndexer().ByIndex(byImage, image)
+		if err != nil || len(found) != 1 || found[0].(T).GetName() != name {
+			t.Errorf("the index has %v for image %s, want %s (%v)", found, image, name, err)
+		}
+	}
+	if found, err := c.informer.GetIndexer().ByIndex(cache.NamespaceIndex, ns); err != nil || len(found) != 2 {
+		t.Errorf("the index has %d objects of the namespace, want 2 (%v)", len(found), err)
+	}
+	if err := c.client.Delete(t.Context(), "created", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, func() error {
+		if _, err := c.cached("created"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("a deleted object is still cached (%w)", err)
+		}
+		return nil
+	})
+}
+
+// apply has two managers apply one field: the second is told of the first, and takes the field over by force alone.
+func (c clientCase[T, C]) apply(t *testing.T) {
+	t.Helper()
+	if _, err := c.client.Apply(t.Context(), c.configure("applied", "nginx:2"), metav1.ApplyOptions{FieldManager: "first"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.client.Apply(t.Context(), c.configure("applied", "nginx:3"), metav1.ApplyOptions{FieldManager: "second"})
+	var causes []metav1.StatusCause
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil {
+		causes = status.Status().Details.Causes
+	}
+	if !apierrors.IsConflict(err) || len(causes) != 1 || causes[0].Field != c.imagePath || !strings.Contains(causes[0].Message, `"first"`) {
+		t.Errorf("a second manager applies %s: %v, causes %v; want a conflict with the first", c.imagePath, err, causes)
+	}
+	applied, err := c.client.Apply(t.Context(), c.configure("applied", "nginx:3"), metav1.ApplyOptions{FieldManager: "second", Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.image(applied) != "nginx:3" {
+		t.Errorf("image is %s after a forced apply, want nginx:3", c.image(applied))
+	}
+	for _, manager := range []string{"first", "second"} {
+		if !slices.ContainsFunc(applied.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+			return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
+		}) {
+			t.Errorf("managedFields have no entry of %s", manager)
+		}
+	}
+}
+
+// scale changes the number of pods by the scale subresource, where the kind has one.
+func (c clientCase[T, C]) scale(t *testing.T) {
+	t.Helper()
+	client, ok := c.client.(scaleClient)
+	if ok != (c.replicas != nil) {
+		t.Fatalf("the client has methods of the scale subresource: %t, want %t", ok, c.replicas != nil)
+	}
+	if !ok {
+		return
+	}
+	scale, err := client.GetScale(t.Context(), "applied", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if scale.Spec.Replicas != 2 {
+		t.Errorf("the scale is %d, want 2", scale.Spec.Replicas)
+	}
+	scale.Spec.Replicas = 5
+	if scale, err = client.UpdateScale(t.Context(), "applied", scale, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	obj, err := c.client.Get(t.Context(), "applied", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ptr.Deref(c.replicas(obj), 0); got != 5 || scale.Spec.Replicas != 5 {
+		t.Errorf("replicas is %d and its scale %d after scaling to 5", got, scale.Spec.Replicas)
+	}
+}
+
+// TestClientProgram runs the program of docs/client.md next to a manager, until the App that it applies is ready.
+func TestClientProgram(t *testing.T) {
+	t.Parallel()
+	const namespace, name, want = "shop", "cart", "nginx:1.27" // As the program has them.
+	program := filepath.Join(t.TempDir(), "consumer")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
+	build.Dir = filepath.Join(harness.Root(), "test/consumer")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v: %s", err, out)
+	}
+	plane.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	plane.Start(t, namespace)
+	run := exec.CommandContext(t.Context(), program, want)
+	run.Env = append(os.Environ(), "KUBECONFIG="+harness.WriteKubeconfig(t, plane.Config))
+	run.Stderr = t.Output()
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	image(t, d, want)
+	settle(t, d)
+	if err := run.Wait(); err != nil {
+		t.Error(err)
+	}
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	plane.Stands(t, app, "Ready=True/Ready")
+}
