@@ -230,7 +230,7 @@ func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
 func (s *Shared) autoscaler(ctx context.Context, kind string, key client.ObjectKey) (string, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.Client.List(ctx, &scalers, client.InNamespace(key.Namespace),
-		client.MatchingFields{indexTarget: targetKey(kind, key.Name)}); err != nil {
+		client.MatchingFields{indexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
 		return "", fmt.Errorf("list autoscalers: %w", err)
 	}
 	first := ""
