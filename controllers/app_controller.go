@@ -5,19 +5,11 @@ package controllers
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/reconciler"
-	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -37,19 +29,6 @@ type AppReconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// SetupWithManager adds the App's controller to the manager.
-func (r *AppReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).
-		WithOptions(retries()).
-		For(&stored.App{}, builder.WithPredicates(asked())).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelApp)), builder.WithPredicates(causeChanged())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &stored.AppList{}).
-		Complete(skeleton(&r.Shared, resource.KindApp, appManager, func() reconciler.Stored[*appv1.App] { return &stored.App{} }, r.steps))
-}
 
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
@@ -75,15 +54,4 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable e
 		d.tutorial = &record
 	}
 	return r.deploy(ctx, &d)
-}
-
-// wanting returns the Apps to look at when a child kind's object has changed: its controller, and the App of its name,
-// which may be waiting for it to go.
-func (r *AppReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.named(ctx, &stored.App{}, resource.KindApp, obj)
-}
-
-// scaled returns the App whose Deployment an autoscaler targets.
-func (r *AppReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.target(ctx, &stored.App{}, resource.KindApp, obj)
 }

@@ -2,30 +2,25 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/apply"
 )
 
 // The indexes of the cache.
 const (
 	// indexInstance finds pods by the custom resource that they belong to.
 	indexInstance = "instance"
-	// indexTarget finds autoscalers by what they scale, as targetKey writes it.
+	// indexTarget finds autoscalers by what they scale; see apply.ScaleTarget.
 	indexTarget = "target"
-	// indexController finds children by the CloudManager that controls them.
-	indexController = "controller"
 	// indexWanted finds CloudManagers by the names of their children.
 	indexWanted = "wanted"
 )
@@ -47,20 +42,12 @@ func CacheOptions(namespaces []string) cache.Options {
 	opts := cache.Options{
 		DefaultTransform:         trimResource,
 		DefaultWatchErrorHandler: watches.noteFailure,
-		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}:  {Transform: trimDeployment},
-			&appsv1.StatefulSet{}: {Transform: trimStatefulSet},
-			&corev1.Service{}:     {Transform: trimService},
-			&corev1.PersistentVolumeClaim{}: {
-				Transform: trimClaim,
-				Label:     labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}),
-			},
-			&corev1.Pod{}: {
-				Transform: trimPod,
-				Label:     labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}),
-			},
-			&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
-		},
+		ByObject:                 map[client.Object]cache.ByObject{},
+	}
+	for i := range apply.Types {
+		if row := &apply.Types[i]; row.Scope != apply.ScopeLive {
+			opts.ByObject[row.Object] = cacheByObject(row)
+		}
 	}
 	if len(namespaces) > 0 {
 		opts.DefaultNamespaces = map[string]cache.Config{}
@@ -71,127 +58,53 @@ func CacheOptions(namespaces []string) cache.Options {
 	return opts
 }
 
+// cacheByObject returns what the cache holds of a type.
+func cacheByObject(row *apply.Type) cache.ByObject {
+	by := cache.ByObject{Transform: func(in any) (any, error) {
+		if obj, ok := in.(client.Object); ok && row.Trim != nil {
+			row.Trim(obj)
+		}
+		return in, nil
+	}}
+	if row.Scope == apply.ScopeOurs {
+		by.Label = labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy})
+	}
+	return by
+}
+
 // AddIndexes adds the indexes that the controllers look things up by.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexInstance, func(obj client.Object) []string {
-		return []string{obj.GetLabels()[appv1.LabelInstance]}
-	}); err != nil {
-		return err
-	}
-	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, indexTarget, func(obj client.Object) []string {
-		return []string{scaleTarget(obj)}
-	}); err != nil {
-		return err
-	}
-	if err := addCloudManagerIndexes(ctx, indexer); err != nil {
-		return err
-	}
-	return indexer.IndexField(ctx, &stored.UnitedDeployment{}, stored.IndexDeployment, func(obj client.Object) []string {
-		if ud, ok := obj.(*stored.UnitedDeployment); ok {
-			if typed, err := ud.Decode(); err == nil {
-				return []string{typed.Spec.DeploymentName}
-			}
+	for i := range apply.Types {
+		row := &apply.Types[i]
+		if row.Scope == apply.ScopeLive {
+			continue
 		}
-		return nil // It names none as long as nobody knows what it says.
-	})
-}
-
-// scaleTarget says what an autoscaler scales.
-func scaleTarget(obj client.Object) string {
-	scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return ""
-	}
-	return targetKey(scaler.Spec.ScaleTargetRef.Kind, scaler.Spec.ScaleTargetRef.Name)
-}
-
-func targetKey(kind, name string) string { return kind + "/" + name }
-
-// ours tells whether an object was made by this operator, or by a tutorial's for a kind of ours.
-func ours(obj client.Object) bool {
-	if obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy {
-		return true
-	}
-	c := metav1.GetControllerOf(obj)
-	return c != nil && ofGroup(c)
-}
-
-// ofGroup tells whether an owner is of a kind of ours, in any version.
-func ofGroup(owner *metav1.OwnerReference) bool {
-	return strings.HasPrefix(owner.APIVersion, appv1.GroupVersion.Group+"/")
-}
-
-// identity is the metadata that tells whose a foreign object is.
-func identity(obj metav1.ObjectMeta) metav1.ObjectMeta {
-	trimmed := metav1.ObjectMeta{
-		Name:              obj.Name,
-		Namespace:         obj.Namespace,
-		UID:               obj.UID,
-		ResourceVersion:   obj.ResourceVersion,
-		Generation:        obj.Generation,
-		DeletionTimestamp: obj.DeletionTimestamp,
-		OwnerReferences:   obj.OwnerReferences,
-	}
-	if sum, ok := obj.Annotations[appv1.AnnotationLastAppliedHash]; ok {
-		trimmed.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: sum}
-	}
-	return trimmed
-}
-
-// thrifty takes out of an object of ours what nobody asks for: who owns which fields of its status.
-func thrifty(obj client.Object) {
-	obj.SetManagedFields(slices.DeleteFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Subresource == "status"
-	}))
-}
-
-// share makes label selectors that say the same one map. What is in a cache is never written to.
-func share(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector) {
-	if selector == nil {
-		return
-	}
-	if maps.Equal(template.Labels, selector.MatchLabels) {
-		template.Labels = selector.MatchLabels
-	}
-	for _, c := range template.Spec.TopologySpreadConstraints {
-		if c.LabelSelector != nil && maps.Equal(c.LabelSelector.MatchLabels, selector.MatchLabels) {
-			c.LabelSelector.MatchLabels = selector.MatchLabels
+		var err error
+		switch row.Role {
+		case apply.RoleChild:
+			err = indexer.IndexField(ctx, row.Object, apply.IndexOwner, apply.OwnerKey)
+		case apply.RolePod:
+			err = indexer.IndexField(ctx, row.Object, indexInstance, func(obj client.Object) []string {
+				return []string{obj.GetLabels()[appv1.LabelInstance]}
+			})
+		case apply.RoleScaler:
+			err = indexer.IndexField(ctx, row.Object, indexTarget, func(obj client.Object) []string {
+				return []string{apply.ScaleTarget(obj).String()}
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("%T: %w", row.Object, err)
 		}
 	}
-}
-
-func trimDeployment(in any) (any, error) {
-	d, ok := in.(*appsv1.Deployment)
-	if !ok {
-		return in, nil
+	for _, k := range kinds() {
+		if k.index == "" {
+			continue
+		}
+		if err := indexer.IndexField(ctx, k.empty(), k.index, k.childNames); err != nil {
+			return fmt.Errorf("%s: %w", k.name, err)
+		}
 	}
-	if ours(d) {
-		thrifty(d)
-		share(&d.Spec.Template, d.Spec.Selector)
-		return d, nil
-	}
-	d.ObjectMeta = identity(d.ObjectMeta)
-	d.Spec = appsv1.DeploymentSpec{
-		Replicas: d.Spec.Replicas, Selector: d.Spec.Selector,
-		// For the words on a rollout that a UnitedDeployment waits for.
-		Paused: d.Spec.Paused, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds,
-	}
-	return d, nil
-}
-
-func trimStatefulSet(in any) (any, error) {
-	s, ok := in.(*appsv1.StatefulSet)
-	if !ok {
-		return in, nil
-	}
-	if ours(s) {
-		thrifty(s)
-		share(&s.Spec.Template, s.Spec.Selector)
-		return s, nil
-	}
-	s.ObjectMeta = identity(s.ObjectMeta)
-	s.Spec, s.Status = appsv1.StatefulSetSpec{Replicas: s.Spec.Replicas, Selector: s.Spec.Selector}, appsv1.StatefulSetStatus{}
-	return s, nil
+	return nil
 }
 
 // maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
@@ -224,55 +137,4 @@ func trimResource(in any) (any, error) {
 		maps.DeleteFunc(annotations, others)
 	}
 	return obj, nil
-}
-
-// trimClaim keeps what a claim asks for; what it got is nobody's concern here.
-func trimClaim(in any) (any, error) {
-	if claim, ok := in.(*corev1.PersistentVolumeClaim); ok {
-		claim.Status = corev1.PersistentVolumeClaimStatus{}
-	}
-	return in, nil
-}
-
-func trimService(in any) (any, error) {
-	s, ok := in.(*corev1.Service)
-	if !ok {
-		return in, nil
-	}
-	if ours(s) {
-		thrifty(s)
-		return s, nil
-	}
-	s.ObjectMeta = identity(s.ObjectMeta)
-	headless := s.Spec.ClusterIP == corev1.ClusterIPNone
-	s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
-	if headless {
-		s.Spec.ClusterIP = corev1.ClusterIPNone // That cannot be changed by an adoption.
-	}
-	return s, nil
-}
-
-// trimPod keeps what tells whose a pod is and why it does not run.
-func trimPod(in any) (any, error) {
-	pod, ok := in.(*corev1.Pod)
-	if !ok {
-		return in, nil
-	}
-	trimmed := &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: identity(pod.ObjectMeta)}
-	trimmed.Labels = pod.Labels
-	trimmed.Status.Phase = pod.Status.Phase
-	trimmed.Status.Conditions = pod.Status.Conditions
-	trimmed.Status.InitContainerStatuses = pod.Status.InitContainerStatuses
-	trimmed.Status.ContainerStatuses = pod.Status.ContainerStatuses
-	return trimmed, nil
-}
-
-func trimAutoscaler(in any) (any, error) {
-	scaler, ok := in.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return in, nil
-	}
-	trimmed := &autoscalingv2.HorizontalPodAutoscaler{TypeMeta: scaler.TypeMeta, ObjectMeta: identity(scaler.ObjectMeta)}
-	trimmed.Spec.ScaleTargetRef = scaler.Spec.ScaleTargetRef
-	return trimmed, nil
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/operator-framework/operator-lib/conditions"
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -115,14 +113,14 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		Sizes:    sizes,
 		Records:  newLastRecords(),
 	}
-	return mgr, errors.Join(
+	errs := []error{
 		sizes.SetupWithManager(mgr),
-		(&AppReconciler{Shared: shared}).SetupWithManager(mgr),
-		(&ModelBoxReconciler{Shared: shared}).SetupWithManager(mgr),
-		(&UnitedDeploymentReconciler{Shared: shared}).SetupWithManager(mgr),
-		(&CloudManagerReconciler{Shared: shared}).SetupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
-	)
+	}
+	for _, k := range kinds() {
+		errs = append(errs, k.setupWithManager(mgr, &shared))
+	}
+	return mgr, errors.Join(errs...)
 }
 
 // controllerDefaults is what all controllers have in common.
@@ -164,10 +162,14 @@ var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
 
 // Start implements manager.Runnable.
 func (s *syncWatch) Start(ctx context.Context) error {
-	objects := []client.Object{
-		&stored.App{}, &stored.ModelBox{}, &stored.UnitedDeployment{}, &stored.CloudManager{},
-		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{},
-		&autoscalingv2.HorizontalPodAutoscaler{},
+	var objects []client.Object
+	for _, k := range kinds() {
+		objects = append(objects, k.empty())
+	}
+	for i := range apply.Types {
+		if apply.Types[i].Scope != apply.ScopeLive {
+			objects = append(objects, apply.Types[i].Object)
+		}
 	}
 	if s.sizes.watched() {
 		objects = append(objects, &corev1.ConfigMap{})

@@ -5,10 +5,9 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,20 +36,6 @@ type UnitedDeploymentReconciler struct {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments/scale,verbs=patch
-
-// SetupWithManager adds the UnitedDeployment's controller to the manager.
-func (r *UnitedDeploymentReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).
-		WithOptions(retries()).
-		For(&stored.UnitedDeployment{}, builder.WithPredicates(asked())).
-		Watches(&stored.UnitedDeployment{}, handler.EnqueueRequestsFromMapFunc(r.rivals), builder.WithPredicates(asked())).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.wanting)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(byLabel(appv1.LabelUnitedDeployment)), builder.WithPredicates(causeChanged())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.scaled), builder.WithPredicates(targetChanged()))
-	return r.watchSizes(b, &stored.UnitedDeploymentList{}).
-		Complete(skeleton(&r.Shared, resource.KindUnitedDeployment, unitedDeploymentManager, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} }, r.steps))
-}
 
 // steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
 func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
@@ -138,7 +123,7 @@ func controllerOfOurs(d *appsv1.Deployment) *metav1.OwnerReference {
 	if d == nil {
 		return nil
 	}
-	if c := metav1.GetControllerOf(d); c != nil && ofGroup(c) {
+	if c := metav1.GetControllerOf(d); c != nil && apply.IsOfOurGroup(c) {
 		return c
 	}
 	return nil
@@ -216,35 +201,24 @@ func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) meta
 	return c
 }
 
-// rivals returns the UnitedDeployments that name the same Deployment as one that has changed.
-func (r *UnitedDeploymentReconciler) rivals(ctx context.Context, obj client.Object) []ctrl.Request {
-	kept, ok := obj.(*stored.UnitedDeployment)
-	if !ok {
-		return nil
-	}
-	ud, err := kept.Decode()
-	if err != nil {
-		return nil // The index does not have it either.
-	}
-	return r.naming(ctx, ud.Namespace, ud.Spec.DeploymentName)
+// watchCompeting has all UnitedDeployments reconciled that name the same Deployment as one that has changed.
+func watchCompeting(k *kind, s *Shared, b *builder.Builder) {
+	b.Watches(k.empty(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []ctrl.Request {
+		var requests []ctrl.Request
+		for _, name := range k.childNames(obj) {
+			requests = append(requests, k.byChildName(ctx, s, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})...)
+		}
+		return requests
+	}), builder.WithPredicates(userChanged()))
 }
 
-// wanting returns the UnitedDeployments to look at when a child kind's object has changed: its controller, and those that
-// name a Deployment of its name.
-func (r *UnitedDeploymentReconciler) wanting(ctx context.Context, obj client.Object) []ctrl.Request {
-	return append(r.naming(ctx, obj.GetNamespace(), obj.GetName()), controlling(resource.KindUnitedDeployment, obj)...)
-}
-
-// scaled returns the UnitedDeployments that name the Deployment which an autoscaler targets.
-func (r *UnitedDeploymentReconciler) scaled(ctx context.Context, obj client.Object) []ctrl.Request {
-	scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok || scaler.Spec.ScaleTargetRef.Kind != "Deployment" {
-		return nil
+// unitedDeploymentChildNames returns the name of the Deployment that a stored UnitedDeployment names, none for one that cannot
+// be decoded.
+func unitedDeploymentChildNames(obj client.Object) []string {
+	if ud, ok := obj.(*stored.UnitedDeployment); ok {
+		if typed, err := ud.Decode(); err == nil {
+			return []string{typed.Spec.DeploymentName}
+		}
 	}
-	return r.naming(ctx, scaler.Namespace, scaler.Spec.ScaleTargetRef.Name)
-}
-
-// naming returns the UnitedDeployments that name a Deployment.
-func (r *UnitedDeploymentReconciler) naming(ctx context.Context, namespace, deployment string) []ctrl.Request {
-	return r.indexed(ctx, &stored.UnitedDeploymentList{}, stored.IndexDeployment, namespace, deployment)
+	return nil
 }

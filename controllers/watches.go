@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +13,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/apply"
 )
 
 // retryMost is the longest pause before a request that failed is tried again. What ends a failure may be a thing that
@@ -33,37 +30,13 @@ func retries() controller.Options {
 	}
 }
 
-// asked lets a custom resource's event pass if the user has changed something. Our own status writes have not.
-func asked() predicate.Predicate {
+// userChanged selects the events of a custom resource in which a user has changed something. Our own status writes have not.
+func userChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// causeChanged lets a pod's event pass if it changes why the pod does not run. All else about pods is in the figures of
-// the workload that they belong to.
-func causeChanged() predicate.Predicate {
-	cause := func(obj client.Object) health.Cause {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			return health.Cause{}
-		}
-		return health.CauseOf(pod)
-	}
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return cause(e.Object) != health.Cause{} },
-		UpdateFunc: func(e event.UpdateEvent) bool { return cause(e.ObjectOld) != cause(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return cause(e.Object) != health.Cause{} },
-	}
-}
-
-// targetChanged lets an autoscaler's event pass if it changes what the autoscaler targets.
-func targetChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return scaleTarget(e.ObjectOld) != scaleTarget(e.ObjectNew)
-	}}
-}
-
-// byLabel returns the custom resource that a label of a pod names.
-func byLabel(label string) handler.MapFunc {
+// mapByLabel maps an object to the custom resource that one of its labels names.
+func mapByLabel(label string) handler.MapFunc {
 	return func(_ context.Context, obj client.Object) []ctrl.Request {
 		name := obj.GetLabels()[label]
 		if name == "" {
@@ -73,30 +46,47 @@ func byLabel(label string) handler.MapFunc {
 	}
 }
 
-// named returns the custom resources of one kind that an object concerns: its controller, and the one that wants an
-// object of its name. Most objects of a cluster concern none.
-func (s *Shared) named(ctx context.Context, empty client.Object, kind string, obj client.Object) []ctrl.Request {
-	requests := controlling(kind, obj)
-	if len(requests) > 0 && requests[0].Name == obj.GetName() {
-		return requests
+// mapOwnedOrNamed maps an object to the resources of a kind that it concerns: its controller, and those that want an object of
+// its name, which may be waiting until this one is deleted. Most objects of a cluster concern none.
+func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Shared, obj client.Object) []ctrl.Request {
+	owned := k.mapController(obj)
+	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
+		return owned
 	}
-	return append(requests, s.existing(ctx, empty, client.ObjectKeyFromObject(obj))...)
+	return append(k.byChildName(ctx, s, client.ObjectKeyFromObject(obj)), owned...)
 }
 
-// controlling returns an object's controller, if that is of a kind of ours.
-func controlling(kind string, obj client.Object) []ctrl.Request {
-	c := metav1.GetControllerOf(obj)
-	if c == nil || c.Kind != kind || !ofGroup(c) {
+// mapController maps an object to its controller, if that is of the kind.
+func (k *kind) mapController(obj client.Object) []ctrl.Request {
+	c := metav1.GetControllerOfNoCopy(obj)
+	if c == nil || c.Kind != k.name || !apply.IsOfOurGroup(c) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: c.Name}}}
 }
 
-// indexed returns the custom resources that an index has for a value. list is an empty one of their kind.
-func (s *Shared) indexed(ctx context.Context, list client.ObjectList, index, namespace, value string) []ctrl.Request {
-	if err := s.Client.List(ctx, list, client.InNamespace(namespace), client.DisableReadYourWritesConsistency,
-		client.UnsafeDisableDeepCopy, client.MatchingFields{index: value}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to look at", "index", index, "namespace", namespace, "value", value)
+// mapScaleTarget maps an autoscaler to the resources of a kind that it scales, itself or by their workload object.
+func (k *kind) mapScaleTarget(ctx context.Context, s *Shared, obj client.Object) []ctrl.Request {
+	target := apply.ScaleTarget(obj)
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: target.Name}
+	switch {
+	case target.Kind == k.name && k.scalable:
+		return s.requestIfExists(ctx, k.empty(), key)
+	case target.Kind == "Deployment" || target.Kind == "StatefulSet":
+		return k.byChildName(ctx, s, key)
+	}
+	return nil
+}
+
+// byChildName returns the resources of a kind that want a child of a name.
+func (k *kind) byChildName(ctx context.Context, s *Shared, key types.NamespacedName) []ctrl.Request {
+	if k.index == "" {
+		return s.requestIfExists(ctx, k.empty(), key)
+	}
+	list := k.list()
+	if err := s.Client.List(ctx, list, client.InNamespace(key.Namespace), client.DisableReadYourWritesConsistency,
+		client.UnsafeDisableDeepCopy, client.MatchingFields{k.index: key.Name}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", k.index, "namespace", key.Namespace, "value", key.Name)
 		return nil
 	}
 	return requestsFor(list)
@@ -114,17 +104,8 @@ func requestsFor(list client.ObjectList) []ctrl.Request {
 	return requests
 }
 
-// target returns the custom resource of one kind that an autoscaler targets, itself or by its Deployment.
-func (s *Shared) target(ctx context.Context, empty client.Object, kind string, obj client.Object) []ctrl.Request {
-	scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok || scaler.Spec.ScaleTargetRef.Kind != "Deployment" && scaler.Spec.ScaleTargetRef.Kind != kind {
-		return nil
-	}
-	return s.existing(ctx, empty, types.NamespacedName{Namespace: scaler.Namespace, Name: scaler.Spec.ScaleTargetRef.Name})
-}
-
-// existing returns a request for a custom resource if the cache has it, or cannot tell.
-func (s *Shared) existing(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
+// requestIfExists returns a request for a custom resource unless the cache knows that there is none.
+func (s *Shared) requestIfExists(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
 	if err := s.Client.Get(ctx, key, empty, client.DisableReadYourWritesConsistency); apierrors.IsNotFound(err) {
 		return nil
 	}

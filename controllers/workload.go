@@ -77,6 +77,8 @@ type observed struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 	pods       []corev1.Pod
+	// owned is all that the operator has applied for the owner.
+	owned apply.Inventory
 	// autoscaler is the name of one that targets the Deployment, ownerAutoscaler of one that targets the custom resource;
 	// empty if there is none.
 	autoscaler, ownerAutoscaler string
@@ -212,6 +214,11 @@ func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
 	if seen.service, err = get(ctx, s.Client, key, &corev1.Service{}); err != nil {
 		return nil, err
 	}
+	if d.tier == "" {
+		if seen.owned, err = s.Engine.Observe(ctx, d.owner); err != nil {
+			return nil, err
+		}
+	}
 	if seen.autoscaler, err = s.autoscaler(ctx, "Deployment", key); err != nil {
 		return nil, err
 	}
@@ -230,7 +237,7 @@ func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
 func (s *Shared) autoscaler(ctx context.Context, kind string, key client.ObjectKey) (string, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.Client.List(ctx, &scalers, client.InNamespace(key.Namespace),
-		client.MatchingFields{indexTarget: targetKey(kind, key.Name)}); err != nil {
+		client.MatchingFields{indexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
 		return "", fmt.Errorf("list autoscalers: %w", err)
 	}
 	first := ""
@@ -397,15 +404,42 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 	}
 }
 
-// request asks for the workload's objects. What the workload has no need of is pruned.
+// request asks for the workload's objects. What the operator has applied for the owner and the workload no longer means is
+// pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
 func (s *Shared) request(d *deployed, w *resource.Workload, seen *observed) *apply.Request {
-	req := d.newRequest(child(resource.Deployment(w), seen.deployment))
-	if service := resource.Service(w); service != nil {
-		req.Children = append(req.Children, child(service, seen.service))
-	} else if seen.service != nil {
-		req.Unwanted = append(req.Unwanted, seen.service)
+	req := d.newRequest()
+	var wanted []client.Object
+	for _, obj := range w.Objects() {
+		wanted = append(wanted, obj)
+		req.Children = append(req.Children, apply.Child{Desired: obj, Live: seen.live(obj)})
+	}
+	ready := seen.deployment != nil && metav1.IsControlledBy(seen.deployment, d.owner) && health.Deployment(seen.deployment, seen.pods).Ready
+	former := seen.owned
+	if seen.service != nil {
+		former = append(slices.Clone(former), seen.service) // One that a tutorial's operator created has no mark of ours.
+	}
+	for _, obj := range former.Without(wanted...) {
+		again := slices.ContainsFunc(req.Unwanted, func(other client.Object) bool { return other.GetUID() == obj.GetUID() })
+		if !again && (ready || obj.GetName() == d.name) {
+			req.Unwanted = append(req.Unwanted, obj)
+		}
 	}
 	return req
+}
+
+// live returns the live object that a wanted one is compared with, nil if there is none.
+func (o *observed) live(wanted client.Object) client.Object {
+	switch wanted.(type) {
+	case *appsv1.Deployment:
+		if o.deployment != nil {
+			return o.deployment
+		}
+	case *corev1.Service:
+		if o.service != nil {
+			return o.service
+		}
+	}
+	return nil
 }
 
 // newRequest asks for children of the owner's.
@@ -461,7 +495,9 @@ func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Requ
 			seen.service = live
 		}
 	}
-	if err == nil && len(req.Unwanted) > 0 {
+	if err == nil && seen.service != nil && slices.ContainsFunc(req.Unwanted, func(obj client.Object) bool {
+		return obj.GetUID() == seen.service.UID
+	}) {
 		seen.service = nil
 	}
 	return reconciler.Aggregate(err, headless)

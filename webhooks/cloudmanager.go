@@ -53,9 +53,9 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	}
 	spec := field.NewPath("spec")
 	found.children = slices.Concat(
-		called(spec.Child("db", "statefulSet", "name"), append(services(db), resource.Headless(db), resource.StatefulSet(db))...),
-		called(spec.Child("identity", "deployment", "name"), append(services(identity), resource.Deployment(identity))...),
-		called(spec.Child("front", "deployment", "name"), append(services(front), resource.Deployment(front))...),
+		called(spec.Child("db", "statefulSet", "name"), objects(db)...),
+		called(spec.Child("identity", "deployment", "name"), objects(identity)...),
+		called(spec.Child("front", "deployment", "name"), objects(front)...),
 	)
 	return found
 }

@@ -28,8 +28,8 @@ func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) {
 			}
 			w, wrong := resource.UnitedDeployment(ud, see("Deployment", ud.Spec.DeploymentName, ud.Spec.Template.Size))
 			found.errors = append(found.errors, wrong...)
-			// A Deployment that is there is no obstacle: it is scaled.
-			found.workloads, found.children = []*resource.Workload{w}, called(field.NewPath("spec", "deploymentName"), services(w)...)
+			// A Deployment that exists is no obstacle: it is scaled. Objects begins with it.
+			found.workloads, found.children = []*resource.Workload{w}, called(field.NewPath("spec", "deploymentName"), objects(w)[1:]...)
 			return found
 		},
 		neighbours: func(ctx context.Context, ud, old *appv1.UnitedDeployment) []string {

@@ -116,14 +116,15 @@ func before[T client.Object](old T) client.Object {
 func deployed(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
 	return review{
 		errors: slices.Concat(errs, wrong), warnings: said, workloads: []*resource.Workload{w},
-		children: called(field.NewPath("metadata", "name"), append(services(w), resource.Deployment(w))...),
+		children: called(field.NewPath("metadata", "name"), objects(w)...),
 	}
 }
 
-// services are those of a workload, none for one without ports.
-func services(w *resource.Workload) []client.Object {
-	if service := resource.Service(w); service != nil {
-		return []client.Object{service}
+// objects are those that a workload means.
+func objects(w *resource.Workload) []client.Object {
+	var objects []client.Object
+	for _, obj := range w.Objects() {
+		objects = append(objects, obj)
 	}
-	return nil
+	return objects
 }

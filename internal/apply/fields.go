@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,14 +49,6 @@ var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 // annotation, and would give a weak password away.
 var dataPath = fieldpath.MakePathOrDie("data")
 
-// unhashed returns what does not count for the hash of a kind's objects.
-func unhashed(kind string) *fieldpath.Set {
-	if kind == "Secret" {
-		return fieldpath.NewSet(dataPath)
-	}
-	return fieldpath.NewSet(replicasPath)
-}
-
 // literal returns the fields that a typed literal states.
 func literal(obj client.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -94,25 +84,6 @@ func hash(obj client.Object, owner types.UID) (string, error) {
 	}
 	sum := sha256.Sum256(append(data, owner...))
 	return hex.EncodeToString(sum[:16]), nil
-}
-
-// hashed returns what of a literal counts for its hash; see unhashed.
-func hashed(obj client.Object) any {
-	switch obj := obj.(type) {
-	case *appsv1.Deployment:
-		counted := *obj
-		counted.Spec.Replicas, counted.Status = nil, appsv1.DeploymentStatus{}
-		return &counted
-	case *appsv1.StatefulSet:
-		counted := *obj
-		counted.Spec.Replicas, counted.Status = nil, appsv1.StatefulSetStatus{}
-		return &counted
-	case *corev1.Secret:
-		counted := *obj
-		counted.Data = nil
-		return []any{&counted, slices.Sorted(maps.Keys(obj.Data))}
-	}
-	return obj
 }
 
 // annotated returns a literal that states one annotation more. All else is shared with the original.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -159,20 +158,14 @@ func (p *plan) check() error {
 	return nil
 }
 
-// volumeClaim tells whether the child is a claim that a StatefulSet makes.
+// volumeClaim reports whether the child is a claim that a StatefulSet makes.
 func (p *plan) volumeClaim() bool { return volumeClaim(p.child.Desired) }
 
-func volumeClaim(obj client.Object) bool {
-	_, ok := obj.(*corev1.PersistentVolumeClaim)
-	return ok
-}
+func volumeClaim(obj client.Object) bool { return TypeOf(obj).Role == RoleClaim }
 
-// unwatched tells whether the child is of a kind that is never in the cache. For a client that waits for its own writes to
+// unwatched reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
 // show there, a write would start a watch.
-func (p *plan) unwatched() bool {
-	_, ok := p.child.Desired.(*corev1.Secret)
-	return ok
-}
+func (p *plan) unwatched() bool { return TypeOf(p.child.Desired).Scope == ScopeLive }
 
 // target returns an object of the child's type and name, for an answer of the API server to be read into.
 func (p *plan) target() (client.Object, error) {
@@ -279,7 +272,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-	case ours && !diff.Equals(diff.RecursiveDifference(unhashed(p.gvk.Kind))):
+	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashed())):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
 	case ours && (req.Overridden || e.conflicts.isOverridden(req, p, diff)):
 		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
@@ -314,7 +307,7 @@ func (e *Engine) pace(req *Request, p *plan) {
 
 // crowd returns what others have in lists of which all items are ours.
 func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
-	lists := ownLists[p.gvk.Kind]
+	lists := TypeOf(p.child.Desired).Exclusive
 	if len(lists) == 0 {
 		return &fieldpath.Set{}, nil
 	}

@@ -23,21 +23,6 @@ import (
 // ownersPath is the field whose Update owner made an object as a controller.
 var ownersPath = fieldpath.MakePathOrDie("metadata", "ownerReferences")
 
-var (
-	// ownLists are the lists of which every item is ours. A port that somebody renumbers is an item of theirs beside
-	// the one of ours that is missing, and the two together are often refused, for they have one name.
-	ownLists = map[string][]fieldpath.Path{"Service": {fieldpath.MakePathOrDie("spec", "ports")}}
-
-	// adoptedLists become ours with an adoption: a container by another name than ours would run beside it. What else
-	// an adopted object states, and the owner does not, stays.
-	adoptedLists = map[string][]fieldpath.Path{"Deployment": containers, "StatefulSet": containers}
-
-	containers = []fieldpath.Path{
-		fieldpath.MakePathOrDie("spec", "template", "spec", "containers"),
-		fieldpath.MakePathOrDie("spec", "template", "spec", "initContainers"),
-	}
-)
-
 // takeOver prepares an object that an earlier operator made, that is adopted, or that has items of others in a list of
 // ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
 // they would survive their removal from the spec for ever. It reads the object, as a foreign one is seen in part only.
@@ -207,9 +192,10 @@ func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer,
 		Manager: req.Manager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
 	}
-	lists := ownLists[p.gvk.Kind]
+	row := TypeOf(p.child.Desired)
+	lists := row.Exclusive
 	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !applies(live, req.Manager) {
-		lists = append(slices.Clone(lists), adoptedLists[p.gvk.Kind]...)
+		lists = append(slices.Clone(lists), row.Adopted...)
 	}
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
 	seized, handed := &fieldpath.Set{}, false

@@ -81,11 +81,11 @@ func seenFor(spec *appv1.WorkloadSpec) resource.Observed {
 	return resource.Observed{Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
 }
 
-// deployed are the objects of a workload that is a Deployment and a Service.
-func deployedObjects(w *resource.Workload) []client.Object {
-	objects := []client.Object{resource.Deployment(w)}
-	if service := resource.Service(w); service != nil {
-		objects = append(objects, service)
+// meant are the objects that a workload means.
+func meant(w *resource.Workload) []client.Object {
+	var objects []client.Object
+	for _, obj := range w.Objects() {
+		objects = append(objects, obj)
 	}
 	return objects
 }
@@ -96,7 +96,7 @@ func judgeApp(u *unstructured.Unstructured) (field.ErrorList, []client.Object, e
 		return nil, nil, err
 	}
 	w, errs := resource.App(app, seenFor(&app.Spec.WorkloadSpec))
-	return append(validation.App(app), errs...), deployedObjects(w), nil
+	return append(validation.App(app), errs...), meant(w), nil
 }
 
 func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -105,7 +105,7 @@ func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Obje
 		return nil, nil, err
 	}
 	w, errs := resource.ModelBox(box, seenFor(&box.Spec.WorkloadSpec))
-	return append(validation.ModelBox(box), errs...), deployedObjects(w), nil
+	return append(validation.ModelBox(box), errs...), meant(w), nil
 }
 
 func judgeUnitedDeployment(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -117,7 +117,7 @@ func judgeUnitedDeployment(u *unstructured.Unstructured) (field.ErrorList, []cli
 		return validation.UnitedDeployment(ud), nil, nil
 	}
 	w, errs := resource.UnitedDeployment(ud, seenFor(ud.Spec.Template))
-	return append(validation.UnitedDeployment(ud), errs...), deployedObjects(w), nil
+	return append(validation.UnitedDeployment(ud), errs...), meant(w), nil
 }
 
 func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -130,12 +130,7 @@ func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.
 	db, ofDB := resource.CloudManagerDatabase(cm, seenFor(&cm.Spec.DB.StatefulSet.WorkloadSpec))
 	identity, ofIdentity := resource.CloudManagerIdentity(cm, seenFor(&cm.Spec.Identity.Deployment.WorkloadSpec))
 	front, ofFront := resource.CloudManagerFront(cm, seenFor(&cm.Spec.Front.Deployment.WorkloadSpec))
-	objects := slices.Concat(deployedObjects(identity), deployedObjects(front), []client.Object{
-		resource.StatefulSet(db), resource.Headless(db), resource.Secret(db, map[string]string{resource.SecretPassword: "a"}),
-	})
-	if service := resource.Service(db); service != nil {
-		objects = append(objects, service)
-	}
+	objects := append(slices.Concat(meant(identity), meant(front), meant(db)), resource.Secret(db, map[string]string{resource.SecretPassword: "a"}))
 	return slices.Concat(wrong.Database, wrong.Identity, wrong.Front, ofDB, ofIdentity, ofFront), objects, nil
 }
 

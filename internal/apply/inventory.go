@@ -1,0 +1,96 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them. OwnerKey is
+// its function.
+const IndexOwner = "owner"
+
+// OwnerKey returns the UID of an object's controller if that is of a kind of ours.
+func OwnerKey(obj client.Object) []string {
+	if c := metav1.GetControllerOfNoCopy(obj); c != nil && IsOfOurGroup(c) {
+		return []string{string(c.UID)}
+	}
+	return nil
+}
+
+// Inventory is what lives of an owner's children, sorted by the order of Types, and by name.
+type Inventory []client.Object
+
+// Observe returns what the owner controls and the operator has applied, as far as the cache holds its type. The objects are
+// those of the cache: read only. An object of a user's that names the owner as its controller is not among them.
+func (e *Engine) Observe(ctx context.Context, owner client.Object) (Inventory, error) {
+	var found Inventory
+	for i := range Types {
+		row := &Types[i]
+		if row.Role != RoleChild || row.Scope == ScopeLive {
+			continue
+		}
+		list, err := e.newList(row)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy,
+			client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
+			return nil, fmt.Errorf("list children: %w", err)
+		}
+		from := len(found)
+		if err := meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, ok := item.(client.Object); ok && appliedByUs(obj) {
+				found = append(found, obj)
+			}
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("list children: %w", err)
+		}
+		slices.SortFunc(found[from:], func(a, b client.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+	return found, nil
+}
+
+// appliedByUs reports whether an object has a mark of the operator's.
+func appliedByUs(obj client.Object) bool {
+	_, known := obj.GetAnnotations()[appv1.AnnotationLastAppliedHash]
+	return known || obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
+}
+
+// newList returns an empty list of a type's objects.
+func (e *Engine) newList(row *Type) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(row.Object, e.client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("type %T: %w", row.Object, err)
+	}
+	gvk.Kind += "List"
+	obj, err := e.client.Scheme().New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("type %T: %w", row.Object, err)
+	}
+	list, ok := obj.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a list", obj)
+	}
+	return list, nil
+}
+
+// Without returns the objects of the inventory that are none of the wanted ones, by type and name.
+func (i Inventory) Without(wanted ...client.Object) []client.Object {
+	return slices.DeleteFunc(slices.Clone(i), func(live client.Object) bool {
+		return slices.ContainsFunc(wanted, func(obj client.Object) bool {
+			return reflect.TypeOf(obj) == reflect.TypeOf(live) && obj.GetName() == live.GetName()
+		})
+	})
+}

@@ -1,0 +1,160 @@
+package apply
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Role is what the operator does with the objects of a type.
+type Role int
+
+const (
+	// RoleChild is a type of which custom resources have children: the operator creates, repairs and prunes them.
+	RoleChild Role = iota + 1
+	// RoleClaim is a type that a child's controller creates for the operator's pods: the operator updates them and never
+	// creates or deletes one.
+	RoleClaim
+	// RolePod is the type of the pods: the operator reads why they do not run.
+	RolePod
+	// RoleScaler is a type that scales children or custom resources: the operator reads which.
+	RoleScaler
+)
+
+// Scope is which objects of a type the cache of the manager holds.
+type Scope int
+
+const (
+	// ScopeAll holds all objects, and of those that the operator did not create what Trim leaves.
+	ScopeAll Scope = iota + 1
+	// ScopeOurs holds the objects with the operator's label app.kubernetes.io/managed-by.
+	ScopeOurs
+	// ScopeLive holds none: they are read from the API server by name.
+	ScopeLive
+)
+
+// Type is a type of Kubernetes' own that the operator creates, updates or watches.
+type Type struct {
+	// Object is an empty object of the type.
+	Object client.Object
+	Role   Role
+	Scope  Scope
+	// Trim removes from an object what no decision needs, before the cache keeps it. Nil keeps all of it.
+	Trim func(client.Object)
+	// Wakes selects the events after which custom resources are reconciled. Nil selects all.
+	Wakes predicate.Predicate
+	// Exclusive are the lists that hold items of the operator only: items of others are removed. Adopted are further lists
+	// of that sort on an object that is being adopted.
+	Exclusive, Adopted []fieldpath.Path
+	// Unhashed are the fields that do not count for the hash of an object. Hashed returns what counts, and nil means the
+	// whole object.
+	Unhashed *fieldpath.Set
+	Hashed   func(client.Object) any
+}
+
+// A port that a user renumbers is an item of theirs next to the missing item of ours, and the API server often refuses both
+// together, because they have one name. A container by another name would run next to the one of the operator; all else that
+// an adopted object states, and its owner does not, stays.
+var (
+	servicePorts = []fieldpath.Path{fieldpath.MakePathOrDie("spec", "ports")}
+	containers   = []fieldpath.Path{
+		fieldpath.MakePathOrDie("spec", "template", "spec", "containers"),
+		fieldpath.MakePathOrDie("spec", "template", "spec", "initContainers"),
+	}
+)
+
+// Types are all types of Kubernetes' own that the operator works with. The cache, its indexes, the watches, the check that
+// the manager is ready, pruning and the tests range over it. A row is what a new type of children needs in addition to its
+// builder in package resource.
+var Types = []Type{
+	{
+		Object: &appsv1.Deployment{}, Role: RoleChild, Scope: ScopeAll, Trim: trimDeployment,
+		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedDeployment,
+	},
+	{
+		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet,
+		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedStatefulSet,
+	},
+	{Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Exclusive: servicePorts},
+	{
+		Object: &corev1.Secret{}, Role: RoleChild, Scope: ScopeLive,
+		Unhashed: fieldpath.NewSet(dataPath), Hashed: hashedSecret,
+	},
+	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Trim: trimClaim, Wakes: claimChanged()},
+	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Trim: trimPod, Wakes: causeChanged()},
+	{
+		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleScaler, Scope: ScopeAll, Trim: trimAutoscaler,
+		Wakes: targetChanged(),
+	},
+}
+
+// TypeOf returns the row of an object's type, an empty one if the table has none.
+func TypeOf(obj client.Object) *Type {
+	if row, ok := typeIndex[reflect.TypeOf(obj)]; ok {
+		return row
+	}
+	return &Type{}
+}
+
+var typeIndex = indexTypes()
+
+func indexTypes() map[reflect.Type]*Type {
+	index := make(map[reflect.Type]*Type, len(Types))
+	for i := range Types {
+		index[reflect.TypeOf(Types[i].Object)] = &Types[i]
+	}
+	return index
+}
+
+// unhashed returns the fields that do not count for the hash.
+func (t *Type) unhashed() *fieldpath.Set {
+	if t.Unhashed == nil {
+		return &fieldpath.Set{}
+	}
+	return t.Unhashed
+}
+
+// hashed returns the part of an object that counts for its hash.
+func hashed(obj client.Object) any {
+	if row := TypeOf(obj); row.Hashed != nil {
+		return row.Hashed(obj)
+	}
+	return obj
+}
+
+func hashedDeployment(obj client.Object) any {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		return obj
+	}
+	counted := *d
+	counted.Spec.Replicas, counted.Status = nil, appsv1.DeploymentStatus{}
+	return &counted
+}
+
+func hashedStatefulSet(obj client.Object) any {
+	s, ok := obj.(*appsv1.StatefulSet)
+	if !ok {
+		return obj
+	}
+	counted := *s
+	counted.Spec.Replicas, counted.Status = nil, appsv1.StatefulSetStatus{}
+	return &counted
+}
+
+func hashedSecret(obj client.Object) any {
+	s, ok := obj.(*corev1.Secret)
+	if !ok {
+		return obj
+	}
+	counted := *s
+	counted.Data = nil
+	return []any{&counted, slices.Sorted(maps.Keys(s.Data))}
+}

@@ -1,0 +1,158 @@
+package apply
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestTypes checks the table: each row says what the others range over it for, and no type is in it twice.
+func TestTypes(t *testing.T) {
+	if len(typeIndex) != len(Types) {
+		t.Errorf("%d types have %d rows", len(typeIndex), len(Types))
+	}
+	for i := range Types {
+		row := &Types[i]
+		switch {
+		case row.Object == nil || row.Role == 0 || row.Scope == 0:
+			t.Errorf("row %d is not complete: %T, %d, %d", i, row.Object, row.Role, row.Scope)
+		case (row.Unhashed == nil) != (row.Hashed == nil):
+			t.Errorf("%T: Unhashed and Hashed say different things", row.Object)
+		case row.Scope == ScopeAll && row.Trim == nil:
+			t.Errorf("%T: the cache would hold all objects of the cluster whole", row.Object)
+		case row.Scope == ScopeLive && (row.Trim != nil || row.Wakes != nil):
+			t.Errorf("%T is never in the cache, and has what is for it", row.Object)
+		}
+	}
+	if TypeOf(&corev1.ConfigMap{}).Role != 0 {
+		t.Error("a type that is not in the table has a row")
+	}
+}
+
+// TestTrim trims an object of each type twice, that of a user's must lose its labels, and one of ours must keep its spec.
+func TestTrim(t *testing.T) {
+	for i := range Types {
+		row := &Types[i]
+		if row.Trim == nil {
+			continue
+		}
+		foreign, ok := row.Object.DeepCopyObject().(client.Object)
+		if !ok {
+			t.Fatalf("%T", row.Object)
+		}
+		foreign.SetName("web")
+		foreign.SetUID("1")
+		foreign.SetAnnotations(map[string]string{"theirs": "1", appv1.AnnotationLastAppliedHash: "sum"})
+		foreign.SetOwnerReferences([]metav1.OwnerReference{{Name: "a"}})
+		row.Trim(foreign)
+		if foreign.GetName() != "web" || foreign.GetUID() != "1" || len(foreign.GetOwnerReferences()) != 1 ||
+			foreign.GetAnnotations()[appv1.AnnotationLastAppliedHash] != "sum" {
+			t.Errorf("%T: a trimmed object is not known any more: %+v", row.Object, foreign)
+		}
+		if row.Scope == ScopeAll && foreign.GetAnnotations()["theirs"] != "" {
+			t.Errorf("%T: the annotations of a user's object are kept", row.Object)
+		}
+	}
+	ours := settled(t)
+	ours.Labels = map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
+	ours.ManagedFields = append(ours.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kube-controller-manager", Subresource: "status"})
+	fields, image := len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image
+	trimDeployment(ours)
+	if len(ours.ManagedFields) != fields-1 || ours.Spec.Template.Spec.Containers[0].Image != image {
+		t.Errorf("a Deployment of ours has %d field owners and the image %s", len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image)
+	}
+}
+
+// TestHashedIsAllButUnhashed compares the two ways in which a type says what its hash covers: what Hashed leaves out are the
+// fields of Unhashed.
+func TestHashedIsAllButUnhashed(t *testing.T) {
+	two, secret := int32(2), map[string][]byte{"a": []byte("b")}
+	for _, obj := range []client.Object{
+		&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &two}},
+		&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &two}},
+		&corev1.Secret{Data: secret},
+	} {
+		row := TypeOf(obj)
+		full, err := literal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.Unhashed.Iterate(func(path fieldpath.Path) {
+			if _, ok := full[*path[0].FieldName]; !ok {
+				t.Errorf("%T has no field %s", obj, path)
+			}
+		})
+		before, err := hash(obj, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch obj := obj.(type) {
+		case *appsv1.Deployment:
+			obj.Spec.Replicas = nil
+		case *appsv1.StatefulSet:
+			obj.Spec.Replicas = nil
+		case *corev1.Secret:
+			obj.Data["a"] = []byte("c")
+		}
+		if after, err := hash(obj, ""); err != nil || after != before {
+			t.Errorf("%T: the hash covers what it must not: %s, %s, %v", obj, before, after, err)
+		}
+	}
+}
+
+// TestObserve finds what the operator has applied for an owner, and nothing else.
+func TestObserve(t *testing.T) {
+	owner := request(nil).Owner
+	child := func(obj client.Object, name string, uid types.UID, applied bool) client.Object {
+		obj.SetNamespace(owner.GetNamespace())
+		obj.SetName(name)
+		obj.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: appv1.GroupVersion.String(), Kind: "App", Name: owner.GetName(), UID: uid, Controller: ptr.To(true),
+		}})
+		if applied {
+			obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "sum"})
+		}
+		return obj
+	}
+	builder := fake.NewClientBuilder().WithScheme(kinds()).WithObjects(
+		child(&corev1.Service{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "former", owner.GetUID(), true),
+		child(&appsv1.Deployment{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "theirs", owner.GetUID(), false),
+		child(&corev1.Service{}, "another", "uid-2", true),
+	)
+	for i := range Types {
+		if Types[i].Role == RoleChild && Types[i].Scope != ScopeLive {
+			builder.WithIndex(Types[i].Object, IndexOwner, OwnerKey)
+		}
+	}
+	c := builder.Build()
+	e := New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
+	found, err := e.Observe(t.Context(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(objects []client.Object) (names []string) {
+		for _, obj := range objects {
+			names = append(names, fmt.Sprintf("%T %s", obj, obj.GetName()))
+		}
+		return names
+	}
+	if got, want := names(found), []string{"*v1.Deployment web", "*v1.Service former", "*v1.Service web"}; !slices.Equal(got, want) {
+		t.Errorf("the inventory is %q, want %q", got, want)
+	}
+	wanted := []client.Object{wantedDeployment(), wantedService()}
+	if got := names(found.Without(wanted...)); !slices.Equal(got, []string{"*v1.Service former"}) {
+		t.Errorf("what is not wanted is %q", got)
+	}
+}

@@ -1,0 +1,48 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// TestFormerChildren gives an App a Deployment and a Service by another name, as another release of the operator would have
+// applied them. They stay until the pods of the App are ready, and are deleted then. An object of a user's that names the App as
+// its controller stays.
+func TestFormerChildren(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, s := start(t, app)
+	formerDeployment, formerService, theirs := handMade(ns, "former"), handMadeService(ns, "former"), handMadeService(ns, "theirs")
+	for _, obj := range []client.Object{formerDeployment, formerService, theirs} {
+		obj.SetOwnerReferences(s.OwnerReferences)
+		if obj != client.Object(theirs) {
+			obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "of another release"})
+		}
+		plane.Create(t, obj)
+	}
+	m.Idle(t)
+	plane.Read(t, formerDeployment)
+	plane.Read(t, formerService)
+
+	playDeployments(t.Context(), ns)
+	for _, obj := range []client.Object{formerDeployment, formerService} {
+		harness.Eventually(t, func() error {
+			err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+			if err == nil {
+				return fmt.Errorf("%T %s is there", obj, obj.GetName())
+			}
+			return client.IgnoreNotFound(err)
+		})
+	}
+	m.Idle(t)
+	for _, obj := range []client.Object{theirs, d, s} {
+		plane.Read(t, obj)
+	}
+}
