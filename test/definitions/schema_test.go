@@ -250,7 +250,7 @@ func decodeTime(data []byte, empty func() any) (shortest time.Duration) {
 // maxDecodeTime is how long decoding one object may take on this machine, with the race detector or without it.
 var maxDecodeTime = sync.OnceValue(func() time.Duration {
 	port := corev1.ContainerPort{Name: "http", ContainerPort: 8080}
-	app := App{Spec: AppSpec{WorkloadSpec: WorkloadSpec{Image: "nginx:1.25"}}}
+	app := appv1.App{Spec: appv1.AppSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "nginx:1.25"}}}
 	app.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "envoy:1.30", Ports: []corev1.ContainerPort{port}}}
 	for i := range 20 {
 		app.Spec.Envs = append(app.Spec.Envs, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), Value: strings.Repeat("value ", 5)})
@@ -259,7 +259,7 @@ var maxDecodeTime = sync.OnceValue(func() time.Duration {
 	if err != nil {
 		panic(err)
 	}
-	return maxDecodeRatio * decodeTime(data, func() any { return &App{} })
+	return maxDecodeRatio * decodeTime(data, func() any { return &appv1.App{} })
 })
 
 // decode reads an object, and says what is wrong with how that goes: an error, or more time or memory than an object may take.
