@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -135,6 +136,7 @@ func identity(obj metav1.ObjectMeta) metav1.ObjectMeta {
 	if sum, ok := obj.Annotations[appv1.AnnotationLastAppliedHash]; ok {
 		trimmed.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: sum}
 	}
+	trimmed.ManagedFields = apply.Marks(obj.ManagedFields)
 	return trimmed
 }
 
