@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -196,8 +198,12 @@ func trimStatefulSet(in any) (any, error) {
 	return s, nil
 }
 
-// maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
-const maxOthersAnnotations = 4 << 10
+// maxAnnotations is how long, in bytes, annotations may be that are kept of a custom resource: each of those that reconciles
+// read, and all others together.
+const maxAnnotations = 4 << 10
+
+// readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial.
+var readAnnotations = []string{appv1.AnnotationAdopt, appv1.AnnotationAcceptOverrides, appv1.AnnotationRefresh}
 
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
 // rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a
@@ -211,21 +217,50 @@ func trimResource(in any) (any, error) {
 	obj.SetLabels(nil)
 	obj.SetOwnerReferences(nil)
 	obj.SetFinalizers(nil)
-	annotations := obj.GetAnnotations()
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	others := func(key, _ string) bool {
-		return key != appv1.AnnotationTutorialSpec && !strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
-	}
+	obj.SetAnnotations(trimAnnotations(obj))
+	return obj, nil
+}
+
+// trimAnnotations returns the annotations of a custom resource that are kept, nil for none. They are in a map of their own, as
+// one does not shrink with what is deleted from it.
+func trimAnnotations(obj client.Object) map[string]string {
+	var kept, others map[string]string
 	size := 0
-	for key, value := range annotations {
-		if others(key, value) {
-			size += len(key) + len(value)
+	for key, value := range obj.GetAnnotations() {
+		switch _, app := obj.(*stored.App); {
+		case slices.Contains(readAnnotations, key):
+			kept = with(kept, key, shorten(value))
+		case key == appv1.AnnotationTutorialSpec && app:
+			kept = with(kept, key, value)
+		case key != corev1.LastAppliedConfigAnnotation:
+			if size += len(key) + len(value); size <= maxAnnotations {
+				others = with(others, key, value)
+			}
 		}
 	}
-	if size > maxOthersAnnotations {
-		maps.DeleteFunc(annotations, others)
+	if size <= maxAnnotations {
+		for key, value := range others {
+			kept = with(kept, key, value)
+		}
 	}
-	return obj, nil
+	return kept
+}
+
+func with(annotations map[string]string, key, value string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	return annotations
+}
+
+// shorten returns the value of an annotation, or what tells it from others if it is too long to be kept.
+func shorten(value string) string {
+	if len(value) <= maxAnnotations {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // trimClaim keeps what a claim asks for; what it got is nobody's concern here.
