@@ -198,12 +198,12 @@ func trimStatefulSet(in any) (any, error) {
 	return s, nil
 }
 
-// maxAnnotations is how long, in bytes, annotations may be that are kept of a custom resource: each of those that reconciles
-// read, and all others together.
-const maxAnnotations = 4 << 10
+// maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
+const maxOthersAnnotations = 4 << 10
 
-// readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial.
-var readAnnotations = []string{appv1.AnnotationAdopt, appv1.AnnotationAcceptOverrides, appv1.AnnotationRefresh}
+// readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial, and how long
+// their values may be to be kept as they are. That of a refresh is recorded.
+var readAnnotations = map[string]int{appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10}
 
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
 // rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a
@@ -227,18 +227,19 @@ func trimAnnotations(obj client.Object) map[string]string {
 	var kept, others map[string]string
 	size := 0
 	for key, value := range obj.GetAnnotations() {
+		most, read := readAnnotations[key]
 		switch _, app := obj.(*stored.App); {
-		case slices.Contains(readAnnotations, key):
-			kept = with(kept, key, shorten(value))
+		case read:
+			kept = with(kept, key, shorten(value, most))
 		case key == appv1.AnnotationTutorialSpec && app:
 			kept = with(kept, key, value)
 		case key != corev1.LastAppliedConfigAnnotation:
-			if size += len(key) + len(value); size <= maxAnnotations {
+			if size += len(key) + len(value); size <= maxOthersAnnotations {
 				others = with(others, key, value)
 			}
 		}
 	}
-	if size <= maxAnnotations {
+	if size <= maxOthersAnnotations {
 		for key, value := range others {
 			kept = with(kept, key, value)
 		}
@@ -255,8 +256,8 @@ func with(annotations map[string]string, key, value string) map[string]string {
 }
 
 // shorten returns the value of an annotation, or what tells it from others if it is too long to be kept.
-func shorten(value string) string {
-	if len(value) <= maxAnnotations {
+func shorten(value string, most int) string {
+	if len(value) <= most {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
