@@ -126,9 +126,9 @@ func repairedEvent(t *testing.T, app *appv1.App, words string) {
 	})
 }
 
-// TestForgedManagerBesideAdmission edits an App's Deployment under the operator's name while an admission policy replaces the
+// TestForgedManagerUnderAdmission edits an App's Deployment under the operator's name while an admission policy replaces the
 // App's image: that one field is not kept hides no other, neither while the operator runs nor when it starts again.
-func TestForgedManagerBesideAdmission(t *testing.T) {
+func TestForgedManagerUnderAdmission(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	clk := clocktesting.NewFakePassiveClock(time.Now())
