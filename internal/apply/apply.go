@@ -124,7 +124,8 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		if !t.withheld[i] {
 			changes[i], errs[i] = e.applyChild(ctx, req, child, missing)
 		}
-		if req.Whole && Refused(errs[i]) {
+		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
+			// Of an outdated view it is not known yet whether the part is refused.
 			t.refuse(errs[i])
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
