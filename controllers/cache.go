@@ -2,8 +2,9 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // The indexes of the cache.
@@ -110,6 +112,10 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 // maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
 const maxOthersAnnotations = 4 << 10
 
+// readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial, and how long
+// their values may be to be kept as they are. That of a refresh is recorded.
+var readAnnotations = map[string]int{appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10}
+
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
 // rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a
 // short one has the resource looked at.
@@ -122,19 +128,49 @@ func trimResource(in any) (any, error) {
 	obj.SetLabels(nil)
 	obj.SetOwnerReferences(nil)
 	obj.SetFinalizers(nil)
-	annotations := obj.GetAnnotations()
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	others := func(key, _ string) bool {
-		return key != appv1.AnnotationTutorialSpec && !strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
-	}
+	obj.SetAnnotations(trimAnnotations(obj))
+	return obj, nil
+}
+
+// trimAnnotations returns the annotations of a custom resource that are kept, nil for none. They are in a map of their own, as
+// one does not shrink with what is deleted from it.
+func trimAnnotations(obj client.Object) map[string]string {
+	var kept, others map[string]string
 	size := 0
-	for key, value := range annotations {
-		if others(key, value) {
-			size += len(key) + len(value)
+	for key, value := range obj.GetAnnotations() {
+		most, read := readAnnotations[key]
+		switch _, app := obj.(*stored.App); {
+		case read:
+			kept = with(kept, key, shorten(value, most))
+		case key == appv1.AnnotationTutorialSpec && app:
+			kept = with(kept, key, value)
+		case key != corev1.LastAppliedConfigAnnotation:
+			if size += len(key) + len(value); size <= maxOthersAnnotations {
+				others = with(others, key, value)
+			}
 		}
 	}
-	if size > maxOthersAnnotations {
-		maps.DeleteFunc(annotations, others)
+	if size <= maxOthersAnnotations {
+		for key, value := range others {
+			kept = with(kept, key, value)
+		}
 	}
-	return obj, nil
+	return kept
+}
+
+func with(annotations map[string]string, key, value string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	return annotations
+}
+
+// shorten returns the value of an annotation, or what tells it from others if it is too long to be kept.
+func shorten(value string, most int) string {
+	if len(value) <= most {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

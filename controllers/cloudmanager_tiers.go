@@ -360,8 +360,11 @@ func (s *stack) summary() reconciler.Report {
 		if report.Warning == "" {
 			report.Warning = t.report.Warning
 		}
-		if report.AppliedNote.Reason == "" {
-			report.AppliedNote = t.report.AppliedNote
+		switch note := &report.AppliedNote; {
+		case note.Reason == "":
+			*note = t.report.AppliedNote
+		case note.Reason == t.report.AppliedNote.Reason:
+			note.Message += " " + t.report.AppliedNote.Message
 		}
 		if t.held && report.NotApplied.Reason == "" {
 			report.NotApplied = reconciler.ReasonAndMessage{Reason: appv1.ReasonWaitingForTier, Message: t.waiting}

@@ -456,14 +456,17 @@ func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
 	}
 }
 
-// overridden reports whether the owner's status, which nobody but the operator writes, says that fields are not kept.
-func (d *deployed) overridden() bool {
+// overridden is what the owner's status, which nobody but the operator writes, says of fields that are not kept.
+func (d *deployed) overridden() string {
 	owner, ok := d.owner.(reconciler.Resource)
 	if !ok {
-		return false
+		return ""
 	}
 	c := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
-	return c != nil && c.Reason == appv1.ReasonOverridden
+	if c == nil || c.Reason != appv1.ReasonOverridden {
+		return ""
+	}
+	return c.Message
 }
 
 // existed reports whether the owner was reconciled before, so that a child that is missing may have been there.

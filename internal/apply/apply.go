@@ -62,8 +62,9 @@ type Request struct {
 	Unwanted []client.Object
 	// Adopt takes over live objects that nothing controls.
 	Adopt bool
-	// Overridden says that the API server was seen not to keep fields of the children, before this process was started for one.
-	Overridden bool
+	// Overridden is the message of an earlier ChangeSet, of another process for one, on what the API server did not keep. It
+	// counts for a child until the child is written.
+	Overridden string
 	// Existed says that the owner was reconciled before. A child that is missing is then created only after the owner was
 	// read from the API server: the view of an owner that is being deleted may be outdated.
 	Existed bool
@@ -123,8 +124,8 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		if !t.withheld[i] {
 			changes[i], errs[i] = e.applyChild(ctx, req, child, missing)
 		}
-		// After a conflict with a newer version nothing is known of that child yet: the next reconcile tries all of it again.
 		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
+			// Of an outdated view it is not known yet whether the part is refused.
 			t.refuse(errs[i])
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
@@ -172,7 +173,8 @@ func (e *Engine) countRepair(req *Request, p *plan, before fight, changed bool) 
 		repairs.WithLabelValues(p.gvk.Kind).Inc()
 		return
 	}
-	before.overridden = e.conflicts.snapshot(req, p).overridden
+	now := e.conflicts.snapshot(req, p)
+	before.answered, before.overridden = now.answered, now.overridden
 	e.conflicts.restore(req, p, before)
 }
 

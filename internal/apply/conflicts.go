@@ -2,6 +2,7 @@ package apply
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,8 @@ type fight struct {
 	lately []time.Time
 	delay  time.Duration
 	last   time.Time
-	// overridden are the fields that the API server did not keep in the last answer to a write.
+	// answered is true once a write was answered, and overridden are the fields that the API server did not keep in the last answer.
+	answered   bool
 	overridden *fieldpath.Set
 	// unkept is when the API server was last given what it does not keep, or was first seen not to keep it.
 	unkept time.Time
@@ -86,15 +88,19 @@ func (c *conflicts) restore(req *Request, p *plan, was fight) {
 func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over(req, p).overridden = diff
+	f := c.over(req, p)
+	f.answered, f.overridden = true, diff
 }
 
-// isOverridden reports whether the API server did not keep these fields when they were last written.
+// isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, as long
+// as there is none, by what the owner's status says of them.
 func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.over(req, p).overridden
-	return known != nil && diff.Difference(known).Empty()
+	if f := c.over(req, p); f.answered {
+		return f.overridden != nil && diff.Difference(f.overridden).Empty()
+	}
+	return strings.Contains(req.Overridden, overriddenMessage(p, diff))
 }
 
 // lately returns how often the plan's object was repaired within an hour, 0 if that is not often.

@@ -21,13 +21,23 @@ import (
 // maxCauses limits how many fields a message names.
 const maxCauses = 3
 
-// resourceExists says that an object of a child's name is somebody else's.
-func resourceExists(p *plan, controller *metav1.OwnerReference) error {
+// resourceExists says that an object of a child's name is not the owner's. applied is true where the operator has written it
+// for a resource of the owner's kind, and nothing on the object tells any more for which one.
+func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	if controller != nil {
 		return reconciler.Stalled(appv1.ReasonResourceExists,
 			"%s exists and belongs to %s %s; it is left alone. Rename one of them, or delete the other",
 			object, controller.Kind, controller.Name)
+	}
+	if applied {
+		remedy := ""
+		if p.gvk.Kind != "StatefulSet" { // Its claims may go with it.
+			remedy = fmt.Sprintf(", or delete the %s to recreate it", p.gvk.Kind)
+		}
+		return reconciler.Stalled(appv1.ReasonResourceExists,
+			`%s was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier %s with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with %s: "true" to restore it in place%s`,
+			object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
 	}
 	return reconciler.Stalled(appv1.ReasonResourceExists,
 		`%s exists and was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with %s: "true" to take it over`,

@@ -228,7 +228,7 @@ func TestMessagesAreBounded(t *testing.T) {
 func TestResourceExists(t *testing.T) {
 	controller := &metav1.OwnerReference{Kind: "Rollout", Name: "other"}
 	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and belongs to Rollout other; it is left alone. Rename one of them, or delete the other"}
-	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), controller)), cmp.AllowUnexported(outcome{})); diff != "" {
+	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), controller, true)), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("controlled by another (-want +got):\n%s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,6 +47,9 @@ func (e *Engine) comparable(obj client.Object) (*typed.TypedValue, error) {
 		for _, name := range records {
 			delete(annotations, name)
 		}
+		if len(annotations) == 0 {
+			delete(kept, "annotations")
+		}
 	}
 	fields["metadata"] = kept
 	value, err := e.converter.ObjectToTyped(&unstructured.Unstructured{Object: fields}, typed.AllowDuplicates)
@@ -55,7 +59,11 @@ func (e *Engine) comparable(obj client.Object) (*typed.TypedValue, error) {
 	return value, nil
 }
 
-// describe states in a change which fields differ between two states of an object.
+// ownershipFields is how a change names who owns the fields of an object, where nothing else differs.
+const ownershipFields = "metadata.managedFields"
+
+// describe states in a change which fields differ between two states of an object. It names at least one: the records are
+// named in a repair, as another writer has changed them, and where nothing else differs.
 func (e *Engine) describe(change *Change, before, after client.Object) error {
 	was, err := e.comparable(before)
 	if err != nil {
@@ -71,10 +79,69 @@ func (e *Engine) describe(change *Change, before, after client.Object) error {
 	}
 	main := mainContainer(after)
 	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
-	change.Fields = shortPaths(changed, main)
+	if changed.Empty() {
+		reordered(was.AsValue().Unstructured(), is.AsValue().Unstructured(), nil, func(list fieldpath.Path) {
+			change.Fields = append(change.Fields, "the order of "+shortPath(list, main))
+		})
+	}
+	change.Fields = append(change.Fields, shortPaths(changed, main)...)
+	if change.Action == Repaired || len(change.Fields) == 0 {
+		change.Fields = append(change.Fields, changedRecords(before, after)...)
+	}
+	if len(change.Fields) == 0 {
+		change.Fields = []string{ownershipFields}
+	}
 	change.TemplateChanged = !allBelow(changed, []fieldpath.Path{templatePath}).Empty()
 	change.Removed = shortPaths(diff.Removed, main)
 	return nil
+}
+
+// changedRecords says in words which of the records differ between two states of an object.
+func changedRecords(before, after client.Object) []string {
+	var changed []string
+	for _, name := range records {
+		was, had := before.GetAnnotations()[name]
+		if is, has := after.GetAnnotations()[name]; was != is || had != has {
+			changed = append(changed, name)
+		}
+	}
+	switch len(changed) {
+	case 0:
+		return nil
+	case 1:
+		return []string{"its record annotation " + changed[0]}
+	}
+	return []string{"its record annotations"}
+}
+
+// reordered calls found with the path of each list that has the same items in another order.
+func reordered(was, is any, at fieldpath.Path, found func(fieldpath.Path)) {
+	switch was := was.(type) {
+	case map[string]any:
+		fields, _ := is.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(was)) {
+			reordered(was[name], fields[name], append(slices.Clip(at), fieldpath.PathElement{FieldName: &name}), found)
+		}
+	case []any:
+		items, _ := is.([]any)
+		for i := range min(len(was), len(items)) {
+			if itemName(was[i]) != itemName(items[i]) {
+				found(at)
+				return
+			}
+			reordered(was[i], items[i], append(slices.Clip(at), fieldpath.KeyElementByFields("name", itemName(was[i]))), found)
+		}
+	}
+}
+
+// itemName is what tells an item of a list from others: its name, or all of it.
+func itemName(item any) string {
+	if fields, ok := item.(map[string]any); ok {
+		if name, ok := fields["name"].(string); ok {
+			return name
+		}
+	}
+	return fmt.Sprint(item)
 }
 
 // mainContainer is the name of the first container of an object's pods, empty if it has none.
@@ -97,7 +164,16 @@ func cutFields(fields []string, most int) []string {
 // keys, and nothing of which another one is a part.
 func shortPaths(set *fieldpath.Set, main string) []string {
 	var paths []string
+	var items []fieldpath.Path // They come or go as a whole.
 	for path := range set.All() {
+		if path[len(path)-1].Key != nil {
+			items = append(items, path.Copy())
+		}
+	}
+	for path := range set.All() {
+		if below(path[:len(path)-1], items) {
+			continue
+		}
 		if name := shortPath(path, main); name != "" {
 			paths = append(paths, name)
 		}
@@ -120,6 +196,9 @@ const maxDepth = 2
 // shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
 func shortPath(path fieldpath.Path, main string) string {
 	elements, start := slices.Clone(path), ""
+	if name, ok := metadataPath(elements); ok {
+		return name
+	}
 	switch rest, ours := elementsBelow(elements, "spec", "template", "spec"), fieldpath.KeyByFields("name", main); {
 	case rest != nil:
 		elements = rest
@@ -132,6 +211,28 @@ func shortPath(path fieldpath.Path, main string) string {
 		elements = elementsBelow(elements, "spec")
 	}
 	return start + joinElements(elements)
+}
+
+// metadataPath returns how a message names a field of the metadata of an object, or of a pod template: a label or an annotation
+// by its key, and owner references together, as a UID tells nobody anything. The name of a map that has keys is empty.
+func metadataPath(path fieldpath.Path) (name string, ok bool) {
+	start := "metadata"
+	rest := elementsBelow(path, "metadata")
+	if rest == nil {
+		start, rest = "template.metadata", elementsBelow(path, "spec", "template", "metadata")
+	}
+	if rest == nil || rest[0].FieldName == nil {
+		return "", false
+	}
+	switch field := *rest[0].FieldName; {
+	case field == "labels" || field == "annotations":
+		if len(rest) == 1 || rest[1].FieldName == nil {
+			return "", true
+		}
+		return fmt.Sprintf("%s.%s[%s]", start, field, *rest[1].FieldName), true
+	default:
+		return start + "." + field, true
+	}
 }
 
 // elementsBelow returns the elements after those with the names, nil if there are none, or the path begins otherwise.

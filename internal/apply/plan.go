@@ -209,7 +209,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 		return p.waiting("%s %s belongs to an earlier %s of this name; it is made anew once the garbage collector has removed it",
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
-	return resourceExists(p, controller)
+	return resourceExists(p, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
 }
 
 // waiting says what is waited for. Where no watch tells of it, it is looked for again.
@@ -261,12 +261,20 @@ func (e *Engine) compare(req *Request, p *plan) error {
 	}
 	p.excluded = s.exclusions(p.wanted, live)
 	p.crowded = !foreign.Empty() || len(p.excluded) > 0
-	if !same {
+	edited := !same && p.hashEdited(req)
+	if !same && !edited {
 		return nil
 	}
 	diff, err := e.difference(p.wanted, live)
 	if err != nil {
 		return err
+	}
+	if edited {
+		// What of the diff is ours has another value than we applied last: the owner wants it so.
+		if p.repair = diff.Leaves().Intersection(applied(live, req.Manager)).Empty(); p.repair {
+			p.action, p.diff = Repaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
+		}
+		return nil
 	}
 	ours := !p.crowded && unkept(diff, live, req.Manager)
 	switch {
@@ -274,7 +282,7 @@ func (e *Engine) compare(req *Request, p *plan) error {
 		p.action = Unchanged
 	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashed())):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
-	case ours && (req.Overridden || e.conflicts.isOverridden(req, p, diff)):
+	case ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
 		p.dropped, p.diff = true, diff
 	default:
@@ -283,6 +291,14 @@ func (e *Engine) compare(req *Request, p *plan) error {
 		p.diff = diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 	}
 	return nil
+}
+
+// hashEdited reports whether another writer has changed or removed the hash of an object that our manager applies and the
+// owner controls. Then the hash does not tell whether anything new is wanted.
+func (p *plan) hashEdited(req *Request) bool {
+	live := p.child.Live
+	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && applies(live, req.Manager) &&
+		!OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
 }
 
 // pace decides whether it is time to write what another writer, or the API server itself, keeps changing.

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -57,14 +58,21 @@ func settled(t testing.TB) *appsv1.Deployment {
 	t.Helper()
 	live := liveDeployment()
 	live.Annotations[appv1.AnnotationLastAppliedHash] = hashOf(t, wantedDeployment())
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", `{"f:spec":{"f:replicas":{}}}`)}
+	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", settledFields)}
 	return live
 }
+
+// settledFields are some of the fields that our manager owns of what is settled.
+const settledFields = `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},"f:spec":{"f:replicas":{}}}`
+
+// editedFields are those once others have changed or removed the hash.
+const editedFields = `{"f:spec":{"f:replicas":{}}}`
 
 // TestPlan decides on live objects of every origin and state.
 func TestPlan(t *testing.T) {
 	const (
 		alone   = `Deployment web exists and was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to take it over`
+		lost    = `Deployment web was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the Deployment to recreate it`
 		another = "; it is left alone. Rename one of them, or delete the other"
 	)
 	ref := func(uid, apiVersion, kind, name string) []metav1.OwnerReference {
@@ -105,12 +113,49 @@ func TestPlan(t *testing.T) {
 			func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, false,
 			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Deployment web is being deleted; it is made anew once it is gone"}},
 		},
-		"made by hand":        {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false, exists(alone)},
-		"made by hand, adopt": {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, true, result{action: Configured, takeover: true}},
+		"made by hand": {
+			func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations, d.ManagedFields = nil, nil, nil }, false, exists(alone),
+		},
+		"made by hand, adopt": {
+			func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations, d.ManagedFields = nil, nil, nil }, true,
+			result{action: Configured, takeover: true},
+		},
+		"replaced without metadata":        {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false, exists(lost)},
+		"replaced without metadata, adopt": {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, true, result{action: Configured, takeover: true}},
+		"replaced without metadata, and seen in part": {
+			func(d *appsv1.Deployment) {
+				d.OwnerReferences, d.Annotations = nil, nil
+				d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me", Operation: apply}}
+			}, false, exists(lost),
+		},
+		"applied by another manager": {
+			func(d *appsv1.Deployment) {
+				d.OwnerReferences, d.Annotations = nil, nil
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", apply, "", settledFields), entry("me", updateOp, "", settledFields)}
+			}, false, exists(alone),
+		},
+		"hash removed": {
+			func(d *appsv1.Deployment) {
+				d.Annotations = nil
+				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+			}, false, result{action: Repaired, takeover: true},
+		},
+		"hash edited": {
+			func(d *appsv1.Deployment) {
+				d.Annotations[appv1.AnnotationLastAppliedHash] = "0"
+				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+			}, false, result{action: Repaired},
+		},
+		"hash edited, and wanted otherwise": { // What is ours has the value that we applied, and another one is wanted.
+			func(d *appsv1.Deployment) {
+				d.Annotations[appv1.AnnotationLastAppliedHash], d.Spec.Replicas = "0", ptr.To[int32](9)
+				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+			}, false, result{action: Configured},
+		},
 		"orphan of an earlier self": {
 			func(d *appsv1.Deployment) {
 				d.OwnerReferences, d.Annotations[appv1.AnnotationLastAppliedHash] = nil, "0"
-			}, false, exists(alone),
+			}, false, exists(lost),
 		},
 		"orphan of an earlier self, adopt": {
 			func(d *appsv1.Deployment) {
@@ -267,6 +312,56 @@ func TestPlanLeavesAdmission(t *testing.T) {
 	changed := live.DeepCopy()
 	changed.Annotations[appv1.AnnotationLastAppliedHash] = "what was wanted before"
 	written(look(0, changed))
+}
+
+// TestPlanBelievesItsStatus checks what counts of a field that is ours by its manager, and is not as we wrote it, in a process
+// that has not written the object yet: the status of the owner, for the very fields that it names, until there is an answer.
+func TestPlanBelievesItsStatus(t *testing.T) {
+	live := settled(t)
+	live.Spec.Template.Spec.Containers[0].Image = "theirs"
+	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "",
+		`{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},
+			"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{},"f:command":{}}}}}}}`)}
+	forged := live.DeepCopy()
+	forged.Spec.Template.Spec.Containers[0].Command = []string{"theirs"}
+	said := overriddenMessage(planned(Configured), fieldpath.NewSet(
+		fieldpath.MakePathOrDie("spec", "template", "spec", "containers", fieldpath.KeyByFields("name", "web"), "image")))
+	for name, c := range map[string]struct {
+		live   *appsv1.Deployment
+		status string
+		answer *fieldpath.Set
+		want   Action
+	}{
+		"nothing is known":                        {live, "", nil, Repaired},
+		"the status names it":                     {live, said, nil, Unchanged},
+		"the status names it, among others":       {live, "The one. " + said + " The other.", nil, Unchanged},
+		"the status names another object":         {live, strings.ReplaceAll(said, "Deployment web", "Service web"), nil, Repaired},
+		"the status names a part":                 {forged, said, nil, Repaired},
+		"an answer has shown that it is kept":     {live, said, &fieldpath.Set{}, Repaired},
+		"an answer has shown that another is not": {live, said, fieldpath.NewSet(replicasPath), Repaired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, req := planner(t), request(c.live)
+			req.Overridden = c.status
+			if c.answer != nil {
+				p, err := e.plan(req, &req.Children[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.answer.Empty() {
+					c.answer = nil
+				}
+				e.conflicts.noteOverridden(req, &p, c.answer)
+			}
+			p, err := e.plan(req, &req.Children[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.pace(req, &p); p.action != c.want || (p.overridden != "") != (c.want == Unchanged) {
+				t.Errorf("%s, overridden %q; want %s", p.action, p.overridden, c.want)
+			}
+		})
+	}
 }
 
 // TestPlanIsCheap keeps what nearly every reconcile does from growing: allocations are the same on every machine, times are

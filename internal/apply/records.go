@@ -21,6 +21,26 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 // it again, from a backup for one, or somebody has cleared its managed fields.
 func Applies(live client.Object, manager string) bool { return applies(live, manager) }
 
+// Marks returns the entries of managed fields that say which managers of the operator have applied an object, without the
+// fields. It is what is kept of a foreign object, nil of one that the operator has never applied.
+func Marks(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var marks []metav1.ManagedFieldsEntry
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Manager, managerPrefix) && ofApply(entry, entry.Manager) {
+			marks = append(marks, metav1.ManagedFieldsEntry{Manager: entry.Manager, Operation: entry.Operation})
+		}
+	}
+	return marks
+}
+
+// managerPrefix is how the names of the operator's managers begin.
+const managerPrefix = "app-operator/"
+
+// wasApplied reports whether the manager has applied an object, also by the marks that are kept of a foreign one.
+func wasApplied(live client.Object, manager string) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return ofApply(entry, manager) })
+}
+
 // RecordHolds reports whether an object that was built from a record is what its carrier was made of: wherever found, a part
 // of the carrier, differs from it, the field is not the manager's. It is then another writer's, or was removed by one.
 func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object) (bool, error) {

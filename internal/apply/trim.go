@@ -42,6 +42,7 @@ func identityMeta(obj metav1.ObjectMeta) metav1.ObjectMeta {
 	if sum, ok := obj.Annotations[appv1.AnnotationLastAppliedHash]; ok {
 		trimmed.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: sum}
 	}
+	trimmed.ManagedFields = Marks(obj.ManagedFields)
 	return trimmed
 }
 

@@ -46,7 +46,7 @@ func TestWholeRequest(t *testing.T) {
 	gk := schema.GroupKind{Kind: "Object"}
 	invalid := apierrors.NewInvalid(gk, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), 1, "is wrong")})
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "web", nil)
-	stale := apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, "web", nil)
+	outdated := apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, "web", nil)
 	unknown := apierrors.NewBadRequest(`admission webhook "w" does not support dry run because the effects are unknown`)
 	failing := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: "later"}}
 	for name, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestWholeRequest(t *testing.T) {
 		"the Deployment alone":            {unchanged: true, want: []string{"Deployment"}},
 		"the dry run is refused":          {answers: map[string]error{"Deployment?": invalid}, want: []string{"Deployment?"}, refused: true},
 		"the Service is refused":          {answers: map[string]error{"Service": invalid}, want: []string{"Deployment?", "Service"}, refused: true},
-		"the Service has changed":         {answers: map[string]error{"Service": stale}, want: []string{"Deployment?", "Service", "Service"}},
+		"the Service is outdated":         {answers: map[string]error{"Service": outdated}, want: []string{"Deployment?", "Service", "Service"}},
 		"the Service is forbidden":        {answers: map[string]error{"Service": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
 		"the dry run is forbidden":        {answers: map[string]error{"Deployment?": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
 		"the dry run fails":               {answers: map[string]error{"Deployment?": failing}, want: []string{"Deployment?", "Service", "Deployment"}},

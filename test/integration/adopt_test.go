@@ -126,7 +126,7 @@ func TestAdoptOrphans(t *testing.T) {
 		"orphaned": {func(t *testing.T, child client.Object) {
 			plane.Read(t, child)
 			plane.Change(t, child, func() { child.SetOwnerReferences(nil) })
-		}, exists, "was not made by this resource"},
+		}, exists, "was applied by the operator and nothing controls it now"},
 		// As they come out of a backup.
 		"dead owner": {func(*testing.T, client.Object) {}, waiting, "belongs to an earlier App of this name"},
 		// As they come out of a backup tool that makes them itself.

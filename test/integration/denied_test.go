@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -38,6 +41,15 @@ func TestAdmissionDenies(t *testing.T) {
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/Forbidden", "Reconciling=True/Forbidden", "Stalled=False/NotStalled")
 	harness.Says(t, app, "Ready", "Deployment web: ", "ValidatingAdmissionPolicy", "not in this namespace")
+	harness.Eventually(t, func() error {
+		said := notes(t, app)
+		if !slices.ContainsFunc(said, func(note string) bool {
+			return strings.HasPrefix(note, "Warning ErrForbidden: Deployment web: ") && strings.Contains(note, "not in this namespace")
+		}) {
+			return fmt.Errorf("events %q lack a warning", said)
+		}
+		return nil
+	})
 	plane.Delete(t, binding)
 	plane.Stands(t, app, progressing...)
 	children(t, app)

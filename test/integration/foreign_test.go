@@ -182,6 +182,59 @@ func TestForeignObjectTakesOver(t *testing.T) {
 	untouched(t, d, was)
 }
 
+// TestStrippedChild replaces a child as "kubectl replace" does with a file that has neither labels, annotations nor an owner: only
+// its managed fields tell that the operator has applied it. The App says so and what to do, also to a manager that has never
+// seen the child otherwise, and either way out works.
+func TestStrippedChild(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "Service"} {
+		for _, way := range []string{"adopt", "delete"} {
+			t.Run(kind+"-"+way, func(t *testing.T) {
+				t.Parallel()
+				ns := plane.Namespace(t)
+				m := plane.Start(t, ns)
+				app := newApp(ns, "web")
+				d, s := start(t, app)
+				child := map[string]client.Object{"Deployment": d, "Service": s}[kind]
+				template, uid := d.Spec.Template, child.GetUID()
+				edit(t, child, func() {
+					child.SetLabels(nil)
+					child.SetAnnotations(nil)
+					child.SetOwnerReferences(nil)
+				})
+				message := kind + ` web was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the ` + kind + ` to recreate it`
+				plane.Stands(t, app, exists...)
+				harness.Says(t, app, "Stalled", message)
+				m.Idle(t)
+				if said := notes(t, app); !slices.Contains(said, "Warning ErrResourceExists: "+message) {
+					t.Errorf("events %q lack a warning", said)
+				}
+				m.Stop(t)
+				was := whole(t, child)
+				m = plane.Start(t, ns)
+				annotate(t, app, "again", "x")
+				m.Idle(t)
+				plane.Stands(t, app, exists...)
+				harness.Says(t, app, "Stalled", message)
+				untouched(t, child, was)
+
+				if way == "delete" {
+					plane.Delete(t, child)
+				} else {
+					annotate(t, app, appv1.AnnotationAdopt, "true")
+				}
+				plane.Stands(t, app, progressing...)
+				d, s = children(t, app)
+				child = map[string]client.Object{"Deployment": d, "Service": s}[kind]
+				if !metav1.IsControlledBy(child, app) || (child.GetUID() == uid) != (way == "adopt") {
+					t.Errorf("%s %s, before %s, belongs to %v", kind, child.GetUID(), uid, child.GetOwnerReferences())
+				}
+				sameTemplate(t, d, template)
+			})
+		}
+	}
+}
+
 // TestNamespaceTerminates deletes the namespace under an App. Nothing can be made in it any more, which is no error.
 func TestNamespaceTerminates(t *testing.T) {
 	t.Parallel()

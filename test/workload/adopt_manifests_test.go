@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,8 +34,11 @@ func TestAdoptManifests(t *testing.T) {
 			originals := readManifests(t, filepath.Join(folder, "original.yaml"), ns)
 			plane.Create(t, originals...)
 			for _, obj := range originals {
-				if obj.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
+				switch obj.GetObjectKind().GroupVersionKind().Kind {
+				case "Deployment":
 					untilAvailable(t, ns, obj.GetName())
+				case "Service":
+					giveAddress(t, ns, obj.GetName())
 				}
 			}
 			plane.Start(t, ns)
@@ -104,6 +108,16 @@ func untilAvailable(t *testing.T, namespace, name string) {
 		}
 		return nil
 	})
+}
+
+// giveAddress does what a cloud provider does for a Service of type LoadBalancer: there is none here.
+func giveAddress(t *testing.T, namespace, name string) {
+	t.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	plane.Read(t, s)
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		plane.ChangeStatus(t, s, func() { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}} })
+	}
 }
 
 // adopt creates a resource that takes over what has its name, and waits until it is Ready.

@@ -1,0 +1,150 @@
+package controllers
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// heavyMetadata are parts of the metadata of a custom resource that users may make as long as the API server stores them: 400 KB
+// of labels, owners, finalizers and managed fields, and 200 KB of annotations, which have a limit of 256 KiB.
+var heavyMetadata = map[string]func(*metav1.ObjectMeta){
+	"labels": func(m *metav1.ObjectMeta) {
+		m.Labels = map[string]string{}
+		for i := range 4000 {
+			m.Labels[fmt.Sprintf("example.com/%060d", i)] = strings.Repeat("v", 28)
+		}
+	},
+	"long annotation": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{"example.com/a": strings.Repeat("v", 200<<10)}
+	},
+	"many annotations": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{}
+		for i := range 4000 {
+			m.Annotations[fmt.Sprintf("example.com/%036d", i)] = "v"
+		}
+	},
+	"annotation of kubectl": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10)}
+	},
+	"annotation with the operator's prefix": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{"app.huolala.cn/unknown": strings.Repeat("v", 200<<10)}
+	},
+	"record of a tutorial, on another kind": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{appv1.AnnotationTutorialSpec: strings.Repeat("v", 200<<10)}
+	},
+	"refresh": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{appv1.AnnotationRefresh: strings.Repeat("v", 200<<10)}
+	},
+	"adopt": func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{appv1.AnnotationAdopt: strings.Repeat("v", 200<<10)}
+	},
+	"finalizers": func(m *metav1.ObjectMeta) {
+		for i := range 4000 {
+			m.Finalizers = append(m.Finalizers, fmt.Sprintf("example.com/%084d", i))
+		}
+	},
+	"owners": func(m *metav1.ObjectMeta) {
+		for i := range 2000 {
+			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("%0100d", i), UID: "u"})
+		}
+	},
+	"managed fields": func(m *metav1.ObjectMeta) {
+		m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:a":"` + strings.Repeat("v", 400<<10) + `"}`)}}
+	},
+}
+
+// TestCacheKeepsLittleMetadata decodes UnitedDeployments with long metadata, as a watch does, and measures the heap that each of
+// them takes in the cache.
+func TestCacheKeepsLittleMetadata(t *testing.T) {
+	const objects, most = 40, 8 << 10
+	for _, name := range slices.Sorted(maps.Keys(heavyMetadata)) {
+		ud := appv1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "holder"}}
+		ud.Spec.DeploymentName = "web"
+		heavyMetadata[name](&ud.ObjectMeta)
+		data, err := json.Marshal(&ud)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) < 150<<10 {
+			t.Fatalf("%s: %d bytes show nothing", name, len(data))
+		}
+		cached := make([]any, objects)
+		before := heapInUse()
+		for i := range cached {
+			obj := &stored.UnitedDeployment{}
+			if err := json.Unmarshal(data, obj); err != nil {
+				t.Fatal(err)
+			}
+			if cached[i], err = CacheOptions(nil).DefaultTransform(obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if each := (heapInUse() - before) / objects; each > most {
+			t.Errorf("%s: %d bytes of %d are kept of each, at most %d are right", name, each, len(data), most)
+		}
+		runtime.KeepAlive(cached)
+	}
+}
+
+// heapInUse is how many bytes live on the heap.
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC() // What finalizers have let go.
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc) //nolint:gosec // It is far from the limit.
+}
+
+// TestCacheKeepsWhatIsRead checks that the cache keeps of the metadata what reconciles read: short annotations, and of a long
+// refresh that it is another one.
+func TestCacheKeepsWhatIsRead(t *testing.T) {
+	trim := func(obj client.Object) map[string]string {
+		t.Helper()
+		trimmed, err := trimResource(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, ok := trimmed.(client.Object)
+		if !ok || kept.GetName() != "web" || kept.GetUID() != "u" || kept.GetGeneration() != 3 || kept.GetResourceVersion() != "7" {
+			t.Fatalf("%+v", trimmed)
+		}
+		return kept.GetAnnotations()
+	}
+	meta := metav1.ObjectMeta{Name: "web", UID: "u", Generation: 3, ResourceVersion: "7"}
+	short := map[string]string{
+		appv1.AnnotationAdopt: "true", appv1.AnnotationAcceptOverrides: "true", appv1.AnnotationRefresh: "1", "example.com/a": "b",
+	}
+	app := &stored.App{}
+	app.ObjectMeta, app.Annotations = meta, maps.Clone(short)
+	app.Annotations[appv1.AnnotationTutorialSpec] = strings.Repeat("v", 100<<10)
+	want := maps.Clone(app.Annotations)
+	if got := trim(app); !maps.Equal(got, want) {
+		t.Errorf("annotations are %v, want %v", got, want)
+	}
+
+	refreshes := map[string]bool{}
+	for _, last := range []string{"a", "b"} {
+		box := &stored.ModelBox{}
+		box.ObjectMeta = meta
+		box.Annotations = map[string]string{appv1.AnnotationRefresh: strings.Repeat("v", 100<<10) + last, appv1.AnnotationAdopt: "true"}
+		got := trim(box)
+		refreshes[got[appv1.AnnotationRefresh]] = true
+		if got[appv1.AnnotationAdopt] != "true" {
+			t.Errorf("annotations are %v", got)
+		}
+	}
+	if len(refreshes) != 2 || refreshes[""] {
+		t.Errorf("%d refreshes can be told apart, want 2", len(refreshes))
+	}
+}
