@@ -46,9 +46,10 @@ PKG ?= ./...
 RUN ?=
 TESTFLAGS ?=
 TEST_TIMEOUT ?= 40m
-# The race detector needs a C compiler; without one the tests run without it.
-HAS_CC = $(shell echo 'int main(void) { return 0; }' | $(CC) -include stdlib.h -x c -o /dev/null - 2>/dev/null && echo yes)
-RACE ?= $(if $(HAS_CC),-race)
+# The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
+RACE ?=
+# How many suites run side by side.
+SUITES ?= 1
 
 # One setting for all: with two, Go compiles every package twice. Only -race asks for another.
 export CGO_ENABLED = 0
@@ -150,11 +151,28 @@ test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(
 # First all is compiled, then one suite runs after the other: each has a control plane of its own, and side by side with
 # others, or with compilers, it would on a small machine mostly test patience.
 .PHONY: test-operator
-test-operator:
+test-operator: # Without an API server: make test-unit. With one: make test-integration, make test-workload.
 	@$(WITH_ASSETS); export CGO_ENABLED=$(if $(RACE),1,0); set -x; \
-		go list -test -deps -export $(RACE) $(ROOT_PKG) >/dev/null; $(GO_TEST) -p 1 $(RACE) $(ROOT_PKG)
+		go list -test -deps -export $(RACE) $(ROOT_PKG) >/dev/null; $(GO_TEST) -p $(SUITES) $(RACE) $(ROOT_PKG)
 
-# Both need no API server.
+.PHONY: test-unit
+test-unit: ## Run the tests that need no API server, in half a minute.
+	@$(MAKE) --no-print-directory test-operator test-api SUITES=2 \
+		PKG='./api/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./webhooks/...'
+
+.PHONY: test-integration
+test-integration: ## Run the tests of the manager against an API server. RUN= chooses.
+	@$(MAKE) --no-print-directory test-operator PKG=./test/integration
+
+.PHONY: test-workload
+test-workload: ## Run the tests with pods on simulated nodes. RUN= chooses.
+	@$(MAKE) --no-print-directory test-operator PKG=./test/workload
+
+.PHONY: test-race
+test-race: ## Run all tests with the race detector. Needs a C compiler.
+	@$(MAKE) --no-print-directory test RACE=-race
+
+# Needs no API server.
 .PHONY: test-api
 test-api:
 	@export CGO_ENABLED=$(if $(RACE),1,0); cd api; set -x; $(GO_TEST) $(RACE) $(API_PKG)
