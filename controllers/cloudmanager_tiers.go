@@ -165,15 +165,15 @@ func stands(live client.Object, owner metav1.Object, observed int64, replicas *i
 	return standing{exists: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
-// carryOut makes the tiers true. One that does not exist is made once those before it are up. One that exists is kept as
-// it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
+// carryOut makes the tiers true. One that never existed is made once those before it are up. One that exists, or did, is kept
+// as it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
 // led to before it is up.
 func (s *stack) carryOut(ctx context.Context) {
 	var waitsFor *tier
 	renamed := false
 	s.db.look = s.looks()
 	for _, t := range s.tiers {
-		t.held = waitsFor != nil && (renamed || !t.stands().exists)
+		t.held = waitsFor != nil && (renamed || !t.stands().exists && !t.hadWorkload())
 		t.report, t.err = t.carryOut(ctx)
 		now := t.stands()
 		if t.held {
