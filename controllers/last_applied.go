@@ -111,7 +111,7 @@ func (s *Shared) respecified(d *deployed, live client.Object) bool {
 func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workloadObjects, refused *resource.Workload, how application,
 	report *reconciler.Report, refusal error,
 ) error {
-	if d.held || d.paused {
+	if d.paused {
 		return refusal
 	}
 	made := objects.making()
@@ -123,6 +123,9 @@ func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workl
 		return reconciler.Aggregate(err, d.goneMessage(refusal, made.object == nil, objects.kind()))
 	}
 	err = objects.apply(ctx, workload, how, report).err
+	if !how.alone {
+		d.kept = workload.Record[appv1.AnnotationLastAppliedSpec]
+	}
 	if said := objects.keptMessage(); said != "" && err == nil {
 		refusal = appendMessage(refusal, said)
 	}
@@ -130,6 +133,18 @@ func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workl
 		return reconciler.Aggregate(refusal, err)
 	}
 	return withTrouble(refusal, err)
+}
+
+// repairHeld repairs what was applied last of a workload whose present spec has to wait.
+func (s *Shared) repairHeld(ctx context.Context, d *deployed, objects workloadObjects, report *reconciler.Report) error {
+	if d.paused {
+		return nil
+	}
+	workload, err := s.lastApplied(d, objects.making())
+	if workload == nil || err != nil {
+		return err
+	}
+	return objects.apply(ctx, workload, application{earlier: true}, report).err
 }
 
 // goneMessage adds to the refusal of a spec that there is no workload object, if there was one that is gone.

@@ -111,8 +111,10 @@ type deployed struct {
 	foreign bool
 	// fromRecord builds it from a record of an earlier spec; see lastApplied.
 	fromRecord func(record string, seen resource.Observed) (*resource.Workload, error)
-	// held is true where nothing may be written for now, paused where that is the user's wish.
+	// held is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
 	held, paused bool
+	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
+	kept string
 	// today are the inputs that it is built with if it is new; choose sets them.
 	today resource.Inputs
 }
@@ -153,7 +155,9 @@ func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (rec
 		if !workload.Recorded {
 			report.Warning = "the spec is too long for an annotation, only its hash is recorded"
 		}
-		if !d.held {
+		if d.held {
+			err = s.repairHeld(ctx, d, objects, &report)
+		} else {
 			err = s.applySpec(ctx, d, objects, workload, &report)
 		}
 		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)

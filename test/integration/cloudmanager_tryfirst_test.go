@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -135,4 +136,81 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloudManagerRepairsWhileRenamed edits and deletes objects of later tiers while the database is to be replaced by one of
+// another name that does not come up: they stay led to the one that there is.
+func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() {
+		cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Ports = "data", []appv1.Port{{Port: 3307}}
+		cm.Spec.Front.Deployment.Image = "nginx:1.21"
+	})
+	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/WaitingForTier")
+	m.Idle(t)
+	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
+	right := func(d *appsv1.Deployment, wanted string) {
+		t.Helper()
+		plane.Until(t, d, func() error {
+			c := d.Spec.Template.Spec.Containers[0]
+			return errors.Join(holds(wanted, c.Image), holds("db."+ns+".svc", hostOf(d)), holds("3306", portOf(d)))
+		})
+	}
+	for _, d := range []*appsv1.Deployment{identity, front} {
+		plane.Read(t, d)
+		wanted, was := d.Spec.Template.Spec.Containers[0].Image, d.UID
+		plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+		right(d, wanted)
+		if d.UID != was {
+			t.Errorf("%s is replaced", d.Name)
+		}
+		replaced(t, d)
+		right(d, wanted)
+	}
+	replaced(t, namedService(ns, "front"))
+	plane.Stands(t, cm, "Applied=False/WaitingForTier")
+
+	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	for _, d := range []*appsv1.Deployment{identity, front} {
+		plane.Until(t, d, func() error { return errors.Join(holds("data."+ns+".svc", hostOf(d)), holds("3307", portOf(d))) })
+	}
+	image(t, front, "nginx:1.21")
+}
+
+// TestCloudManagerLedToWhatIsInForce changes the port of a database together with what is refused: the later tiers are led to
+// the port that the database has, also with their next change.
+func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() {
+		cm.Spec.DB.StatefulSet.Ports, cm.Spec.DB.StatefulSet.Storage.Size = []appv1.Port{{Port: 3307}}, resource.MustParse("1Gi")
+		cm.Spec.Front.Deployment.Image = "nginx:1.21"
+	})
+	plane.Stands(t, cm, "Applied=False/StorageRefused")
+	front := namedDeployment(ns, "front")
+	image(t, front, "nginx:1.21")
+	if port := portOf(front); port != "3306" {
+		t.Errorf("the front is led to port %s", port)
+	}
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("20Gi") })
+	plane.Until(t, front, func() error { return holds("3307", portOf(front)) })
+}
+
+// portOf is at which port a tier is told that the database is.
+func portOf(d *appsv1.Deployment) string {
+	for _, env := range d.Spec.Template.Spec.Containers[0].Env {
+		if env.Name == "DB_PORT" {
+			return env.Value
+		}
+	}
+	return ""
 }
