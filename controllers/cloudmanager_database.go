@@ -244,7 +244,9 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 
 // remains reports whether the database was made before: its StatefulSet or one of its Services is there.
 func (db *database) remains() bool {
-	return db.set != nil && metav1.IsControlledBy(db.set, db.cm) || db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) || db.service != nil && metav1.IsControlledBy(db.service, db.cm)
+	return db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
+		db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) ||
+		db.service != nil && metav1.IsControlledBy(db.service, db.cm)
 }
 
 // lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims

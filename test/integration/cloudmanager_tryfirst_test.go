@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
@@ -90,6 +91,35 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 			reaches(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
 		})
 	}
+}
+
+// TestCloudManagerRepairsWithoutPassword deletes objects of a database while its password is in trouble: only a StatefulSet
+// that would have no Secret is not recreated.
+func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	playControllers(t, ns)
+	plane.Create(t, namedClaim(ns, "datadir-db-0"))
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = "", &appv1.SecretKeyRef{Name: "missing"} })
+	plane.Stands(t, cm, "Applied=False/SecretNotFound", "Ready=False/SecretNotFound", "Stalled=False")
+	set, services := namedStatefulSet(ns, "db"), []client.Object{namedService(ns, "db"), namedService(ns, "db-headless")}
+	replaced(t, append(services, set)...)
+	plane.Stands(t, cm, "Applied=False/SecretNotFound")
+
+	plane.Delete(t, namedSecret(ns, "dbauth"))
+	plane.Change(t, cm, func() { cm.Spec.DB.RootPassSecretRef = nil })
+	plane.Stands(t, cm, "Applied=False/PasswordLost", "Ready=False/PasswordLost", "Stalled=True/PasswordLost")
+	plane.Read(t, set)
+	plane.Delete(t, set)
+	plane.Gone(t, set)
+	replaced(t, services...)
+	m.Idle(t)
+	plane.Absent(t, set)
+	plane.Stands(t, cm, "Stalled=True/PasswordLost")
 }
 
 // setImageIs waits until a StatefulSet's main container has an image.
