@@ -242,9 +242,9 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 	return req, trouble
 }
 
-// remains reports whether the database was made before: its StatefulSet or one of its Services is there.
+// remains reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
 func (db *database) remains() bool {
-	return db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
+	return db.hadWorkload() || db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
 		db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) ||
 		db.service != nil && metav1.IsControlledBy(db.service, db.cm)
 }
