@@ -135,8 +135,8 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 			changes[i], errs[i] = e.applyChild(ctx, req, child, missing && !child.Independent)
 		}
 		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
-		if req.Whole && Refused(errs[i]) {
-			t.refuse(errs[i])
+		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
+			t.refuse(errs[i]) // On an outdated view it is not known yet whether a part is refused.
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
 	}
