@@ -198,7 +198,7 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 		return w
 	}
 	history, refresh := d.history(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
-	d.specChanged = history.SpecChanged
+	d.specChanged = history.Ours && history.SpecChanged
 	size, err := s.checkInputs(d, &history, m, build)
 	if err != nil {
 		return nil, nil, err
