@@ -103,7 +103,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	if err := u.Update(t.Context(), still, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[1], "will be taken over once spec.paused is false: removes containers[helper]") {
+	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "will be taken over once spec.paused is false: removes containers[helper]") {
 		t.Errorf("a change of a paused App warns of %q", said)
 	}
 
