@@ -54,7 +54,7 @@ func (r *CloudManagerReconciler) keep(ctx context.Context, req *apply.Request, s
 		}
 	}
 	if set.Status.ObservedGeneration < set.Generation {
-		return reconciler.Waiting(appv1.ReasonProgressing, "StatefulSet %s is removed once its controller knows that its volumes are to be kept", set.Name)
+		return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for the StatefulSet controller to retain the volumes of StatefulSet %s before deleting it", set.Name)
 	}
 	claims, err := r.listClaims(ctx, r.Client, client.ObjectKeyFromObject(set))
 	if err != nil {
@@ -76,10 +76,10 @@ func released(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) er
 			continue
 		}
 		if ordinal, _ := resource.ClaimOrdinal(set.Name, name); ordinal < ptr.Deref(set.Spec.Replicas, 1) {
-			return reconciler.Waiting(appv1.ReasonProgressing, "PersistentVolumeClaim %s is to outlive StatefulSet %s, whose controller has not taken its reference off it yet", name, set.Name)
+			return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for the StatefulSet controller to remove the owner reference from PersistentVolumeClaim %s before deleting StatefulSet %s", name, set.Name)
 		}
 		return reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
-			"PersistentVolumeClaim %s would be deleted with StatefulSet %s, and spec.db.statefulSet.storage.retain says that it is to be kept. It is of a pod that was scaled away, which the StatefulSet's controller leaves as it is: remove its metadata.ownerReferences, or delete it", name, set.Name)
+			"PersistentVolumeClaim %s would be deleted with StatefulSet %s although spec.db.statefulSet.storage.retain is true. Its pod was scaled down, and the StatefulSet controller does not update such claims. Remove metadata.ownerReferences from the claim, or delete the claim", name, set.Name)
 	}
 	return nil
 }

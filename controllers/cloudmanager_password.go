@@ -63,13 +63,13 @@ func (db *database) choosable(ctx context.Context, secret string, kept bool) err
 	if kept {
 		return &reconciler.StalledError{
 			Reason: appv1.ReasonPasswordMismatch, RetryAfter: unwatched,
-			Message: fmt.Sprintf("%s differs from the password in Secret %s. The image reads it only when it first initialises a volume, and PersistentVolumeClaim %s exists: state the one in the Secret again, and change it in the database and in the Secret first if it is to be another",
+			Message: fmt.Sprintf("%s differs from the password in Secret %s. The image reads the password only when it initializes an empty volume, and PersistentVolumeClaim %s exists. Set it to the password in the Secret. To change the password, change it in the database and in the Secret first",
 				db.passwordField(), secret, claims[0].Name),
 		}
 	}
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonPasswordLost, RetryAfter: unwatched,
-		Message: fmt.Sprintf("PersistentVolumeClaim %s exists and Secret %s, which has its database's password, does not; another would not open it. Restore the Secret, state the password in spec.db.rootPassSecretRef, or delete the claim and with it the data",
+		Message: fmt.Sprintf("Secret %[2]s is missing but PersistentVolumeClaim %[1]s exists, so the database password is unknown. Restore the Secret, set spec.db.rootPassSecretRef, or delete the claim (this deletes the data)",
 			claims[0].Name, secret),
 	}
 }
@@ -77,7 +77,7 @@ func (db *database) choosable(ctx context.Context, secret string, kept bool) err
 // passwordField is where the spec has the password.
 func (db *database) passwordField() string {
 	if db.cm.Spec.DB.RootPassSecretRef != nil {
-		return "The password that spec.db.rootPassSecretRef names"
+		return "The password in the Secret of spec.db.rootPassSecretRef"
 	}
 	return "spec.db.rootPass"
 }
@@ -101,12 +101,12 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 		if password := secret.Data[key]; len(password) > 0 {
 			return string(password), nil
 		}
-		missing = fmt.Sprintf("has nothing under the key %q", key)
+		missing = fmt.Sprintf("has no value for the key %q", key)
 	}
 	err = fmt.Errorf("secret %s %s", ref.Name, missing)
 	return "", &reconciler.FailedError{
 		Reason: appv1.ReasonSecretNotFound, Err: err,
-		Message: fmt.Sprintf("Secret %s, which spec.db.rootPassSecretRef names, %s; it is looked for again and again", ref.Name, missing),
+		Message: fmt.Sprintf("Secret %s of spec.db.rootPassSecretRef %s. Create it, or change the reference; the operator retries", ref.Name, missing),
 	}
 }
 
@@ -119,7 +119,7 @@ func (db *database) password(obj *appv1.CloudManager) metav1.Condition {
 	}
 	if db.cm.Spec.DB.RootPass != "" {
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonPasswordInSpec
-		c.Message = "whoever may read this resource may read spec.db.rootPass; put the same password into a Secret, and name that in spec.db.rootPassSecretRef instead"
+		c.Message = "spec.db.rootPass is in clear text: anyone who can read this resource can read it. Move the same password to a Secret, and set spec.db.rootPassSecretRef to that Secret"
 	}
 	if was := meta.FindStatusCondition(obj.Status.Conditions, c.Type); was != nil {
 		c.ObservedGeneration = was.ObservedGeneration

@@ -140,7 +140,7 @@ func addProbes(mgr ctrl.Manager, sizes *Sizes) error {
 	var synced atomic.Bool
 	ready := func(*http.Request) error {
 		if !synced.Load() {
-			return errors.New("the caches have not synced yet")
+			return errors.New("the caches are not synced yet")
 		}
 		return nil
 	}

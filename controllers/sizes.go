@@ -30,7 +30,7 @@ import (
 // sizesValid tells of each process whether it can use the sizes' ConfigMap.
 var sizesValid = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "app_operator_size_config_valid",
-	Help: "1 while the sizes are those of their ConfigMap, or it does not exist; 0 while it is wrong and the last good ones are used.",
+	Help: "1 while the sizes are those of their ConfigMap, or the ConfigMap does not exist; 0 while the ConfigMap is invalid and the last valid sizes are used.",
 }, []string{"namespace", "name"})
 
 func init() { metrics.Registry.MustRegister(sizesValid) }
@@ -72,10 +72,10 @@ func newSizes(name, own string) (*Sizes, error) {
 		namespace, rest = own, name
 	}
 	if namespace == "" && !both {
-		return nil, fmt.Errorf("the ConfigMap of the sizes, %q, needs a namespace: write namespace/name, or set POD_NAMESPACE", name)
+		return nil, fmt.Errorf("the sizes ConfigMap %q has no namespace: use namespace/name, or set POD_NAMESPACE", name)
 	}
 	if wrong := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(rest)...); len(wrong) > 0 {
-		return nil, fmt.Errorf("the ConfigMap of the sizes, %q, must be a name or namespace/name: %s", name, strings.Join(wrong, "; "))
+		return nil, fmt.Errorf("the sizes ConfigMap %q must be a name or namespace/name: %s", name, strings.Join(wrong, "; "))
 	}
 	s.key = types.NamespacedName{Namespace: namespace, Name: rest}
 	return s, nil
@@ -120,14 +120,14 @@ func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	case now.wrong != nil && s.told != now.config.ResourceVersion:
 		s.told = now.config.ResourceVersion
-		ctrl.LoggerFrom(ctx).Error(now.wrong, "The ConfigMap of the sizes is wrong, the last good values stay in force")
+		ctrl.LoggerFrom(ctx).Error(now.wrong, "The sizes ConfigMap is invalid; the last valid sizes stay in use")
 		s.recorder.Eventf(now.config, nil, corev1.EventTypeWarning, "ErrInvalidSizes", "Read",
-			"the last good values stay in force: %s", message.Quote(now.wrong.Error()))
+			"the last valid sizes stay in use; fix the ConfigMap: %s", message.Quote(now.wrong.Error()))
 	case now.wrong == nil && s.told != "":
 		s.told = ""
-		ctrl.LoggerFrom(ctx).Info("The ConfigMap of the sizes is mended, or gone")
+		ctrl.LoggerFrom(ctx).Info("The sizes ConfigMap is valid again, or was deleted")
 		if now.config != nil {
-			s.recorder.Eventf(now.config, nil, corev1.EventTypeNormal, "SizesValid", "Read", "the values are in force")
+			s.recorder.Eventf(now.config, nil, corev1.EventTypeNormal, "SizesValid", "Read", "the sizes are in use")
 		}
 	}
 	return ctrl.Result{}, nil
@@ -144,7 +144,7 @@ func (s *Sizes) read(ctx context.Context) (sizesRead, error) {
 	case apierrors.IsNotFound(err):
 		s.last = sizesRead{sizes: resource.BuiltInSizes()}
 	case err != nil:
-		return sizesRead{}, fmt.Errorf("read the ConfigMap of the sizes, %s: %w", s.key, err)
+		return sizesRead{}, fmt.Errorf("read the sizes ConfigMap %s: %w", s.key, err)
 	case s.last.config == nil || s.last.config.ResourceVersion != config.ResourceVersion:
 		s.last.config = config
 		var sizes resource.Sizes

@@ -109,7 +109,7 @@ func refused(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
-			"Deployment %s belongs to an earlier %s of this name, and the garbage collector is about to remove it", seen.deployment.Name, controller.Kind)
+			"Waiting for the garbage collector to remove Deployment %s, which an earlier %s with this name owned", seen.deployment.Name, controller.Kind)
 	}
 	held := validation.Holders{Controller: controller, Elder: elder, Autoscaler: seen.autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
@@ -153,9 +153,9 @@ func (r *UnitedDeploymentReconciler) hold(ctx context.Context, ud *appv1.UnitedD
 	case err != nil:
 	case live == nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound,
-			"Deployment %s does not exist; it is scaled as soon as it does. To have it made, set spec.template", d.name)
+			"Deployment %s does not exist. Create it, or set spec.template to let the operator create it", d.name)
 	case live.DeletionTimestamp != nil:
-		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, "Deployment %s is being deleted", d.name)
+		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, "Waiting for Deployment %s to be deleted", d.name)
 	case report.Paused:
 		report.Pending = ptr.Deref(live.Spec.Replicas, 1) != ptr.Deref(ud.Spec.Replicas, 1)
 	default:
@@ -190,12 +190,12 @@ func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) meta
 		c.Reason, c.Message = reconciler.Words(err)
 	case ud.Spec.Paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
 		c.Reason = appv1.ReasonPaused
-		c.Message = fmt.Sprintf("Deployment %s is not held at %d replicas while spec.paused is true", ud.Spec.DeploymentName, wanted)
+		c.Message = fmt.Sprintf("Deployment %s is not scaled to %d replicas while spec.paused is true", ud.Spec.DeploymentName, wanted)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
-		c.Message = fmt.Sprintf("Deployment %s is held at %d replicas", ud.Spec.DeploymentName, wanted)
+		c.Message = fmt.Sprintf("Deployment %s has %d replicas, as the spec asks", ud.Spec.DeploymentName, wanted)
 		if ud.Spec.Template != nil && !makes(ud, live) {
-			c.Message += "; it was there before, so it is only scaled, and spec.template is not used"
+			c.Message += "; it existed before, so the operator only scales it and does not use spec.template"
 		}
 	}
 	return c

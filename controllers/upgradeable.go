@@ -89,10 +89,10 @@ func (u *upgradeable) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	status, reason, message := metav1.ConditionTrue, reasonUpgradeable, "nothing is under way that an upgrade would break"
+	status, reason, message := metav1.ConditionTrue, reasonUpgradeable, "no operation is in progress that an upgrade would interrupt"
 	if len(strays) > 0 {
 		status, reason = metav1.ConditionFalse, reasonStatefulSetReplaced
-		message = "a CloudManager's status says what keeps the StatefulSet of these pods from being made anew: " + few(strays)
+		message = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: " + few(strays)
 	}
 	if is, err := u.condition.Get(ctx); err == nil && is.Status == status && is.Reason == reason && is.Message == message {
 		return reconcile.Result{}, nil

@@ -45,7 +45,7 @@ type watchHealth struct {
 }
 
 var watchBroken = prometheus.NewDesc("app_operator_watch_broken",
-	"1 while the last list or watch of a kind has failed, so that the manager does not see its changes; 0 once it has succeeded again.",
+	"1 while the last list or watch of a kind has failed, so that the manager does not see changes of this kind; 0 once it has succeeded again.",
 	[]string{"kind"}, nil)
 
 // noteFailure is the cache's watch error handler.

@@ -157,7 +157,7 @@ func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (rec
 		err = s.keepLastApplied(ctx, d, objects, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
-			report.Warning = "the spec is too long for an annotation, only its hash is recorded"
+			report.Warning = "the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
 		}
 		if d.held {
 			err = s.repairHeld(ctx, d, objects, &report)
@@ -660,7 +660,7 @@ func (d *deployed) reportUnstatedReplicas(seen *observed) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: appv1.ConditionReplicasUnstated, Status: metav1.ConditionTrue, Reason: appv1.ConditionReplicasUnstated,
 		ObservedGeneration: d.owner.GetGeneration(),
-		Message: fmt.Sprintf("HorizontalPodAutoscaler %s targets this %s, which does not state spec.replicas, so its scale cannot be read. State spec.replicas once, with any number",
+		Message: fmt.Sprintf("HorizontalPodAutoscaler %s targets this %s, but spec.replicas is not set, so its scale cannot be read. Set spec.replicas once, to any number",
 			seen.ownerAutoscaler, d.scalable),
 	})
 }

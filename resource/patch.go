@@ -73,17 +73,17 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	var result corev1.PodTemplateSpec
 	unknown, err := kjson.UnmarshalStrict(patched, &result)
 	if err != nil {
-		return nil, field.ErrorList{field.Invalid(at.path, "a patch", "makes no pod template: "+describeDecodeError(err))}
+		return nil, field.ErrorList{field.Invalid(at.path, "a patch", "does not produce a pod template: "+describeDecodeError(err))}
 	}
 	var errs field.ErrorList
 	for _, err := range unknown {
 		// As in: unknown field "spec.containers[0].x"
-		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+", which a pod template does not have"))
+		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+"; a pod template has no such field"))
 	}
 	main := slices.IndexFunc(result.Spec.Containers, func(c corev1.Container) bool { return c.Name == at.part.container })
 	if main < 0 {
 		errs = append(errs, field.Invalid(at.path.Child("spec", "containers"), "a patch",
-			fmt.Sprintf("must keep the main container, %q", at.part.container)))
+			fmt.Sprintf("must not remove the main container %q", at.part.container)))
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -113,7 +113,7 @@ func describeDecodeError(err error) string {
 		kind, _, _ := strings.Cut(mismatch.Value, " ") // Of a number, the number itself follows.
 		return fmt.Sprintf("%s must not be a %s", mismatch.Field, kind)
 	}
-	return "a quantity, a time or a number in it cannot be read"
+	return "it contains an invalid quantity, time or number"
 }
 
 // identify restores in a patched template the labels of the workload's identity, and removes annotations of the operator's. It
@@ -161,7 +161,7 @@ func keysOf(m map[string]any) map[string]string {
 func (at *patching) check() field.ErrorList {
 	var patch any
 	if err := json.Unmarshal(at.raw, &patch); err != nil {
-		return field.ErrorList{field.Invalid(at.path, "a patch", "is not JSON")}
+		return field.ErrorList{field.Invalid(at.path, "a patch", "must be JSON")}
 	}
 	object, ok := patch.(map[string]any)
 	if !ok {
@@ -169,7 +169,7 @@ func (at *patching) check() field.ErrorList {
 	}
 	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
 	if err != nil {
-		return field.ErrorList{field.InternalError(at.path, errors.New("a pod template has no schema of patches"))}
+		return field.ErrorList{field.InternalError(at.path, errors.New("the pod template has no patch schema"))}
 	}
 	return checkPatch(object, schema, at.path)
 }
@@ -220,7 +220,7 @@ func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchM
 			errs = append(errs, checkPatch(item, schema, at)...)
 			continue
 		}
-		errs = append(errs, field.Required(at.Child(key), "says which item of the list is meant"))
+		errs = append(errs, field.Required(at.Child(key), "identifies the item of the list"))
 	}
 	return errs
 }

@@ -114,7 +114,7 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 			continue
 		}
 		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(
-			"no container port of protocol %[2]s is named %[1]s; write the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containers",
+			"no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containers",
 			name, p.Protocol)))
 	}
 	return errs

@@ -108,7 +108,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 			continue
 		}
 		if err := v.live.Get(ctx, client.ObjectKeyFromObject(c.object), live); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", c.object.GetName(), "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", c.object.GetName(), "error", err.Error())
 			continue
 		}
 		lives[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = live
@@ -183,16 +183,16 @@ func (s *shared) seen(ctx context.Context, namespace string, lives map[string]cl
 
 // generalWarning says what the adoption of an object does to any object of its kind.
 func generalWarning(kind, name string) string {
-	does := "containers not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
+	does := "containers that are not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
 	if kind == "Service" {
-		does = "ports not in the spec are removed, other fields are kept"
+		does = "ports that are not in the spec are removed, other fields are kept"
 	}
 	said := ""
 	for _, how := range []string{
 		"To see the fields first, create it with spec.paused: true, then change it with --dry-run=server",
 		"To see the fields, create it paused and dry-run a change", "",
 	} {
-		said = strings.TrimSuffix(fmt.Sprintf("%s %s exists and will be taken over: %s. %s", kind, name, does, how), ". ")
+		said = strings.TrimSuffix(fmt.Sprintf("%s %s exists and will be adopted: %s. %s", kind, name, does, how), ". ")
 		if len(said) <= maxWarning {
 			break
 		}
@@ -202,7 +202,7 @@ func generalWarning(kind, name string) string {
 
 // adoptionWarning says what the adoption of one object changes, in as many words as a warning may have.
 func adoptionWarning(change *apply.Change, paused bool) string {
-	begin := fmt.Sprintf("%s %s exists and will be taken over", change.Kind, change.Name)
+	begin := fmt.Sprintf("%s %s exists and will be adopted", change.Kind, change.Name)
 	if paused {
 		begin += " once spec.paused is false"
 	}
@@ -225,10 +225,10 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		case change.TemplateChanged:
 			parts = append(parts, "replaces its pods")
 		case change.Kind != "Service":
-			parts = append(parts, "its pods stay")
+			parts = append(parts, "its pods keep running")
 		}
 		if len(parts) == 0 {
-			parts = append(parts, "nothing else of it changes")
+			parts = append(parts, "nothing else changes")
 		}
 		if said = begin + ": " + strings.Join(parts, "; "); len(said) <= maxWarning {
 			break

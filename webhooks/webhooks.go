@@ -54,9 +54,9 @@ type Options struct {
 
 // BindFlags adds the command line's part of the options.
 func (o *Options) BindFlags(fs *flag.FlagSet) {
-	fs.IntVar(&o.Port, "webhook-port", webhook.DefaultPort, "Port to serve the webhooks on, where ENABLE_WEBHOOKS=true is in the environment.")
-	fs.StringVar(&o.CertDir, "webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks, which somebody else renews, such as cert-manager or OLM. "+
-		"Default: the manager makes and renews them itself, in the Secret "+secretName+" of POD_NAMESPACE.")
+	fs.IntVar(&o.Port, "webhook-port", webhook.DefaultPort, "Port to serve webhooks on, if the environment variable ENABLE_WEBHOOKS is true.")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", "", "Directory with tls.crt and tls.key of the webhooks, renewed by another component such as cert-manager or OLM. "+
+		"Default: the manager creates and renews them in the Secret "+secretName+" of POD_NAMESPACE.")
 }
 
 // Webhooks are the webhooks of all kinds. Make them with New.
@@ -82,7 +82,7 @@ func New(opts Options, setting string) (*Webhooks, error) {
 	}
 	switch {
 	case w.enabled && opts.CertDir == "" && opts.OwnNamespace == "":
-		return nil, errors.New("webhooks need a certificate: set POD_NAMESPACE to have one made, or --webhook-cert-dir to where it is; or set ENABLE_WEBHOOKS=false")
+		return nil, errors.New("webhooks require a certificate: set POD_NAMESPACE to have the manager create it, set --webhook-cert-dir to its directory, or set ENABLE_WEBHOOKS=false")
 	case w.enabled && opts.CertDir == "":
 		made := opts.Certificate
 		made.Secret = types.NamespacedName{Namespace: opts.OwnNamespace, Name: secretName}
@@ -111,7 +111,7 @@ func (w *Webhooks) Server() webhook.Server {
 // are not to be served it does nothing.
 func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	if !w.enabled {
-		ctrl.Log.Info("No webhooks are served: what they refuse is reported in the status instead")
+		ctrl.Log.Info("Webhooks are disabled: invalid specs are reported in the status instead")
 		return nil
 	}
 	served := mgr.GetWebhookServer().StartedChecker()

@@ -41,7 +41,7 @@ const (
 const (
 	// ReasonReady: every wanted pod runs the current spec and is available.
 	ReasonReady = "Ready"
-	// ReasonScaledToZero: no pod is wanted and none runs.
+	// ReasonScaledToZero: scaled to 0 replicas, no pod is running.
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonProgressing: pods are being created, updated or removed.
 	ReasonProgressing = "Progressing"

@@ -5,8 +5,8 @@ import (
 )
 
 // UnitedDeploymentSpec says which Deployment is to have how many pods.
-// +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, where there is a template: it is also the name of the container and of the Service"
-// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while there is a template, as the Deployment that was made of it would be left behind; make another UnitedDeployment"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, if template is set: it is also the name of the container and of the Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while template is set: the Deployment created from it would be left behind; create another UnitedDeployment"
 type UnitedDeploymentSpec struct {
 	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
 	// false.
@@ -17,7 +17,7 @@ type UnitedDeploymentSpec struct {
 	// deploymentName is the name of the Deployment, in the same namespace. Required. It may not exist yet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be a name that a Deployment can have: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Deployment: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:io.kubernetes:Deployment"}
 	DeploymentName string `json:"deploymentName,omitempty"`
@@ -32,7 +32,7 @@ type UnitedDeploymentSpec struct {
 	// template is what the Deployment is made of if there is none of that name; its fields are those of an App, but for
 	// replicas, which must not be set in it. The Deployment then belongs to this resource. A Deployment that is there
 	// already is scaled and nothing else, and the template is not used.
-	// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",fieldPath=".replicas",message="must not be set: the number of pods is spec.replicas, beside the template"
+	// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",fieldPath=".replicas",message="must not be set; set spec.replicas instead"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Template *WorkloadSpec `json:"template,omitempty"`

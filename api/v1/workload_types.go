@@ -8,11 +8,11 @@ import (
 )
 
 // WorkloadSpec is what every workload of this API shares: the pods to run and the ports to offer.
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size == 'custom' || !has(self.resources) || (!has(self.resources.requests) && !has(self.resources.limits))",message="a named size stands for requests and limits of its own; take size or resources away, or set size to custom",fieldPath=".size"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom takes resources; state requests or limits there, or name a size",fieldPath=".size"
-// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="goes with the strategy RollingUpdate alone; take it or the strategy Recreate away",fieldPath=".rollingUpdate"
-// +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None needs dnsConfig.nameservers; name one there, or choose another policy",fieldPath=".dnsPolicy"
-// +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is the former name",fieldPath=".podTemplate"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size == 'custom' || !has(self.resources) || (!has(self.resources.requests) && !has(self.resources.limits))",message="a named size and resources are mutually exclusive; remove one, or set size to custom",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom requires resources; set requests or limits, or choose a named size",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="is valid only with the strategy RollingUpdate; remove it or the strategy Recreate",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is deprecated",fieldPath=".podTemplate"
 type WorkloadSpec struct {
 	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting anything.
 	// Left out, a new workload gets 1 pod, and one that is there keeps the number that it has, such as what kubectl scale
@@ -71,7 +71,7 @@ type WorkloadSpec struct {
 
 	// resources are the container's requests and limits for cpu, memory and other resources. A request must not be
 	// above its limit; a limit without a request is also the request. Defaults to none.
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="claims are not supported here",fieldPath=".claims"
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="claims are not supported; remove them",fieldPath=".claims"
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || [self.requests['cpu'], self.limits['cpu']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="the cpu request must not be above the cpu limit; lower requests.cpu or raise limits.cpu"
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || [self.requests['memory'], self.limits['memory']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="the memory request must not be above the memory limit; lower requests.memory or raise limits.memory"
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('ephemeral-storage' in self.requests) || !('ephemeral-storage' in self.limits) || [self.requests['ephemeral-storage'], self.limits['ephemeral-storage']].exists(q, !string(q).matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$')) || quantity(string(self.requests['ephemeral-storage'])).compareTo(quantity(string(self.limits['ephemeral-storage']))) <= 0",message="the ephemeral-storage request must not be above the limit; lower requests.ephemeral-storage or raise limits.ephemeral-storage"
@@ -82,9 +82,9 @@ type WorkloadSpec struct {
 	// ports are the ports that the Service offers and the container listens on. Each pair of port and protocol may
 	// occur once, and so may each name. Without ports there is no Service.
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique; give each port a name of its own or none"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="each pair of port and protocol may occur once; remove the item that repeats it, or give it another protocol"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.nodePort) || self.exists_one(q, has(q.nodePort) && q.nodePort == p.nodePort && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="node ports must be unique for each protocol; give each port a nodePort of its own or none"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique; rename the duplicate, or remove its name"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="each pair of port and protocol must be unique; remove the duplicate, or change its protocol"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.nodePort) || self.exists_one(q, has(q.nodePort) && q.nodePort == p.nodePort && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="node ports must be unique for each protocol; change the duplicate, or remove it"
 	// +listType=atomic
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:arrayFieldGroup:ports"}
@@ -117,7 +117,7 @@ type WorkloadSpec struct {
 	// latter down. Defaults to "25%".
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=6
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",message="must be a number from 1, or a percentage from 1% to 100%: with 0 no pod could ever be replaced"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",message="must be a number of at least 1, or a percentage from 1% to 100%"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
@@ -355,8 +355,8 @@ const (
 func (s Size) Named() bool { return s != "" && s != SizeCustom }
 
 // ServiceSpec says how a Service offers the ports of a workload.
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterIP) || !has(self.type) || self.type == 'ClusterIP'",message="clusterIP None goes with the type ClusterIP alone; take one of them away",fieldPath=".clusterIP"
-// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || (has(self.type) && self.type == 'LoadBalancer')",message="goes with the type LoadBalancer alone; set that type, or take it away",fieldPath=".loadBalancerClass"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterIP) || !has(self.type) || self.type == 'ClusterIP'",message="clusterIP None is valid only with the type ClusterIP; remove one of them",fieldPath=".clusterIP"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || (has(self.type) && self.type == 'LoadBalancer')",message="is valid only with the type LoadBalancer; set that type, or remove it",fieldPath=".loadBalancerClass"
 type ServiceSpec struct {
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
 	// balancer of whoever provides the cluster). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
@@ -397,7 +397,7 @@ type ServiceSpec struct {
 }
 
 // Probes are the ways in which the kubelet looks after the main container.
-// +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="no probe may be given beside disabled: true; take one of them away",fieldPath=".disabled"
+// +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="disabled: true and probes are mutually exclusive; remove one",fieldPath=".disabled"
 type Probes struct {
 	// liveness says when the container is restarted. Defaults to none; for a ModelBox, to a connection to the first TCP port
 	// every 10 seconds, of which six in a row must fail.

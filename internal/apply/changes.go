@@ -108,7 +108,7 @@ func (c *Change) line() string {
 		details = append(details, "changed by "+c.By)
 	}
 	if c.Times > 0 {
-		details = append(details, fmt.Sprintf("repaired %d times within an hour", c.Times))
+		details = append(details, fmt.Sprintf("repaired %d times in an hour", c.Times))
 	}
 	if len(details) > 0 {
 		line += ": " + strings.Join(details, ", ")

@@ -35,7 +35,7 @@ func TestSummary(t *testing.T) {
 		},
 		"a repair of many": {
 			ChangeSet{{Action: Repaired, Kind: "Deployment", Name: "web", Fields: []string{"image"}, By: "kubectl-set", Times: 7}},
-			Repaired, "Repaired Deployment web: image, changed by kubectl-set, repaired 7 times within an hour",
+			Repaired, "Repaired Deployment web: image, changed by kubectl-set, repaired 7 times in an hour",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	if controller != nil {
 		return reconciler.Stalled(appv1.ReasonResourceExists,
-			"%s exists and belongs to %s %s; it is left alone. Rename one of them, or delete the other",
+			"%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them",
 			object, controller.Kind, controller.Name)
 	}
 	if applied {
@@ -36,11 +36,11 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 			remedy = fmt.Sprintf(", or delete the %s to recreate it", p.gvk.Kind)
 		}
 		return reconciler.Stalled(appv1.ReasonResourceExists,
-			`%s was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier %s with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with %s: "true" to restore it in place%s`,
+			`%s was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier %s with --cascade=orphan); the operator does not modify it. Annotate this resource with %s: "true" to restore it in place%s`,
 			object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
 	}
 	return reconciler.Stalled(appv1.ReasonResourceExists,
-		`%s exists and was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with %s: "true" to take it over`,
+		`%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`,
 		object, appv1.AnnotationAdopt)
 }
 
@@ -48,19 +48,19 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 func retainedForAnother(p *plan, keptFor string) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	return reconciler.Stalled(appv1.ReasonResourceExists,
-		"%s exists and is retained for %s; it is left alone. Rename one of them, or annotate the %s with %s: %s to hand it over",
+		"%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over",
 		object, message.Quote(keptFor), p.gvk.Kind, appv1.AnnotationRetainedFor, p.self)
 }
 
 // beingReplaced says that an object is made anew once its deletion is seen.
 func beingReplaced(p *plan) error {
-	return reconciler.Waiting(appv1.ReasonProgressing, "%s %s is being replaced; what it controls is left alone",
+	return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for %s %s to be replaced; its pods are not changed",
 		p.gvk.Kind, p.child.Desired.GetName())
 }
 
 // overriddenMessage says which fields the API server takes and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
-	return fmt.Sprintf("The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. The operator tries again every 5 minutes.",
+	return fmt.Sprintf("The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m.",
 		named(diff), p.gvk.Kind, p.child.Desired.GetName())
 }
 
@@ -79,7 +79,7 @@ func named(set *fieldpath.Set) string {
 func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.Duration) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
-		Message: fmt.Sprintf("%s keeps changing %s of %s %s; it was repaired %d times in a minute and is now repaired less often. Stop the other writer, or state its value in the spec",
+		Message: fmt.Sprintf("%s keeps changing %s of %s %s: the operator repaired it %d times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec",
 			writers(live, diff), named(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
 		RetryAfter: retry,
 	}
@@ -119,19 +119,19 @@ func (e *Engine) classify(p *plan, err error) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
 		return p.refused(err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconciler.Waiting(appv1.ReasonTerminating, "the namespace is being deleted; %s is not made", object)
+		return reconciler.Waiting(appv1.ReasonTerminating, "the namespace is being deleted; the operator does not create %s", object)
 	case apierrors.IsForbidden(err) && p.volumeClaim() && growthRefused(err.Error()):
 		return storageRefused(object, err.Error())
 	case apierrors.IsForbidden(err):
 		return forbidden(object, err)
 	case undeclared(err.Error()):
-		return reconciler.Stalled(appv1.ReasonInvalid, "%s: %s. This cluster's version of Kubernetes does not know the field; take it away",
+		return reconciler.Stalled(appv1.ReasonInvalid, "%s: %s. The Kubernetes version of this cluster does not know the field; remove it",
 			object, message.Quote(err.Error()))
 	}
 	var status apierrors.APIStatus
-	said := object + ": the API server cannot be reached; trying again"
+	said := object + ": the API server cannot be reached; retrying"
 	if errors.As(err, &status) {
-		said = object + ": " + message.Quote(status.Status().Message) + "; trying again"
+		said = object + ": " + message.Quote(status.Status().Message) + "; retrying"
 	}
 	return &reconciler.FailedError{Reason: appv1.ReasonApplyFailed, Message: said, Err: err}
 }
@@ -183,9 +183,9 @@ func (p *plan) refused(err error) error {
 			reason = appv1.ReasonImmutableField
 		}
 	}
-	line := object + " is refused: " + strings.Join(said, "; ")
+	line := object + " is rejected by the API server: " + strings.Join(said, "; ")
 	if reason == appv1.ReasonImmutableField {
-		line += ". It stays as it is. Take the change back" + p.remedy()
+		line += ". The object is unchanged. Restore the previous value" + p.remedy()
 	}
 	return &reconciler.StalledError{Reason: reason, Message: line}
 }
@@ -209,9 +209,9 @@ func (p *plan) remedy() string {
 		return ""
 	case p.gvk.Kind == "StatefulSet":
 		// Its claims may go with it, by its persistentVolumeClaimRetentionPolicy.
-		return ", or delete the " + object + " with --cascade=orphan to have it made anew around its pods"
+		return ", or delete the " + object + " with --cascade=orphan to recreate it and keep its pods"
 	}
-	return ", or delete the " + object + " to have it made anew"
+	return ", or delete the " + object + " to recreate it"
 }
 
 // lookAgain is when to try again where nothing that is watched tells that it has become possible.
@@ -227,8 +227,8 @@ func portTaken(cause metav1.StatusCause) bool {
 func nodePortTaken(object, words string) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonNodePortTaken,
-		Message: object + " is refused: " + words +
-			". Another Service of the cluster has this port; state another nodePort, leave it out to be given one, or free it: it is tried again every minute",
+		Message: object + " is rejected by the API server: " + words +
+			". Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m",
 		RetryAfter: lookAgain,
 	}
 }
@@ -243,8 +243,8 @@ func growthRefused(words string) bool {
 func storageRefused(object, words string) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonVolumeResizeFailed,
-		Message: object + " stays as it is: " + message.Quote(words) +
-			". Take the change of the size back, or let the storage class allow it: it is tried again every minute",
+		Message: object + " is unchanged: " + message.Quote(words) +
+			". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m",
 		RetryAfter: lookAgain,
 	}
 }

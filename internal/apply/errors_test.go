@@ -64,7 +64,7 @@ func planned(action Action) *plan {
 // TestClassify has every class of error that the API server answers, and some that it does not.
 func TestClassify(t *testing.T) {
 	spec := field.NewPath("spec")
-	const remedy = ". It stays as it is. Take the change back, or delete the Deployment web to have it made anew"
+	const remedy = ". The object is unchanged. Restore the previous value, or delete the Deployment web to recreate it"
 	terminating := apierrors.NewForbidden(deployments, "web", errors.New("namespace x is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	tooLarge := apierrors.NewRequestEntityTooLargeError("limit is 3145728")
@@ -83,37 +83,37 @@ func TestClassify(t *testing.T) {
 		"there already": {Created, apierrors.NewAlreadyExists(deployments, "web"), outcome{class: "stale"}},
 		"invalid": {
 			Created, invalid(field.Required(spec.Child("template"), "say what to run")),
-			outcome{"stalled", appv1.ReasonInvalid, "Deployment web is refused: spec.template: Required value: say what to run"},
+			outcome{"stalled", appv1.ReasonInvalid, "Deployment web is rejected by the API server: spec.template: Required value: say what to run"},
 		},
 		"invalid in three fields and more": {
 			Created, invalid(field.Required(spec.Child("a"), ""), field.Required(spec.Child("b"), ""), field.Required(spec.Child("c"), ""), field.Required(spec.Child("d"), "")),
-			outcome{"stalled", appv1.ReasonInvalid, "Deployment web is refused: spec.a: Required value; spec.b: Required value; spec.c: Required value"},
+			outcome{"stalled", appv1.ReasonInvalid, "Deployment web is rejected by the API server: spec.a: Required value; spec.b: Required value; spec.c: Required value"},
 		},
 		"immutable": {
 			Configured, invalid(field.Invalid(spec.Child("selector"), "{…}", "field is immutable")),
-			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is refused: spec.selector: Invalid value: field is immutable` + remedy},
+			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is rejected by the API server: spec.selector: Invalid value: field is immutable` + remedy},
 		},
 		"immutable once set": {
 			Configured, invalid(field.Invalid(spec.Child("clusterIPs").Index(0), "10.0.0.1", "may not change once set")),
-			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is refused: spec.clusterIPs[0]: Invalid value: "10.0.0.1": may not change once set` + remedy},
+			outcome{"stalled", appv1.ReasonImmutableField, `Deployment web is rejected by the API server: spec.clusterIPs[0]: Invalid value: "10.0.0.1": may not change once set` + remedy},
 		},
 		"immutable in a StatefulSet": {
 			Configured, invalid(field.Forbidden(spec, "updates to statefulset spec for fields other than 'replicas', 'ordinals' are forbidden")),
-			outcome{"stalled", appv1.ReasonImmutableField, "Deployment web is refused: spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals' are forbidden" + remedy},
+			outcome{"stalled", appv1.ReasonImmutableField, "Deployment web is rejected by the API server: spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals' are forbidden" + remedy},
 		},
 		"bad request":                    {Created, apierrors.NewBadRequest("strict decoding error"), outcome{"stalled", appv1.ReasonInvalid, "Deployment web: strict decoding error"}},
 		"too large":                      {Created, tooLarge, outcome{"stalled", appv1.ReasonInvalid, "Deployment web: " + tooLarge.Error()}},
-		"namespace":                      {Created, terminating, outcome{"waiting", appv1.ReasonTerminating, "the namespace is being deleted; Deployment web is not made"}},
+		"namespace":                      {Created, terminating, outcome{"waiting", appv1.ReasonTerminating, "the namespace is being deleted; the operator does not create Deployment web"}},
 		"forbidden":                      {Created, quota, outcome{"failed", appv1.ReasonForbidden, "Deployment web: " + quota.Error()}},
 		"denied by a webhook":            {Created, webhook, outcome{"failed", appv1.ReasonForbidden, "Deployment web: " + webhook.Error()}},
 		"denied by a webhook in its way": {Created, conflicting, outcome{"failed", appv1.ReasonForbidden, "Deployment web: " + conflicting.Error()}},
 		"denied by a policy":             {Created, policy, outcome{"failed", appv1.ReasonForbidden, "Deployment web: " + policy.Error()}},
-		"server error":                   {Created, apierrors.NewInternalError(errors.New("etcd is down")), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: Internal error occurred: etcd is down; trying again"}},
-		"overloaded":                     {Created, apierrors.NewTooManyRequests("slow down", 1), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: slow down; trying again"}},
-		"timeout":                        {Created, apierrors.NewTimeoutError("too slow", 1), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: Timeout: too slow; trying again"}},
-		"unauthorized":                   {Created, apierrors.NewUnauthorized("who are you"), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: who are you; trying again"}},
-		"no answer":                      {Created, errors.New("dial tcp 10.0.0.1:6443: connect: connection refused"), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: the API server cannot be reached; trying again"}},
-		"no time left":                   {Created, context.DeadlineExceeded, outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: the API server cannot be reached; trying again"}},
+		"server error":                   {Created, apierrors.NewInternalError(errors.New("etcd is down")), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: Internal error occurred: etcd is down; retrying"}},
+		"overloaded":                     {Created, apierrors.NewTooManyRequests("slow down", 1), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: slow down; retrying"}},
+		"timeout":                        {Created, apierrors.NewTimeoutError("too slow", 1), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: Timeout: too slow; retrying"}},
+		"unauthorized":                   {Created, apierrors.NewUnauthorized("who are you"), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: who are you; retrying"}},
+		"no answer":                      {Created, errors.New("dial tcp 10.0.0.1:6443: connect: connection refused"), outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: the API server cannot be reached; retrying"}},
+		"no time left":                   {Created, context.DeadlineExceeded, outcome{"failed", appv1.ReasonApplyFailed, "Deployment web: the API server cannot be reached; retrying"}},
 		"wrapped":                        {Created, fmt.Errorf("apply: %w", apierrors.NewBadRequest("no")), outcome{"stalled", appv1.ReasonInvalid, "Deployment web: apply: no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestClassify(t *testing.T) {
 
 // TestClassifyByKind has the answers that mean something else for one kind than for others, in the API server's words.
 func TestClassifyByKind(t *testing.T) {
-	const storageRemedy = ". Take the change of the size back, or let the storage class allow it: it is tried again every minute"
+	const storageRemedy = ". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m"
 	spec := field.NewPath("spec")
 	size := spec.Child("resources", "requests", "storage")
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
@@ -135,7 +135,7 @@ func TestClassifyByKind(t *testing.T) {
 	quota := apierrors.NewForbidden(claims, "web", errors.New("exceeded quota: small"))
 	taken := field.Invalid(spec.Child("ports").Index(1).Child("nodePort"), 30010, "provided port is already allocated")
 	fixed := invalid(field.Forbidden(spec, "updates to statefulset spec for fields other than 'replicas' are forbidden"))
-	const fixedWords = "web is refused: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden. It stays as it is. Take the change back"
+	const fixedWords = "web is rejected by the API server: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden. The object is unchanged. Restore the previous value"
 	class := field.Invalid(spec.Child("loadBalancerClass"), "other", "may not change once set")
 	for name, c := range map[string]struct {
 		child Child
@@ -146,30 +146,30 @@ func TestClassifyByKind(t *testing.T) {
 	}{
 		"port taken": {
 			Child{}, "Service", invalid(taken),
-			outcome{"stalled", appv1.ReasonNodePortTaken, "Service web is refused: spec.ports[1].nodePort: Invalid value: 30010: provided port is already allocated. Another Service of the cluster has this port; state another nodePort, leave it out to be given one, or free it: it is tried again every minute"},
+			outcome{"stalled", appv1.ReasonNodePortTaken, "Service web is rejected by the API server: spec.ports[1].nodePort: Invalid value: 30010: provided port is already allocated. Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m"},
 			time.Minute,
 		},
 		"address taken": {
 			Child{}, "Service", invalid(field.Invalid(spec.Child("clusterIPs"), "10.0.0.1", "failed to allocate IP 10.0.0.1: provided IP is already allocated")),
-			outcome{"stalled", appv1.ReasonInvalid, `Service web is refused: spec.clusterIPs: Invalid value: "10.0.0.1": failed to allocate IP 10.0.0.1: provided IP is already allocated`},
+			outcome{"stalled", appv1.ReasonInvalid, `Service web is rejected by the API server: spec.clusterIPs: Invalid value: "10.0.0.1": failed to allocate IP 10.0.0.1: provided IP is already allocated`},
 			0,
 		},
 		"class of a load balancer": {
 			Child{}, "Service", invalid(class),
-			outcome{"stalled", appv1.ReasonImmutableField, `Service web is refused: spec.loadBalancerClass: Invalid value: "other": may not change once set. It stays as it is. Take the change back, or delete the Service web to have it made anew`},
+			outcome{"stalled", appv1.ReasonImmutableField, `Service web is rejected by the API server: spec.loadBalancerClass: Invalid value: "other": may not change once set. The object is unchanged. Restore the previous value, or delete the Service web to have it made anew`},
 			0,
 		},
 		"claim that cannot grow": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", resize,
-			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web stays as it is: " + resize.Error() + storageRemedy}, time.Minute,
+			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web is unchanged: " + resize.Error() + storageRemedy}, time.Minute,
 		},
 		"claim that would shrink": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Forbidden(size, "field can not be less than previous value")),
-			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web stays as it is: spec.resources.requests.storage: Forbidden: field can not be less than previous value" + storageRemedy}, time.Minute,
+			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web is unchanged: spec.resources.requests.storage: Forbidden: field can not be less than previous value" + storageRemedy}, time.Minute,
 		},
 		"claim with a bad label": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Invalid(field.NewPath("metadata", "labels"), "…", "no")),
-			outcome{"stalled", appv1.ReasonInvalid, `PersistentVolumeClaim web is refused: metadata.labels: Invalid value: "…": no`}, 0,
+			outcome{"stalled", appv1.ReasonInvalid, `PersistentVolumeClaim web is rejected by the API server: metadata.labels: Invalid value: "…": no`}, 0,
 		},
 		"claim beyond a quota, which may be raised": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", quota,
@@ -180,11 +180,11 @@ func TestClassifyByKind(t *testing.T) {
 		},
 		"immutable in a StatefulSet, whose claims may go with it": {
 			Child{}, "StatefulSet", fixed,
-			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords + ", or delete the StatefulSet web with --cascade=orphan to have it made anew around its pods"}, 0,
+			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords + ", or delete the StatefulSet web with --cascade=orphan to recreate it and keep its pods"}, 0,
 		},
 		"immutable in what is retained": {
 			Child{Retained: true, Desired: &corev1.Secret{}}, "Secret", invalid(field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")),
-			outcome{"stalled", appv1.ReasonImmutableField, "Secret web is refused: data: Forbidden: field is immutable when `immutable` is set. It stays as it is. Take the change back"}, 0,
+			outcome{"stalled", appv1.ReasonImmutableField, "Secret web is rejected by the API server: data: Forbidden: field is immutable when `immutable` is set. The object is unchanged. Restore the previous value"}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestMessagesAreBounded(t *testing.T) {
 
 func TestResourceExists(t *testing.T) {
 	controller := &metav1.OwnerReference{Kind: "Rollout", Name: "other"}
-	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and belongs to Rollout other; it is left alone. Rename one of them, or delete the other"}
+	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and is owned by Rollout other; the operator does not modify it. Rename or delete one of them"}
 	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), controller, true)), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("controlled by another (-want +got):\n%s", diff)
 	}
@@ -236,7 +236,7 @@ func TestResourceExists(t *testing.T) {
 func TestFieldConflict(t *testing.T) {
 	const replicas = `{"f:spec":{"f:replicas":{}}}`
 	path := fieldpath.MakePathOrDie
-	const end = " of Deployment web; it was repaired 5 times in a minute and is now repaired less often. Stop the other writer, or state its value in the spec"
+	const end = " of Deployment web: the operator repaired it 5 times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec"
 	for name, c := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
 		diff    *fieldpath.Set

@@ -15,7 +15,7 @@ var (
 	// repairs counts the objects that somebody else had changed and that were put right.
 	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "app_operator_child_repairs_total",
-		Help: "Number of times that an object was put right after another writer had changed it.",
+		Help: "Number of times that an object was repaired after another writer had changed it.",
 	}, []string{"kind"})
 )
 

@@ -150,10 +150,10 @@ func (p *plan) check() error {
 	wanted := p.child.Desired
 	switch {
 	case p.child.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
-		return fmt.Errorf("%s %s is to be retained: it needs the annotation %s: %s and no owner reference",
+		return fmt.Errorf("%s %s must be retained: it requires the annotation %s: %s and no owner reference",
 			p.gvk.Kind, wanted.GetName(), appv1.AnnotationRetainedFor, p.self)
 	case p.volumeClaim() && p.child.Live == nil:
-		return fmt.Errorf("%s %s does not exist, and is for its StatefulSet to make", p.gvk.Kind, wanted.GetName())
+		return fmt.Errorf("%s %s does not exist; its StatefulSet creates it", p.gvk.Kind, wanted.GetName())
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 	unmanaged := !known || !applies(live, req.Manager)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		return p.waiting("%s %s is being deleted; it is made anew once it is gone", p.gvk.Kind, live.GetName())
+		return p.waiting("Waiting for %s %s to be deleted before recreating it", p.gvk.Kind, live.GetName())
 	case controller != nil && controller.UID == req.Owner.GetUID():
 		// The garbage collector must find no reference on what is to outlive the owner, whoever wrote it.
 		p.takeover = unmanaged || p.child.Retained
@@ -206,7 +206,7 @@ func (p *plan) claim(req *Request, live client.Object) error {
 		p.claimed, p.takeover = true, true
 		return nil
 	case controller != nil && p.formerSelf(controller):
-		return p.waiting("%s %s belongs to an earlier %s of this name; it is made anew once the garbage collector has removed it",
+		return p.waiting("Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it",
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
 	return resourceExists(p, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))

@@ -71,9 +71,9 @@ const editedFields = `{"f:spec":{"f:replicas":{}}}`
 // TestPlan decides on live objects of every origin and state.
 func TestPlan(t *testing.T) {
 	const (
-		alone   = `Deployment web exists and was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to take it over`
-		lost    = `Deployment web was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the Deployment to recreate it`
-		another = "; it is left alone. Rename one of them, or delete the other"
+		alone   = `Deployment web exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to adopt it`
+		lost    = `Deployment web was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier App with --cascade=orphan); the operator does not modify it. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the Deployment to recreate it`
+		another = "; the operator does not modify it. Rename or delete one of them"
 	)
 	ref := func(uid, apiVersion, kind, name string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{UID: types.UID("uid-" + uid), APIVersion: apiVersion, Kind: kind, Name: name, Controller: ptr.To(true)}}
@@ -111,7 +111,7 @@ func TestPlan(t *testing.T) {
 		},
 		"being deleted": {
 			func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, false,
-			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Deployment web is being deleted; it is made anew once it is gone"}},
+			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Waiting for Deployment web to be deleted before recreating it"}},
 		},
 		"made by hand": {
 			func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations, d.ManagedFields = nil, nil, nil }, false, exists(alone),
@@ -165,7 +165,7 @@ func TestPlan(t *testing.T) {
 		},
 		"of an earlier self": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "web") }, false,
-			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Deployment web belongs to an earlier App of this name; it is made anew once the garbage collector has removed it"}},
+			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Waiting for the garbage collector to remove Deployment web of an earlier App with this name before recreating it"}},
 		},
 		"of an earlier self, adopt": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "web") }, true,
@@ -173,15 +173,15 @@ func TestPlan(t *testing.T) {
 		},
 		"of another App, adopt": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "App", "shop") }, true,
-			exists("Deployment web exists and belongs to App shop" + another),
+			exists("Deployment web exists and is owned by App shop" + another),
 		},
 		"of another kind, adopt": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.huolala.cn/v1", "ModelBox", "web") }, true,
-			exists("Deployment web exists and belongs to ModelBox web" + another),
+			exists("Deployment web exists and is owned by ModelBox web" + another),
 		},
 		"of another group's App, adopt": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = ref("0", "app.example.com/v1", "App", "web") }, true,
-			exists("Deployment web exists and belongs to App web" + another),
+			exists("Deployment web exists and is owned by App web" + another),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // withheld stands for words that repeat a value of a Secret.
-const withheld = "the reason is not shown, as it repeats a value of the Secret"
+const withheld = "the reason is not shown because it contains a value of the Secret"
 
 // hidden stands for a value of the spec in another program's words.
 const hidden = "(value not shown)"

@@ -51,7 +51,7 @@ func TestPlanRetained(t *testing.T) {
 	exists := func(message string) result {
 		return result{problem: outcome{"stalled", appv1.ReasonResourceExists, "Secret auth exists and " + message}}
 	}
-	const another = "is retained for App.other; it is left alone. Rename one of them, or annotate the Secret with app.huolala.cn/retained-for: App.web to hand it over"
+	const another = "is retained for App.other; the operator does not modify it. Rename one of them, or annotate the Secret with app.huolala.cn/retained-for: App.web to hand it over"
 	controller := func(apiVersion, kind, name string, uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
 	}
@@ -78,7 +78,7 @@ func TestPlanRetained(t *testing.T) {
 			change: func(live, _ *corev1.Secret) {
 				live.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: "of another UID"}
 			},
-			want: exists(`was not made by this resource; it is left alone. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to take it over`),
+			want: exists(`was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to adopt it`),
 		},
 		"the mark was removed, and the owner was made again, adopt": {
 			change: func(live, _ *corev1.Secret) {
@@ -98,11 +98,11 @@ func TestPlanRetained(t *testing.T) {
 		},
 		"another controls it": {
 			change: func(live, _ *corev1.Secret) { live.OwnerReferences = controller("v1", "ConfigMap", "x", "x") },
-			want:   exists("belongs to ConfigMap x; it is left alone. Rename one of them, or delete the other"),
+			want:   exists("is owned by ConfigMap x; the operator does not modify it. Rename or delete one of them"),
 		},
 		"a StatefulSet controls it, which is no claim": {
 			change: func(live, _ *corev1.Secret) { live.OwnerReferences = controller("apps/v1", "StatefulSet", "x", "x") },
-			want:   exists("belongs to StatefulSet x; it is left alone. Rename one of them, or delete the other"),
+			want:   exists("is owned by StatefulSet x; the operator does not modify it. Rename or delete one of them"),
 		},
 		"the owner controls it, and would take it along": {
 			change: func(live, _ *corev1.Secret) { live.OwnerReferences = controlledBy(owner) },
@@ -113,7 +113,7 @@ func TestPlanRetained(t *testing.T) {
 				live.OwnerReferences = controller("app.huolala.cn/v1", "App", "web", "0")
 			},
 			want: result{problem: outcome{"waiting", appv1.ReasonProgressing,
-				"Secret auth belongs to an earlier App of this name; it is made anew once the garbage collector has removed it"}},
+				"Waiting for the garbage collector to remove Secret auth of an earlier App with this name before recreating it"}},
 		},
 		"no longer retained": {
 			change: func(_, wanted *corev1.Secret) { wanted.Annotations, wanted.OwnerReferences = nil, controlledBy(owner) },
@@ -266,7 +266,7 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 		t.Errorf("as wanted: %v, %v, by %q", changes, err, r.list)
 	}
 	changes, err = replaced(func(d *appsv1.Deployment) { d.Annotations[appv1.AnnotationLastAppliedHash] = "0" })
-	want := outcome{"waiting", appv1.ReasonProgressing, "Deployment web is being replaced; what it controls is left alone"}
+	want := outcome{"waiting", appv1.ReasonProgressing, "Waiting for Deployment web to be replaced; its pods are not changed"}
 	if diff := cmp.Diff(want, outcomeOf(t, err), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}

@@ -90,7 +90,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if served := k.served.Load(); served != nil {
 		return served, nil
 	}
-	return nil, errors.New("there is no certificate yet")
+	return nil, errors.New("the certificate does not exist yet")
 }
 
 // Ready is a readiness check: it fails until there is a certificate to serve.
@@ -109,7 +109,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	now := time.Now()
 	renewed, err := k.renew(secret, now)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("make a certificate: %w", err)
+		return ctrl.Result{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	if renewed {
 		// What becomes of it comes back by way of the watch.
@@ -199,7 +199,7 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
 	case err != nil:
 		return fmt.Errorf("write the Secret of the certificate: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Renewed the certificate of the webhooks")
+	ctrl.LoggerFrom(ctx).Info("Renewed the webhook certificate")
 	return nil
 }
 

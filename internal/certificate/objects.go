@@ -43,13 +43,13 @@ func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("cache of the certificate: %w", err)
+		return fmt.Errorf("create the certificate cache: %w", err)
 	}
 	k.reader = own
 	if k.writer, err = client.New(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 	}); err != nil {
-		return fmt.Errorf("client of the certificate: %w", err)
+		return fmt.Errorf("create the certificate client: %w", err)
 	}
 	if err := mgr.Add(everywhere{own}); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (k *Keeper) trust(ctx context.Context, config client.Object, err error, tru
 		return err
 	}
 	if err := k.writer.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data)); err != nil {
-		return fmt.Errorf("have %s trust the certificate's authority: %w", config.GetName(), err)
+		return fmt.Errorf("set the CA bundle of %s: %w", config.GetName(), err)
 	}
 	return nil
 }

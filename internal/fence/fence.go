@@ -22,7 +22,7 @@ import (
 )
 
 // ErrLapsed is what a request returns that was not sent.
-var ErrLapsed = errors.New("not sent: this manager has not renewed its lease in time, so another one may be the leader")
+var ErrLapsed = errors.New("request not sent: this manager has not renewed its lease in time, so another manager may be the leader")
 
 // Fence lets writes pass while the lease is fresh. Before the lease is first held it lets everything pass: who is not the
 // leader yet writes only what needs no leader.

@@ -124,9 +124,9 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 		if s.LastTerminationState.Terminated != nil {
 			return crash(s.Name, s.LastTerminationState.Terminated)
 		}
-		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, "ends soon after each start; its log says why"}
+		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, "exits soon after each start; see its log"}
 	case "CreateContainerConfigError":
-		return Cause{appv1.ReasonContainerConfigError, s.Name, "cannot be made: " + message.Quote(waiting.Message)}
+		return Cause{appv1.ReasonContainerConfigError, s.Name, "cannot be created: " + message.Quote(waiting.Message)}
 	case "CreateContainerError", "RunContainerError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
 		return Cause{appv1.ReasonContainerError, s.Name, "cannot be started: " + message.Quote(withoutCommand(waiting.Message))}
 	}
@@ -139,7 +139,7 @@ func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
 		return Cause{appv1.ReasonOOMKilled, container, "was killed because it used more memory than its limit; raise resources.limits.memory"}
 	}
 	return Cause{appv1.ReasonCrashLoopBackOff, container,
-		fmt.Sprintf("ends with exit code %d; its log says why", ended.ExitCode)}
+		fmt.Sprintf("exits with code %d; see its log", ended.ExitCode)}
 }
 
 var (

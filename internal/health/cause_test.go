@@ -62,7 +62,7 @@ func TestCauseOf(t *testing.T) {
 		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
 	}
 	const pull = `image "registry/web:v2" cannot be pulled`
-	crash := func(code int) string { return fmt.Sprintf("ends with exit code %d; its log says why", code) }
+	crash := func(code int) string { return fmt.Sprintf("exits with code %d; see its log", code) }
 	const oom = "was killed because it used more memory than its limit; raise resources.limits.memory"
 	none := Cause{}
 	deleted := waiting("ErrImagePull", "not found")
@@ -90,7 +90,7 @@ func TestCauseOf(t *testing.T) {
 		"signature":             {waiting("SignatureValidationFailed", "no signature"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": no signature"}},
 		"inspection":            {waiting("ImageInspectError", "failed"), Cause{appv1.ReasonImagePullBackOff, "main", pull + ": failed"}},
 		"no image name":         {waiting("InvalidImageName", "couldn't parse"), Cause{appv1.ReasonInvalidImageName, "main", `image "registry/web:v2" is not a valid name`}},
-		"no ConfigMap":          {waiting("CreateContainerConfigError", `configmap "config" not found`), Cause{appv1.ReasonContainerConfigError, "main", `cannot be made: configmap "config" not found`}},
+		"no ConfigMap":          {waiting("CreateContainerConfigError", `configmap "config" not found`), Cause{appv1.ReasonContainerConfigError, "main", `cannot be created: configmap "config" not found`}},
 		"cannot be created":     {waiting("CreateContainerError", "no space"), Cause{appv1.ReasonContainerError, "main", "cannot be started: no space"}},
 		"cannot be run":         {waiting("RunContainerError", `exec: "x": not found`), Cause{appv1.ReasonContainerError, "main", `cannot be started: exec: "…": not found`}},
 		"hook":                  {waiting("PostStartHookError", "failed"), Cause{appv1.ReasonContainerError, "main", "cannot be started: failed"}},
@@ -98,7 +98,7 @@ func TestCauseOf(t *testing.T) {
 		"loop, ended":           {ended(exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
 		"loop, without a fault": {loops("10s", exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
 		"ended without a fault": {ended(exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
-		"loop, nothing known":   {loops("10s", nil), Cause{appv1.ReasonCrashLoopBackOff, "main", "ends soon after each start; its log says why"}},
+		"loop, nothing known":   {loops("10s", nil), Cause{appv1.ReasonCrashLoopBackOff, "main", "exits soon after each start; see its log"}},
 		"loop, out of memory":   {loops("5m0s", exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
 		"out of memory":         {ended(exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
 		"killed otherwise":      {ended(exit(137, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(137)}},

@@ -84,7 +84,7 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 func settled(object string, wanted, running int32) Verdict {
 	switch {
 	case wanted == 0 && running == 0:
-		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: object + ": no pod is wanted and none runs"}
+		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: object + ": scaled to 0 replicas, no pod is running"}
 	case running > wanted:
 		return Verdict{Reason: appv1.ReasonProgressing,
 			Message: fmt.Sprintf("%s: %s of %d to be removed", object, podCount(int(running-wanted)), running)}
@@ -111,12 +111,12 @@ func resume(d *appsv1.Deployment) string {
 	if !d.Spec.Paused {
 		return ""
 	}
-	return fmt.Sprintf("; its rollouts are paused, \"kubectl rollout resume deployment/%s\" lets them go on", d.Name)
+	return fmt.Sprintf("; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\"", d.Name)
 }
 
 // notSeen says that a workload's controller has not looked at the latest change yet.
 func notSeen(object string) string {
-	return object + ": waiting for the cluster to act on the latest change"
+	return object + ": waiting for its controller to observe the latest change"
 }
 
 // deadline says which time limit has passed.
@@ -125,7 +125,7 @@ func deadline(d *appsv1.Deployment) string {
 	if d.Spec.ProgressDeadlineSeconds != nil {
 		seconds = *d.Spec.ProgressDeadlineSeconds
 	}
-	return fmt.Sprintf("; no progress for %d s. The earlier pods, if any, keep running; fix the spec to try again", seconds)
+	return fmt.Sprintf("; no progress for %d s. Earlier pods keep running. Fix the spec to retry", seconds)
 }
 
 // podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of

@@ -44,7 +44,7 @@ func replicaFailure(message string) appsv1.DeploymentCondition {
 const (
 	quotaMessage = `pods "web-7d5c-x2x9k" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`
 	policy       = `pods "web-7d5c-x2x9k" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`
-	stuck        = "; no progress for 600 s. The earlier pods, if any, keep running; fix the spec to try again"
+	stuck        = "; no progress for 600 s. Earlier pods keep running. Fix the spec to retry"
 )
 
 func TestDeployment(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDeployment(t *testing.T) {
 		},
 		"scaled to zero": {
 			deployment(0, 0, 0, 0), nil,
-			Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: "Deployment web: no pod is wanted and none runs"},
+			Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: "Deployment web: scaled to 0 replicas, no pod is running"},
 		},
 		"scaled to zero, pods left": {
 			deployment(0, 2, 2, 2), nil,
@@ -85,15 +85,15 @@ func TestDeployment(t *testing.T) {
 		},
 		"new": {
 			with(deployment(2, 0, 0, 0), func(d *appsv1.Deployment) { d.Status.ObservedGeneration = 0 }), nil,
-			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for the cluster to act on the latest change"},
+			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for its controller to observe the latest change"},
 		},
 		"change not seen, all of the earlier ready": {
 			with(deployment(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Generation = 3 }), nil,
-			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for the cluster to act on the latest change"},
+			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for its controller to observe the latest change"},
 		},
 		"change not seen, the earlier one stuck": {
 			with(deployment(2, 2, 1, 1, deadlineExceeded), func(d *appsv1.Deployment) { d.Generation = 3 }), nil,
-			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for the cluster to act on the latest change"},
+			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: waiting for its controller to observe the latest change"},
 		},
 		"on its way": {
 			deployment(3, 3, 2, 2), nil,

@@ -10,7 +10,7 @@ import (
 // other is ready as soon as it exists. It is never stalled: whether the cluster has load balancers at all, nobody says.
 func Service(s *corev1.Service) Verdict {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
-		return Verdict{Reason: appv1.ReasonProgressing, Message: "Service " + s.Name + " waits for a load balancer address"}
+		return Verdict{Reason: appv1.ReasonProgressing, Message: "Service " + s.Name + " is waiting for a load balancer address"}
 	}
 	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "Service " + s.Name + " is available"}
 }

@@ -12,7 +12,7 @@ import (
 func TestService(t *testing.T) {
 	address := []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
 	ready := Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "Service web is available"}
-	pending := Verdict{Reason: appv1.ReasonProgressing, Message: "Service web waits for a load balancer address"}
+	pending := Verdict{Reason: appv1.ReasonProgressing, Message: "Service web is waiting for a load balancer address"}
 	for _, c := range []struct {
 		kind    corev1.ServiceType
 		ingress []corev1.LoadBalancerIngress

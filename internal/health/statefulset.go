@@ -34,7 +34,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 		Message: fmt.Sprintf("%s: %d of %s updated, %d available", object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
 	}
 	if missing := wanted - st.Replicas; missing > 0 {
-		v.Message += fmt.Sprintf(", %d not made yet; if that lasts, \"kubectl describe statefulset/%s\" says why", missing, s.Name)
+		v.Message += fmt.Sprintf(", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\"", missing, s.Name)
 	}
 	v.explain(object, pods)
 	return v

@@ -61,15 +61,15 @@ func TestStatefulSet(t *testing.T) {
 		"scaled down and updated, pods left": {statefulSet(1, 3, 1, 3), nil, progressing("1 of 1 pod updated, 3 available")},
 		"scaled to zero": {
 			finished(0, 0, 0, 0), nil,
-			Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: "StatefulSet db: no pod is wanted and none runs"},
+			Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: "StatefulSet db: scaled to 0 replicas, no pod is running"},
 		},
 		"change not seen, all of the earlier ready": {
 			changed(finished(3, 3, 3, 3), func(s *appsv1.StatefulSet) { s.Generation = 3 }), []corev1.Pod{badImage},
-			progressing("waiting for the cluster to act on the latest change"),
+			progressing("waiting for its controller to observe the latest change"),
 		},
 		"new, not seen": {
 			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Generation: 1}}, nil,
-			progressing("waiting for the cluster to act on the latest change"),
+			progressing("waiting for its controller to observe the latest change"),
 		},
 		"pods missing, which no condition explains": {
 			finished(3, 1, 1, 1), nil,

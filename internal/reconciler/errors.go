@@ -53,7 +53,7 @@ func (e *FailedError) Error() string { return e.Reason + ": " + e.Err.Error() }
 func (e *FailedError) Unwrap() error { return e.Err }
 
 // ErrStale says that a decision was made on an outdated view. The next try sees the current one; nothing is reported.
-var ErrStale = errors.New("the view of the cluster was outdated")
+var ErrStale = errors.New("the cached state was outdated")
 
 // Words returns what an error means for a condition.
 func Words(err error) (reason, message string) {

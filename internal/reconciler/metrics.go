@@ -12,7 +12,7 @@ import (
 // with the number of resources.
 var stalled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "app_operator_resource_stalled",
-	Help: "1 for each custom resource that waits for somebody to act, by the reason of its Stalled condition.",
+	Help: "1 for each custom resource that needs a change by a user, by the reason of its Stalled condition.",
 }, []string{"kind", "namespace", "name", "reason"})
 
 func init() { metrics.Registry.MustRegister(stalled) }

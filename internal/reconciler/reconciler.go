@@ -107,11 +107,11 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	obj, undecodable := stored.Decode()
 	before, ok := obj.DeepCopyObject().(T)
 	if !ok {
-		return reconcile.Result{}, errors.New("a copy has another type")
+		return reconcile.Result{}, errors.New("the copy has another type")
 	}
 	report, err := r.Steps(ctx, obj, undecodable)
 	if errors.Is(err, ErrStale) {
-		ctrl.LoggerFrom(ctx).V(1).Info("Trying again with the current view", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("Retrying with the current state", "cause", err.Error())
 		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.
 		return reconcile.Result{Requeue: true}, nil
 	}

@@ -32,9 +32,9 @@ func conditionsOf(app *appv1.App) conditions {
 }
 
 const (
-	pausedWords  = "spec.paused is true: the operator writes no child object"
+	pausedWords  = "spec.paused is true: the operator does not modify child objects"
 	pausedLine   = "False/Paused: " + pausedWords
-	pendingWords = "spec.paused is true and holds back a change of the child objects; set it to false to apply the change"
+	pendingWords = "spec.paused is true and a change of the child objects is pending; set it to false to apply the change"
 	inForce      = "True/Applied"
 	fine         = "False/NotStalled"
 )
@@ -56,7 +56,7 @@ var (
 func TestSummarize(t *testing.T) {
 	stalledErr := Stalled("Invalid", "replicas: no")
 	waitingErr := Waiting("Progressing", "being deleted")
-	failedErr := &FailedError{Reason: "ApplyFailed", Message: "trying again", Err: errors.New("503 at 12:00:01")}
+	failedErr := &FailedError{Reason: "ApplyFailed", Message: "retrying", Err: errors.New("503 at 12:00:01")}
 	invalidConditions := conditions{"False/Invalid: replicas: no", "False/Invalid: replicas: no", "False/Invalid: replicas: no", "True/Invalid: replicas: no"}
 	for name, c := range map[string]struct {
 		report Report
@@ -79,10 +79,10 @@ func TestSummarize(t *testing.T) {
 			ready, waitingErr, conditions{"False/Progressing: being deleted", "False/Progressing: being deleted", "True/Progressing: being deleted", fine},
 		},
 		"failed": {
-			ready, failedErr, conditions{"False/ApplyFailed: trying again", "False/ApplyFailed: trying again", "True/ApplyFailed: trying again", fine},
+			ready, failedErr, conditions{"False/ApplyFailed: retrying", "False/ApplyFailed: retrying", "True/ApplyFailed: retrying", fine},
 		},
 		"failed, and the pods have stalled": {
-			stuck, failedErr, conditions{"False/ApplyFailed: trying again", "False/ApplyFailed: trying again", "True/ApplyFailed: trying again", fine},
+			stuck, failedErr, conditions{"False/ApplyFailed: retrying", "False/ApplyFailed: retrying", "True/ApplyFailed: retrying", fine},
 		},
 		"failed in another way": {
 			ready, errors.New("no cache"), conditions{"False/ApplyFailed: no cache", "False/ApplyFailed: no cache", "True/ApplyFailed: no cache", fine},

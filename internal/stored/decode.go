@@ -37,7 +37,7 @@ func (s Spec) decode(into any) error {
 	if errors.As(err, &wrong) && wrong.Field != "" {
 		return invalid(path.Child(wrong.Field).String(), "must be of the type "+wrong.Type.String())
 	}
-	return invalid(path.String(), "must have the form that the API reference gives for "+t.Name())
+	return invalid(path.String(), "must match the API reference for "+t.Name())
 }
 
 // paused reports whether a spec that cannot be decoded as a whole says that it is paused.

@@ -189,7 +189,7 @@ func TestDecodeNamesTheField(t *testing.T) {
 		},
 		"within a tier": {
 			"CloudManager", `{"front":{"deployment":{"rollingUpdate":99999999999}}}`,
-			"spec.front.deployment.rollingUpdate: Invalid value: must be a number from -2147483648 to 2147483647, or a text",
+			"spec.front.deployment.rollingUpdate: Invalid value: must be a number from -2147483648 to 2147483647, or a string",
 		},
 		"an escaped key": {
 			"App", `{"resources":{"limits":{"\u0063pu":"1e-30000000"}}}`,
@@ -215,14 +215,14 @@ func TestDecodeNamesTheField(t *testing.T) {
 		"many containers": {"App", `{"containers":` + many(101, `{}`) + `}`, "spec.containers: Invalid value: must have at most 100 items"},
 		"many quantities": {
 			"App", `{"resources":{"limits":{` + strings.Repeat(`"x.y/z":"1",`, bounds.MaxQuantities) + `"cpu":"1"}}}`,
-			"spec.resources.limits[cpu]: Invalid value: must be one of at most 10000 quantities",
+			"spec.resources.limits[cpu]: Invalid value: exceeds the limit of 10000 quantities",
 		},
 		"many variables": {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
 		"a deep patch": {
 			"App", `{"podTemplatePatch":{"x":` + deep(5000) + `}}`,
-			"spec.podTemplatePatch: Invalid value: must have at most 100 objects and lists within each other",
+			"spec.podTemplatePatch: Invalid value: must be nested at most 100 levels deep",
 		},
-		"a deep unknown field": {"App", `{"x":` + deep(9000) + `}`, "spec.x: Invalid value: must have at most 100 objects and lists within each other"},
+		"a deep unknown field": {"App", `{"x":` + deep(9000) + `}`, "spec.x: Invalid value: must be nested at most 100 levels deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := decodeSpec(t, c.kind, c.spec)

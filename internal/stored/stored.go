@@ -59,7 +59,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 func (s Spec) MarshalJSON() ([]byte, error) {
 	switch {
 	case s.excess > 0:
-		return nil, errors.New("the spec is too long and was not kept")
+		return nil, errors.New("the spec is too long and was not cached")
 	case s.json == nil:
 		return []byte("null"), nil
 	}

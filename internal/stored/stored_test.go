@@ -48,7 +48,7 @@ func TestStoredIsTyped(t *testing.T) {
 	app.SetManagedFields(nil)
 	copied, ok := app.DeepCopyObject().(*App)
 	if !ok {
-		t.Fatal("a copy has another type")
+		t.Fatal("the copy has another type")
 	}
 	data, err := json.Marshal(&app)
 	if err != nil {

@@ -142,7 +142,7 @@ func refuses(t testing.TB, ns string) {
 	const bad = "apiVersion: app.huolala.cn/v1\nkind: App\nmetadata: {name: bad}\nspec: {replicas: 0, image: 'nginx:1.16.1', minReadySeconds: 600}\n"
 	eventually(t, func(ctx context.Context) error {
 		_, err := execute(ctx, bad, "kubectl", "apply", "--dry-run=server", "-n", ns, "-f", "-")
-		if err == nil || !strings.Contains(err.Error(), "spec.minReadySeconds") || !strings.Contains(err.Error(), "must be below progressDeadlineSeconds") {
+		if err == nil || !strings.Contains(err.Error(), "spec.minReadySeconds") || !strings.Contains(err.Error(), "must be less than progressDeadlineSeconds") {
 			return errors.Join(errors.New("a bad App is not refused"), err)
 		}
 		return nil

@@ -43,7 +43,7 @@ func aboutAdoption(t *testing.T, said []string) []string {
 	t.Helper()
 	var found []string
 	for _, line := range said {
-		if strings.Contains(line, "taken over") {
+		if strings.Contains(line, "adopted") {
 			found = append(found, line)
 		}
 		if strings.Contains(line, "hunter2") {
@@ -75,8 +75,8 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := aboutAdoption(t, u.warnings())
-	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be taken over: ports not in") ||
-		!strings.HasPrefix(said[0], "Deployment web exists and will be taken over: containers not in the spec are removed") ||
+	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be adopted: ports not in") ||
+		!strings.HasPrefix(said[0], "Deployment web exists and will be adopted: containers that are not in the spec are removed") ||
 		!strings.HasSuffix(said[0], "then change it with --dry-run=server") {
 		t.Errorf("a creation warns of %q", said)
 	}
@@ -92,7 +92,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	said = aboutAdoption(t, u.warnings())
-	const want = "Deployment web exists and will be taken over: removes containers[helper]; keeps command, env[THEIRS], volumes[w]; changes "
+	const want = "Deployment web exists and will be adopted: removes containers[helper]; keeps command, env[THEIRS], volumes[w]; changes "
 	if len(said) != 2 || !strings.HasPrefix(said[0], want) || !strings.Contains(said[0], "image") || !strings.HasSuffix(said[0], "; replaces its pods") {
 		t.Errorf("a change warns of %q\nwant %q", said, want)
 	}
@@ -103,7 +103,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	if err := u.Update(t.Context(), still, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "will be taken over once spec.paused is false: removes containers[helper]") {
+	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "will be adopted once spec.paused is false: removes containers[helper]") {
 		t.Errorf("a change of a paused App warns of %q", said)
 	}
 
@@ -271,7 +271,7 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
+	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers that are not in the spec are removed") {
 		t.Errorf("without an answer it warns of %q", said)
 	}
 }

@@ -306,7 +306,7 @@ func TestAdmissionPodSecurity(t *testing.T) {
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s, %s: warnings %q, want %q", c.level, c.spec, got, c.want)
 		}
-		if c.want != "" && !strings.HasPrefix(got, "namespace "+ns+" refuses the pods of web, by its Pod Security Standard "+c.level) {
+		if c.want != "" && !strings.HasPrefix(got, "namespace "+ns+" rejects the pods of web by its Pod Security Standard "+c.level) {
 			t.Errorf("the warning is %q", got)
 		}
 	}
@@ -364,7 +364,7 @@ func TestAdmissionNeighbours(t *testing.T) {
 		t.Fatal(err)
 	}
 	plane.Stands(t, cm, "Stalled=True/ResourceExists")
-	if want := "spec.db.statefulSet.name: StatefulSet taken-db exists and was not made by this resource"; !slices.ContainsFunc(u.warnings(), func(w string) bool { return strings.HasPrefix(w, want) }) {
+	if want := "spec.db.statefulSet.name: StatefulSet taken-db exists and was not created by this resource"; !slices.ContainsFunc(u.warnings(), func(w string) bool { return strings.HasPrefix(w, want) }) {
 		t.Errorf("no warning begins with %q", want)
 	}
 
@@ -631,7 +631,7 @@ func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
 		scaler.Spec.MaxReplicas = 3
 		scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: kind, Name: name}
 		plane.Create(t, scaler)
-		warning := "spec.replicas: is not stated, so HorizontalPodAutoscaler " + name + " cannot read the scale of this " + kind
+		warning := "spec.replicas: is not set, so HorizontalPodAutoscaler " + name + " cannot read the scale of this " + kind
 		for spec, warns := range map[string]bool{"{image: 'a:1'}": true, "{image: 'a:1', replicas: 2}": false} {
 			harness.Eventually(t, func() error {
 				if err := u.Create(t.Context(), object(t, ns, name, kind, spec), client.DryRunAll); err != nil {

@@ -126,9 +126,9 @@ func TestAdoptOrphans(t *testing.T) {
 		"orphaned": {func(t *testing.T, child client.Object) {
 			plane.Read(t, child)
 			plane.Change(t, child, func() { child.SetOwnerReferences(nil) })
-		}, exists, "was applied by the operator and nothing controls it now"},
+		}, exists, "was applied by the operator but has lost its owner reference"},
 		// As they come out of a backup.
-		"dead owner": {func(*testing.T, client.Object) {}, waiting, "belongs to an earlier App of this name"},
+		"dead owner": {func(*testing.T, client.Object) {}, waiting, "of an earlier App with this name"},
 		// As they come out of a backup tool that makes them itself.
 		"restored": {func(t *testing.T, child client.Object) {
 			plane.Read(t, child)
@@ -139,7 +139,7 @@ func TestAdoptOrphans(t *testing.T) {
 			if err := plane.Client.Create(t.Context(), child, client.FieldOwner("velero-server")); err != nil {
 				t.Fatal(err)
 			}
-		}, waiting, "belongs to an earlier App of this name"},
+		}, waiting, "of an earlier App with this name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -187,12 +187,12 @@ func TestCloudManagerNames(t *testing.T) {
 		db, identity, front string
 		words               []string
 	}{
-		"one-name":              {"one-db", "one", "one", []string{"spec.front.deployment.name: ", "identity.deployment.name as well"}},
-		"like-db":               {"like", "like", "like-front", []string{"spec.identity.deployment.name: ", "one of the database's objects"}},
-		"headless":              {"hl", "hl-identity", "hl-headless", []string{"spec.front.deployment.name: ", "db.statefulSet.name with nothing or -headless"}},
+		"one-name":              {"one-db", "one", "one", []string{"spec.front.deployment.name: ", "must differ from identity.deployment.name"}},
+		"like-db":               {"like", "like", "like-front", []string{"spec.identity.deployment.name: ", "must differ from db.statefulSet.name"}},
+		"headless":              {"hl", "hl-identity", "hl-headless", []string{"spec.front.deployment.name: ", "with the suffix -headless"}},
 		"too-long":              {strings.Repeat("a", 53), "tl-identity", "tl-front", []string{"spec.db.statefulSet.name: ", "at most 52"}},
-		strings.Repeat("n", 55): {"", "", "", []string{"spec.db.statefulSet.name: ", "must be stated", "spec.identity.deployment.name: "}},
-		"0-is-no-beginning":     {"", "", "", []string{"spec.db.statefulSet.name: ", "must be stated", "spec.identity.deployment.name: "}},
+		strings.Repeat("n", 55): {"", "", "", []string{"spec.db.statefulSet.name: ", "must be set", "spec.identity.deployment.name: "}},
+		"0-is-no-beginning":     {"", "", "", []string{"spec.db.statefulSet.name: ", "must be set", "spec.identity.deployment.name: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -234,7 +234,7 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 		{"", nil, []string{"Stalled=False", "Ready=True", "PasswordInClearText=False"}, ""},
 		{"123456", nil, []string{"Stalled=False", "Ready=True", "PasswordInClearText=True/PasswordInSpec"}, ""},
 		{"12345", nil, []string{"Stalled=True/PasswordMismatch", "DatabaseReady=False/PasswordMismatch"}, "spec.db.rootPass differs"},
-		{"", &appv1.SecretKeyRef{Name: "other"}, []string{"Stalled=True/PasswordMismatch"}, "The password that spec.db.rootPassSecretRef names differs"},
+		{"", &appv1.SecretKeyRef{Name: "other"}, []string{"Stalled=True/PasswordMismatch"}, "The password in the Secret of spec.db.rootPassSecretRef differs"},
 		{"", &appv1.SecretKeyRef{Name: "none"}, []string{"Stalled=False", "Ready=False/SecretNotFound"}, ""},
 		{"", &appv1.SecretKeyRef{Name: "same", Key: "none"}, []string{"Stalled=False", "Ready=False/SecretNotFound"}, ""},
 	} {

@@ -68,19 +68,19 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 	}
 	m.Idle(t)
 	plane.Read(t, set) // Its controller does not know yet.
-	harness.Says(t, lookup(t, cm), "Ready", "StatefulSet db", "volumes are to be kept")
+	harness.Says(t, lookup(t, cm), "Ready", "StatefulSet db", "retain the volumes")
 
 	settleSet(t, set, 1)
 	plane.Stands(t, cm, "Ready=False/Progressing", "Stalled=False")
 	plane.Until(t, cm, func() error {
-		if said := harness.Message(cm, "Ready"); !strings.Contains(said, "PersistentVolumeClaim datadir-db-0 is to outlive StatefulSet db") {
+		if said := harness.Message(cm, "Ready"); !strings.Contains(said, "PersistentVolumeClaim datadir-db-0 before deleting StatefulSet db") {
 			return errors.New(said)
 		}
 		return nil
 	})
 	release(t, claims[0])
 	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed")
-	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "remove its metadata.ownerReferences")
+	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "Remove metadata.ownerReferences")
 	m.Idle(t)
 	plane.Read(t, set)
 	release(t, claims[1])

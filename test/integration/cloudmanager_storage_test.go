@@ -47,11 +47,11 @@ var storageRefusals = map[string]struct {
 		reason: appv1.ReasonImmutableField, stalled: true, rebuilt: true, says: "storage.class cannot be changed",
 	},
 	"the claim is not bound": {
-		change: resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
+		change: resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
 	},
 	"the class allows no expansion": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, false) },
-		change:  resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
+		change:  resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
 	},
 	"a quota of storage": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, true); limitStorage(t, ns, "25Gi", "20Gi") },
@@ -175,7 +175,7 @@ func staysRefused(t *testing.T, cm *appv1.CloudManager, name string) {
 	plane.Stands(t, cm, conditions...)
 	harness.Says(t, cm, "Ready", c.says)
 	if c.stalled {
-		harness.Says(t, cm, "Ready", "keeps its volumes and its last applied spec")
+		harness.Says(t, cm, "Ready", "its volumes are unchanged")
 	}
 }
 

@@ -301,7 +301,7 @@ func TestCloudManagerPassword(t *testing.T) {
 	plane.Create(t, claim)
 	set("third", nil)
 	plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
-	harness.Says(t, cm, "Stalled", "spec.db.rootPass", "Secret dbauth", "only when it first initialises", "datadir-db-0")
+	harness.Says(t, cm, "Stalled", "spec.db.rootPass", "Secret dbauth", "only when it initializes", "datadir-db-0")
 	if text := string(marshal(t, cm.Status)); strings.Contains(text, "second") || strings.Contains(text, "third") {
 		t.Errorf("the status has a password: %s", text)
 	}
@@ -519,7 +519,7 @@ func TestCloudManagerVolumesStay(t *testing.T) {
 		before := cm.DeepCopy()
 		c.change(&cm.Spec.DB.StatefulSet.Storage)
 		err := plane.Client.Patch(t.Context(), cm, client.MergeFrom(before))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.schema) || !strings.Contains(err.Error(), "take the change back") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.schema) || !strings.Contains(err.Error(), "restore the previous value") {
 			t.Errorf("got %v, want %s", err, c.schema)
 		}
 		// By way of another name, and back again before that one is up.

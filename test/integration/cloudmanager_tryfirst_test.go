@@ -212,7 +212,7 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 	image(t, front, "nginx:1.21")
 }
 
-// TestCloudManagerLedToWhatIsInForce changes the port of a database together with what is refused: the later tiers are led to
+// TestCloudManagerLedToWhatIsInForce changes the port of a database together with what is rejected by the API server: the later tiers are led to
 // the port that the database has, also with their next change.
 func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
 	t.Parallel()

@@ -144,7 +144,7 @@ func connection(period, failures, timeout int32) *corev1.Probe {
 
 func checkStatus(t *testing.T, app *appv1.App) {
 	t.Helper()
-	message := "Deployment web: waiting for the cluster to act on the latest change"
+	message := "Deployment web: waiting for its controller to observe the latest change"
 	want := appv1.AppStatus{WorkloadStatus: appv1.WorkloadStatus{
 		CommonStatus: appv1.CommonStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "False", Reason: "Progressing", Message: message, ObservedGeneration: 1},

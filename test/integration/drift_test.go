@@ -420,7 +420,7 @@ func TestDeletedChild(t *testing.T) {
 		plane.Change(t, child, func() { child.SetFinalizers([]string{"test.example.com/hold"}) })
 		plane.Delete(t, child)
 		plane.Until(t, app, func() error {
-			if message := harness.Message(app, "Reconciling"); !strings.Contains(message, "web is being deleted") {
+			if message := harness.Message(app, "Reconciling"); !strings.Contains(message, "web to be deleted") {
 				return errors.New(message)
 			}
 			return nil

@@ -138,12 +138,12 @@ func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.
 var stricter = []string{
 	"must not begin or end with white space",                                // An image: a Deployment may have it, no pod can.
 	`"0 sources": must have exactly one source, such as`,                    // A volume: it would be an emptyDir.
-	"no container port of protocol",                                         // A target port: the Service would lead nowhere.
+	"no container port with protocol",                                       // A target port: the Service would lead nowhere.
 	"is set by the operator", "is set by Kubernetes' Deployment controller", // Labels and annotations: who sets them would undo it.
 }
 
 // unpatched are words of faults for which a podTemplate is not applied at all.
-var unpatched = []string{"is not a strategic merge patch", "which item of the list is meant", "must be an object", "makes no pod template", "which a pod template does not have", "must keep the main container"}
+var unpatched = []string{"is not a strategic merge patch", "identifies the item of the list", "must be an object", "does not produce a pod template", "a pod template has no such field", "must not remove the main container"}
 
 // cluster are words of faults that depend on the cluster, and cannot be told from a spec.
 var cluster = []string{

@@ -175,7 +175,7 @@ func TestForeignObjectTakesOver(t *testing.T) {
 	d, _ := start(t, app)
 	plane.Change(t, d, func() { controlled(t, d) })
 	plane.Stands(t, app, exists...)
-	harness.Says(t, app, "Stalled", "Deployment web exists and belongs to ConfigMap owner-of-web")
+	harness.Says(t, app, "Stalled", "Deployment web exists and is owned by ConfigMap owner-of-web")
 	was := whole(t, d)
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, exists...)
@@ -202,7 +202,7 @@ func TestStrippedChild(t *testing.T) {
 					child.SetAnnotations(nil)
 					child.SetOwnerReferences(nil)
 				})
-				message := kind + ` web was applied by the operator and nothing controls it now (kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan has removed its owner reference); it is left alone. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the ` + kind + ` to recreate it`
+				message := kind + ` web was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier App with --cascade=orphan); the operator does not modify it. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the ` + kind + ` to recreate it`
 				plane.Stands(t, app, exists...)
 				harness.Says(t, app, "Stalled", message)
 				m.Idle(t)

@@ -138,7 +138,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, containers: [{name: a, image: a, ports: [{containerPort: 1}, {containerPort: 1}]}]}`, "spec.containers[0].ports: Invalid value: each pair of containerPort and protocol may occur once"},
 		{`{image: a, hostAliases: [{ip: 10.0.0.1}, {ip: 10.0.0.1}]}`, "spec.hostAliases[1]: Duplicate value"},
 		{`{image: a, imagePullSecrets: [{name: a}, {name: a}]}`, "spec.imagePullSecrets[1]: Duplicate value"},
-		{`{image: a, resources: {claims: [{name: gpu}]}}`, "spec.resources.claims: Invalid value: claims are not supported here"},
+		{`{image: a, resources: {claims: [{name: gpu}]}}`, "spec.resources.claims: Invalid value: claims are not supported; remove them"},
 	} {
 		err := plane.Client.Create(t.Context(), written(t, ns, "web", c.spec))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
@@ -380,7 +380,7 @@ func TestImmutableField(t *testing.T) {
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/ImmutableField", "Reconciling=False/ImmutableField", "Stalled=True/ImmutableField")
-	harness.Says(t, app, "Stalled", "Deployment web is refused: spec.selector", "delete the Deployment web")
+	harness.Says(t, app, "Stalled", "Deployment web is rejected by the API server: spec.selector", "delete the Deployment web")
 	plane.Read(t, d)
 	if err := holds(spec, &d.Spec); err != nil {
 		t.Errorf("Deployment %v", err)
@@ -402,7 +402,7 @@ func refusals(t *testing.T, kind string, cases []struct{ name, spec, says string
 		err := plane.Client.Create(t.Context(), obj, client.DryRunAll)
 		switch {
 		case c.says == "" && err != nil:
-			t.Errorf("%s %s is refused: %v", c.name, c.spec, err)
+			t.Errorf("%s %s is rejected by the API server: %v", c.name, c.spec, err)
 		case c.says != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says)):
 			t.Errorf("%s %s\ngot  %v\nwant %s", c.name, c.spec, err, c.says)
 		}

@@ -101,7 +101,7 @@ func TestInvalidPodTemplate(t *testing.T) {
 		{"{spec: {hostAliases: 1}}", "spec.podTemplate"},
 		{"{spec: {containers: [{image: a}]}}", "spec.podTemplate"},
 		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplate.spec.containers: `},
-		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must keep the main container"},
+		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must not remove the main container"},
 		{"{spec: {containers: [{name: NAME, image: null}]}}", "image"},
 		{"{spec: {restartPolicy: Never}}", "spec.podTemplate.spec.restartPolicy"},
 		{"{metadata: {labels: {a: b c}}}", "spec.podTemplate.metadata.labels"},

@@ -77,7 +77,7 @@ func TestForeignRetained(t *testing.T) {
 	s := secret(d, "theirs")
 	s.OwnerReferences = nil
 	plane.Create(t, s)
-	d.stalls(t, retained(d), appv1.ReasonResourceExists, "was not made by this resource")
+	d.stalls(t, retained(d), appv1.ReasonResourceExists, "was not created by this resource")
 	plane.Change(t, s, func() {
 		s.Annotations = retainedFor("App.db")
 		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x", Controller: ptr.To(true)}}

@@ -220,7 +220,7 @@ func TestSizeRules(t *testing.T) {
 	for i, c := range []struct{ spec, says string }{
 		{`{image: a, size: huge}`, `spec.size: Unsupported value: "huge"`},
 		{`{image: a, size: small, resources: {limits: {cpu: 1}}}`, "spec.size: Invalid value: a named size stands for requests and limits of its own"},
-		{`{image: a, size: large, resources: {requests: {cpu: 1}}}`, "take size or resources away, or set size to custom"},
+		{`{image: a, size: large, resources: {requests: {cpu: 1}}}`, "remove one, or set size to custom"},
 		{`{image: a, size: custom}`, "spec.size: Invalid value: custom takes resources"},
 		{`{image: a, size: custom, resources: {}}`, "spec.size: Invalid value: custom takes resources"},
 		{`{image: a, size: small}`, ""},
@@ -361,7 +361,7 @@ func TestWrongSizes(t *testing.T) {
 
 	good, calledGood := cpus("medium", "2")
 	define(t, config, "medium", good)
-	told(t, config, 2, "Normal", "SizesValid", "in force")
+	told(t, config, 2, "Normal", "SizesValid", "in use")
 	if got := sizesValid(t, config); got != 1 {
 		t.Errorf("the metric of a good ConfigMap is %g", got)
 	}

@@ -121,7 +121,7 @@ func TestReplace(t *testing.T) {
 	first := live.UID
 
 	grown := apply.Child{Desired: statefulSet(d, "30Gi")}
-	d.stalls(t, grown, appv1.ReasonImmutableField, "StatefulSet db", "spec: Forbidden", "Take the change back", "--cascade=orphan")
+	d.stalls(t, grown, appv1.ReasonImmutableField, "StatefulSet db", "spec: Forbidden", "Restore the previous value", "--cascade=orphan")
 	grown.Replace = true
 	waits := func(action apply.Action, words string) {
 		t.Helper()
@@ -131,8 +131,8 @@ func TestReplace(t *testing.T) {
 			t.Fatalf("the StatefulSet is %q, %v; want %q, waiting: %s", got, err, action, words)
 		}
 	}
-	waits(apply.Replaced, "is being replaced")
-	waits("", "is being deleted")
+	waits(apply.Replaced, "to be replaced")
+	waits("", "to be deleted")
 	plane.Read(t, live)
 	if diff := cmp.Diff([]string{metav1.FinalizerOrphanDependents}, live.Finalizers); diff != "" || live.UID != first {
 		t.Errorf("finalizers (-want +got):\n%s", diff)

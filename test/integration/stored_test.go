@@ -229,10 +229,10 @@ func repairs(t *testing.T, p *harness.Plane, ns string, all []*unstructured.Unst
 		})
 		label := `{"metadata":{"labels":{"team":"a"}}}`
 		if err := p.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(label))); err != nil {
-			t.Errorf("%s: a label is refused: %v", nasty[i].name, err)
+			t.Errorf("%s: a label is rejected by the API server: %v", nasty[i].name, err)
 		}
 		if err := change(t.Context(), p, obj, `{"image":"nginx:1"}`); err != nil {
-			t.Errorf("%s: the repair is refused: %.300v", nasty[i].name, err)
+			t.Errorf("%s: the repair is rejected by the API server: %.300v", nasty[i].name, err)
 			continue
 		}
 		p.Until(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: obj.GetName()}}, func() error { return nil })

@@ -277,7 +277,7 @@ func TestUnitedDeploymentWaits(t *testing.T) {
 	plane.Stands(t, ud, held...)
 	plane.Delete(t, d)
 	plane.Stands(t, ud, missing...)
-	harness.Says(t, ud, "Ready", "Deployment example.site is being deleted")
+	harness.Says(t, ud, "Ready", "Waiting for Deployment example.site to be deleted")
 	was := whole(t, d)
 	setReplicas(t, ud, 7)
 	plane.Stands(t, ud, missing...)
@@ -735,7 +735,7 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 	ud := newTemplate(ns, "holder", "site")
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
-	harness.Says(t, ud, "Synced", "Deployment site is held at 2 replicas", "only scaled", "spec.template is not used")
+	harness.Says(t, ud, "Synced", "Deployment site is held at 2 replicas", "only scales it", "does not use spec.template")
 	m.Idle(t)
 	onlyScaled(t, d, was, 2)
 	plane.Absent(t, service(d))
@@ -814,10 +814,10 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		again.Spec.Replicas = ptr.To[int32](5)
 		plane.Create(t, again)
 		plane.Stands(t, again, waiting...)
-		harness.Says(t, again, "Ready", "belongs to an earlier UnitedDeployment")
+		harness.Says(t, again, "Ready", "which an earlier UnitedDeployment with this name owned")
 		plane.Change(t, again, func() { again.Spec.Template = nil })
 		plane.Stands(t, again, waiting...)
-		harness.Says(t, again, "Ready", "belongs to an earlier UnitedDeployment")
+		harness.Says(t, again, "Ready", "which an earlier UnitedDeployment with this name owned")
 		m.Idle(t)
 		untouched(t, d, was)
 		plane.Delete(t, d)
@@ -890,13 +890,13 @@ func TestUnitedDeploymentInvalid(t *testing.T) {
 		words  []string
 	}{
 		"replicas in the template": {func(ud *appv1.UnitedDeployment) { ud.Spec.Template.Replicas = ptr.To[int32](1) },
-			[]string{"spec.template.replicas", "the number of pods is spec.replicas"}},
+			[]string{"spec.template.replicas", "set spec.replicas instead"}},
 		"negative":          {func(ud *appv1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](-1) }, []string{"spec.replicas", "greater than or equal to 0"}},
 		"no number":         {func(ud *appv1.UnitedDeployment) { ud.Spec.Replicas = nil }, []string{"spec.replicas", "Required"}},
 		"no name":           {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = "" }, []string{"spec.deploymentName"}},
 		"upper case":        {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = "Web" }, []string{"spec.deploymentName", "lower-case"}},
-		"dots and template": {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = "example.site" }, []string{"spec.deploymentName", "where there is a template"}},
-		"long and template": {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = strings.Repeat("a", 64) }, []string{"spec.deploymentName", "where there is a template"}},
+		"dots and template": {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = "example.site" }, []string{"spec.deploymentName", "if template is set"}},
+		"long and template": {func(ud *appv1.UnitedDeployment) { ud.Spec.DeploymentName = strings.Repeat("a", 64) }, []string{"spec.deploymentName", "if template is set"}},
 		"own name":          {func(ud *appv1.UnitedDeployment) { ud.Name = "example.holder" }, []string{"metadata.name"}},
 		"template's image":  {func(ud *appv1.UnitedDeployment) { ud.Spec.Template.Image = "" }, []string{"spec.template.image"}},
 	} {
@@ -920,7 +920,7 @@ func TestUnitedDeploymentInvalid(t *testing.T) {
 		t.Errorf("replicas in the template are %v", *ud.Spec.Template.Replicas)
 	}
 	rename := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"deploymentName": "other"}}`))
-	if err := plane.Client.Patch(t.Context(), ud, rename); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "while there is a template") {
+	if err := plane.Client.Patch(t.Context(), ud, rename); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "while template is set") {
 		t.Errorf("a change of the name is answered with: %v", err)
 	}
 	plane.Start(t, ns)

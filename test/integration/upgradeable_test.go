@@ -80,7 +80,7 @@ func TestUpgradeable(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	olm := &asked{fail: 2}
-	const upgradeable = "nothing is under way that an upgrade would break"
+	const upgradeable = "no operation is in progress that an upgrade would interrupt"
 	m := plane.Start(t, ns, withUpgradeable(olm))
 	olm.until(t, metav1.ConditionTrue, "Upgradeable", upgradeable, 1)
 
@@ -116,7 +116,7 @@ func TestUpgradeable(t *testing.T) {
 		strays = append(strays, pod)
 	}
 	plane.Create(t, strays[0])
-	const message = "a CloudManager's status says what keeps the StatefulSet of these pods from being made anew: "
+	const message = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: "
 	third, fourth := ns+"/pod-3", ns+"/pod-4"
 	olm.until(t, metav1.ConditionFalse, "StatefulSetReplaced", message+third, 2)
 	plane.Create(t, strays[1])

@@ -436,7 +436,7 @@ func TestServiceTypes(t *testing.T) {
 			}
 			if want == corev1.ServiceTypeLoadBalancer {
 				plane.Until(t, obj, func() error {
-					if said := harness.Message(obj, "Ready"); !strings.Contains(said, "waits for a load balancer address") {
+					if said := harness.Message(obj, "Ready"); !strings.Contains(said, "is waiting for a load balancer address") {
 						return fmt.Errorf("Ready says %q", said)
 					}
 					return nil

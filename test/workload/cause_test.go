@@ -151,7 +151,7 @@ func TestFailingPod(t *testing.T) {
 	}{
 		appv1.ReasonCrashLoopBackOff: {
 			corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container"},
-			[]string{"ends soon after each start"},
+			[]string{"exits soon after each start"},
 		},
 		appv1.ReasonContainerConfigError: {
 			corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: `configmap "settings" not found`},

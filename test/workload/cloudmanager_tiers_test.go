@@ -236,7 +236,7 @@ func TestCloudManagerTierFails(t *testing.T) {
 					plane.Stands(t, cm, tier.condition+"=True/Ready")
 				case j > i:
 					plane.Stands(t, cm, tier.condition+"=False/DependencyNotReady")
-					harness.Says(t, cm, tier.condition, "once "+failing.role+" is up")
+					harness.Says(t, cm, tier.condition, "Waiting for "+failing.role+" to be available")
 					plane.Absent(t, named[appsv1.Deployment](ns, tier.role))
 					plane.Absent(t, named[corev1.Service](ns, tier.role))
 				}

@@ -210,7 +210,7 @@ func TestOneName(t *testing.T) {
 			specOf(second).Image = "nginx:1.17.0"
 			plane.Create(t, second)
 			plane.Stands(t, second, "Ready=False/ResourceExists", "Stalled=True/ResourceExists", "Reconciling=False")
-			harness.Says(t, second, "Stalled", "Deployment web exists and belongs to "+kind+" web")
+			harness.Says(t, second, "Stalled", "Deployment web exists and is owned by "+kind+" web")
 			m.Idle(t)
 			undisturbed(t, ns, before, "a second resource of the name")
 			if diff := cmp.Diff(d.Spec, read(t, deployment(first)).Spec); diff != "" {

@@ -206,7 +206,7 @@ func (w *walker) within(to step, s *shape) error {
 }
 
 func (w *walker) tooDeep() error {
-	return w.wrong("must have at most %d objects and lists within each other", MaxDepth)
+	return w.wrong("must be nested at most %d levels deep", MaxDepth)
 }
 
 // key reads an object's key.
@@ -309,10 +309,10 @@ const quantityWords = "must be a quantity, such as 2, 500m or 1Gi,"
 // quantity goes past a quantity.
 func (w *walker) quantity(c byte) error {
 	if c == '{' || c == '[' || c == 0 {
-		return w.unexpected(quantityWords + " and no object or list")
+		return w.unexpected(quantityWords + " not an object or a list")
 	}
 	if w.quantities++; w.quantities > MaxQuantities {
-		return w.wrong("must be one of at most %d quantities", MaxQuantities)
+		return w.wrong("exceeds the limit of %d quantities", MaxQuantities)
 	}
 	read, err := w.short(quantityWords)
 	if err != nil {
@@ -350,7 +350,7 @@ func exponent(number []byte) int {
 	return most
 }
 
-const intOrStringWords = "must be a number from -2147483648 to 2147483647, or a text"
+const intOrStringWords = "must be a number from -2147483648 to 2147483647, or a string"
 
 // intOrString goes past a number that may be a text.
 func (w *walker) intOrString(c byte) error {
@@ -398,7 +398,7 @@ func (w *walker) scalar(s *shape, c byte) error {
 	switch s.form {
 	case text:
 		if c != '"' {
-			return w.wrong("must be a text")
+			return w.wrong("must be a string")
 		}
 	case boolean:
 		if c != 't' && c != 'f' {

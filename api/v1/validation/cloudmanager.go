@@ -44,7 +44,7 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 		}
 		for _, object := range objects {
 			if other := taken[object]; other != "" {
-				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("would give the object %q to two components; the other is %s", object, other))}
+				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("would create object %q for two components; rename this one or %s", object, other))}
 			}
 		}
 		for _, object := range objects {
@@ -63,12 +63,12 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range db.Volumes {
 		if db.Volumes[i].Name == "datadir" {
-			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", "is the name of the volume for storage; choose another"))
+			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", "is reserved for the volume of spec.db.statefulSet.storage; choose another name"))
 		}
 	}
 	for i := range db.VolumeMounts {
 		if mount := db.VolumeMounts[i].MountPath; path.Clean(mount) == path.Clean(db.Storage.MountPath) {
-			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, "is where storage is mounted; choose another, or change storage.mountPath"))
+			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, "is the mount path of storage; choose another path, or change storage.mountPath"))
 		}
 	}
 	for i := range db.Envs {
@@ -81,7 +81,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	}
 	if _, stated := db.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; stated && db.Service.Type == corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, field.Forbidden(at.Child("annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey),
-			"would be on the headless Service, too, which has no load balancer; put it into service.annotations"))
+			"would also be set on the headless Service, which has no load balancer; move it to service.annotations"))
 	}
 	return withoutValues(errs)
 }
@@ -90,7 +90,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorList {
 	if ref := db.RootPassSecretRef; ref != nil && ref.Name == name+"auth" {
 		return field.ErrorList{field.Invalid(at.Child("rootPassSecretRef", "name"), ref.Name,
-			"is the name of the Secret that is made for the database; leave rootPassSecretRef out to use what that has")}
+			"is the name of the Secret that the operator creates for the database; remove rootPassSecretRef to use that Secret")}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (p *pod) container(c *corev1.Container, at place) field.ErrorList {
 func (p *pod) named(c *corev1.Container, at *field.Path) field.ErrorList {
 	errs := faults(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))
 	if p.names.Has(c.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), c.Name, "must be unique among all containers of the pod, the main one included"))
+		errs = append(errs, field.Invalid(at.Child("name"), c.Name, "must be unique among all containers of the pod, including the main container"))
 	}
 	p.names.Insert(c.Name)
 	switch {
@@ -95,13 +95,13 @@ func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 		{c.ReadinessProbe != nil, at.readiness}, {c.StartupProbe != nil, at.startup},
 	} {
 		if f.set {
-			errs = append(errs, field.Forbidden(f.at, "goes with a container that keeps running; set its restartPolicy to Always, or take it away"))
+			errs = append(errs, field.Forbidden(f.at, "is valid only for a container that keeps running; set its restartPolicy to Always, or remove it"))
 		}
 	}
 	for i, policy := range c.ResizePolicy {
 		if policy.RestartPolicy == corev1.RestartContainer {
 			errs = append(errs, field.Invalid(at.self.Child("resizePolicy").Index(i).Child("restartPolicy"), string(policy.RestartPolicy),
-				"must be NotRequired for a container that ends before the others start"))
+				"must be NotRequired for an init container without restartPolicy Always"))
 		}
 	}
 	return errs
@@ -177,7 +177,7 @@ func (p *pod) mounts(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, descends(m.SubPath, at.Child("subPath"))...)
 		errs = append(errs, descends(m.SubPathExpr, at.Child("subPathExpr"))...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Forbidden(at.Child("subPathExpr"), "must not be set beside subPath; take one of them away"))
+			errs = append(errs, field.Forbidden(at.Child("subPathExpr"), "subPath and subPathExpr are mutually exclusive; remove one"))
 		}
 		errs = append(errs, propagation(m, c.SecurityContext, at)...)
 	}
@@ -190,7 +190,7 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 		corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional)
 	privileged := security != nil && ptr.Deref(security.Privileged, false)
 	if ptr.Deref(m.MountPropagation, "") == corev1.MountPropagationBidirectional && !privileged {
-		errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional is for privileged containers alone; set securityContext.privileged, or choose HostToContainer"))
+		errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional is valid only for privileged containers; set securityContext.privileged, or choose HostToContainer"))
 	}
 	if m.RecursiveReadOnly == nil {
 		return errs
@@ -201,10 +201,10 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 		return errs
 	}
 	if !m.ReadOnly {
-		errs = append(errs, field.Forbidden(at, "needs readOnly: true"))
+		errs = append(errs, field.Forbidden(at, "requires readOnly: true"))
 	}
 	if ptr.Deref(m.MountPropagation, corev1.MountPropagationNone) != corev1.MountPropagationNone {
-		errs = append(errs, field.Forbidden(at, "goes with mountPropagation None alone"))
+		errs = append(errs, field.Forbidden(at, "is valid only with mountPropagation None"))
 	}
 	return errs
 }
@@ -213,7 +213,7 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(c.VolumeDevices) > 0 && p.spec.HostUsers != nil && !*p.spec.HostUsers {
-		errs = append(errs, field.Forbidden(at, "cannot be had while hostUsers is false"))
+		errs = append(errs, field.Forbidden(at, "is not available while hostUsers is false"))
 	}
 	names, paths := sets.Set[string]{}, sets.Set[string]{}
 	// Of several mounts of one volume the API server knows the path of the last alone.
@@ -226,7 +226,7 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, p.volume(d.Name, at.Child("name"))...)
 		source, known := p.volumes[d.Name]
 		if known && source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
-			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be a volume of a persistentVolumeClaim or ephemeral; no other is a device"))
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be a volume of type persistentVolumeClaim or ephemeral"))
 		}
 		if _, both := mounted[d.Name]; both || names.Has(d.Name) {
 			errs = append(errs, field.Duplicate(at.Child("name"), d.Name))
@@ -242,7 +242,7 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 		}
 		for _, m := range mounted {
 			if m == d.DevicePath {
-				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not be the mountPath of a volume as well"))
+				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not also be the mountPath of a volume"))
 			}
 		}
 		paths.Insert(d.DevicePath)
@@ -273,7 +273,7 @@ func restarts(c *corev1.Container, at *field.Path) field.ErrorList {
 		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	rules := at.Child("restartPolicyRules")
 	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil {
-		errs = append(errs, field.Required(at.Child("restartPolicy"), "goes with restartPolicyRules"))
+		errs = append(errs, field.Required(at.Child("restartPolicy"), "is required with restartPolicyRules"))
 	}
 	if n := len(c.RestartPolicyRules); n > mostRules {
 		errs = append(errs, field.TooMany(rules, n, mostRules))
@@ -313,7 +313,7 @@ func (p *pod) claims(list []corev1.ResourceClaim, at *field.Path) field.ErrorLis
 func descends(name string, at *field.Path) field.ErrorList {
 	switch {
 	case path.IsAbs(name):
-		return field.ErrorList{field.Invalid(at, name, "must be a relative path; take the first '/' away")}
+		return field.ErrorList{field.Invalid(at, name, "must be a relative path; remove the leading '/'")}
 	case backsteps(name):
 		return field.ErrorList{field.Invalid(at, name, "must not contain '..'")}
 	}

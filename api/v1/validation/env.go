@@ -24,7 +24,7 @@ func envs(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 		}
 		at = at.Child("valueFrom")
 		if v.Value != "" {
-			errs = append(errs, field.Forbidden(at, "must not be set beside value; take one of them away"))
+			errs = append(errs, field.Forbidden(at, "value and valueFrom are mutually exclusive; remove one"))
 		}
 		if n := set(*v.ValueFrom); n != 1 {
 			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must name exactly one source"))
@@ -104,7 +104,7 @@ func (p *pod) files(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 		}
 		name, at := from.FileKeyRef.VolumeName, path.Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
 		if source, known := p.volumes[name]; known && source.EmptyDir == nil {
-			errs = append(errs, field.Invalid(at, name, "must be an emptyDir: a variable is read from no other volume"))
+			errs = append(errs, field.Invalid(at, name, "must be an emptyDir: variables cannot be read from other volumes"))
 		}
 		errs = append(errs, p.volume(name, at)...)
 	}

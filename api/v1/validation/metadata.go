@@ -93,15 +93,15 @@ func (p *pod) annotations(given map[string]string, at *field.Path) field.ErrorLi
 		container, armoured := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 		switch {
 		case key == corev1.MirrorPodAnnotationKey && p.spec.NodeName == "":
-			errs = append(errs, field.Forbidden(at, "is for the kubelet's own pods"))
+			errs = append(errs, field.Forbidden(at, "is reserved for static pods of the kubelet; remove it"))
 		case key == corev1.PodDeletionCost:
 			if _, err := strconv.ParseInt(value, 10, 32); err != nil || !deletionCost.MatchString(value) {
-				errs = append(errs, field.Invalid(at, value, "must be a whole number, with no plus sign or zeros in front"))
+				errs = append(errs, field.Invalid(at, value, "must be a whole number without a plus sign or leading zeros"))
 			}
 		case key == tolerationsKey && value != "":
 			var list []corev1.Toleration
 			if err := json.Unmarshal([]byte(value), &list); err != nil {
-				errs = append(errs, field.Invalid(at, value, "must be tolerations in JSON; state them in tolerations"))
+				errs = append(errs, field.Invalid(at, value, "must be tolerations in JSON; use spec.tolerations instead"))
 			}
 			errs = append(errs, tolerations(list, at)...)
 		case key == corev1.SeccompPodAnnotationKey, strings.HasPrefix(key, corev1.SeccompContainerAnnotationKeyPrefix):
@@ -130,7 +130,7 @@ func (p *pod) appArmorAnnotation(container, value string, at *field.Path) field.
 	found := false
 	p.each(func(c *corev1.Container, _ place) { found = found || c.Name == container })
 	if !found {
-		errs = append(errs, field.Invalid(at, container, "must be for a container of the pod"))
+		errs = append(errs, field.Invalid(at, container, "must name a container of the pod"))
 	}
 	if !strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {
 		errs = append(errs, oneOf(at, value, "", corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, corev1.DeprecatedAppArmorBetaProfileNameUnconfined)...)
@@ -143,7 +143,7 @@ func (p *pod) contradictions(given map[string]string, at *field.Path) field.Erro
 	var errs field.ErrorList
 	differs := func(key string, fits bool) {
 		if !fits {
-			errs = append(errs, field.Invalid(at.Key(key), given[key], "must say the same as securityContext; take the annotation away"))
+			errs = append(errs, field.Invalid(at.Key(key), given[key], "must equal securityContext; remove the annotation"))
 		}
 	}
 	var seccompOfPod *corev1.SeccompProfile

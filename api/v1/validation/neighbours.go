@@ -26,10 +26,10 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held Holders) string {
 	case controller != nil && controller.Kind == "UnitedDeployment" && controller.Name == ud.Name:
 		// It has made the Deployment, it or an earlier one of its name, and that counts for more than age.
 	case controller != nil:
-		return fmt.Sprintf("Deployment %s belongs to %s %s, which says how many pods it has; set the number there, or name another Deployment",
+		return fmt.Sprintf("Deployment %s is owned by %s %s, which sets its replicas; set replicas there, or change spec.deploymentName",
 			name, controller.Kind, controller.Name)
 	case held.Elder != "":
-		return fmt.Sprintf("UnitedDeployment %s is older and holds Deployment %s; delete one of the two, or name another Deployment", held.Elder, name)
+		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two, or change spec.deploymentName", held.Elder, name)
 	}
 	if held.Autoscaler != "" {
 		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; delete one of the two, or let the autoscaler target this UnitedDeployment",

@@ -50,8 +50,8 @@ func TestScaleConflict(t *testing.T) {
 		want string
 	}{
 		"nobody":               {Holders{}, ""},
-		"an App":               {Holders{Controller: &metav1.OwnerReference{Kind: "App", Name: "me"}, Elder: "old"}, "Deployment x belongs to App me"},
-		"another one":          {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "other"}}, "belongs to UnitedDeployment other"},
+		"an App":               {Holders{Controller: &metav1.OwnerReference{Kind: "App", Name: "me"}, Elder: "old"}, "Deployment x is owned by App me"},
+		"another one":          {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "other"}}, "is owned by UnitedDeployment other"},
 		"this one":             {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, Elder: "old"}, ""},
 		"this one, and scaled": {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales"},
 		"an older one":         {Holders{Elder: "old", Autoscaler: "hpa"}, "UnitedDeployment old is older"},

@@ -33,9 +33,9 @@ func (p *pod) probe(probe *corev1.Probe, often bool, at *field.Path) field.Error
 	}
 	switch {
 	case !often && probe.SuccessThreshold > 1:
-		errs = append(errs, field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "must be 1; only a readiness probe may ask for more"))
+		errs = append(errs, field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "must be 1; only a readiness probe accepts more"))
 	case often && probe.TerminationGracePeriodSeconds != nil:
-		errs = append(errs, field.Forbidden(at.Child("terminationGracePeriodSeconds"), "must not be set for a readiness probe, which ends nothing"))
+		errs = append(errs, field.Forbidden(at.Child("terminationGracePeriodSeconds"), "must not be set for a readiness probe, which does not restart the container"))
 	}
 	if grace := probe.TerminationGracePeriodSeconds; grace != nil && *grace < 1 {
 		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), *grace, "must be at least 1"))
@@ -85,7 +85,7 @@ func (p *pod) action(h *corev1.LifecycleHandler, at *field.Path) field.ErrorList
 // stopSignal checks the signal that ends a container. A cluster may drop it all the same: the feature is off by default.
 func (p *pod) stopSignal(signal corev1.Signal, at *field.Path) field.ErrorList {
 	if p.spec.OS == nil {
-		return field.ErrorList{field.Forbidden(at, "depends on the operating system; set spec.os.name in podTemplate, or take it away")}
+		return field.ErrorList{field.Forbidden(at, "requires os.name; set spec.os.name in podTemplatePatch, or remove it")}
 	}
 	if p.spec.OS.Name == corev1.Windows {
 		return oneOf(at, signal, corev1.SIGKILL, corev1.SIGTERM)
@@ -97,7 +97,7 @@ func (p *pod) stopSignal(signal corev1.Signal, at *field.Path) field.ErrorList {
 func handler(exec *corev1.ExecAction, http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if exec != nil && len(exec.Command) == 0 {
-		errs = append(errs, field.Required(at.Child("exec", "command"), "the command that is run"))
+		errs = append(errs, field.Required(at.Child("exec", "command"), "the command to run"))
 	}
 	if tcp != nil {
 		errs = append(errs, portNumberOrName(tcp.Port, at.Child("tcpSocket", "port"))...)

@@ -35,10 +35,10 @@ func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(c
 		switch {
 		case slices.ContainsFunc(wrong, func(err *field.Error) bool { return err.Field == at.String() }):
 		case limited && request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must not be above the limit of %s", limit.String())))
+			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must not exceed the limit of %s", limit.String())))
 		case overcommits(name):
 		case !limited:
-			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource needs a limit that equals the request"))
+			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource requires a limit that equals the request"))
 		case request.Cmp(limit) != 0:
 			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must equal the limit of %s for this resource", limit.String())))
 		}
@@ -46,7 +46,7 @@ func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(c
 	all := sets.KeySet(r.Limits).Union(sets.KeySet(r.Requests))
 	pages := slices.ContainsFunc(all.UnsortedList(), hugePages)
 	if pages && !all.HasAny(corev1.ResourceCPU, corev1.ResourceMemory) {
-		errs = append(errs, field.Required(path.Child("limits"), "huge pages need a limit or a request for cpu or memory beside them"))
+		errs = append(errs, field.Required(path.Child("limits"), "huge pages also require a limit or a request for cpu or memory"))
 	}
 	return errs
 }
@@ -82,7 +82,7 @@ func rounded(q resource.Quantity) resource.Quantity {
 func pages(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
 	size, err := bounds.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
-		return field.ErrorList{field.Invalid(path, string(name), "must be called hugepages-<size>, with the size of a page, like hugepages-2Mi")}
+		return field.ErrorList{field.Invalid(path, string(name), "must be hugepages-<size>, with the size of a page, like hugepages-2Mi")}
 	}
 	if q.Value()%size.Value() != 0 {
 		return field.ErrorList{field.Invalid(path, q.String(), "must be a multiple of the page's size, "+size.String())}
@@ -101,7 +101,7 @@ func containerResource(name corev1.ResourceName) string {
 	case !strings.Contains(string(name), "/"):
 		return names
 	case !native(name) && !extended(name):
-		return names + ", of which the domain does not begin with requests. and is short enough for that before it in a quota"
+		return names + "; the domain must not start with requests. and must stay valid with that prefix"
 	}
 	return ""
 }
@@ -111,7 +111,7 @@ func podResource(name corev1.ResourceName) string {
 	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name) {
 		return ""
 	}
-	return "must be cpu, memory or hugepages-<size>: a pod as a whole has no others"
+	return "must be cpu, memory or hugepages-<size>: a pod-level resource cannot be another"
 }
 
 func hugePages(name corev1.ResourceName) bool {

@@ -85,10 +85,10 @@ func (p *pod) onlyPatched() field.ErrorList {
 	spec, at := p.spec, p.at.spec
 	errs := oneOf(at.Child("restartPolicy"), spec.RestartPolicy, "", corev1.RestartPolicyAlways)
 	if spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), "is for pods that come to an end"))
+		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), "is valid only for pods that terminate, such as those of a Job"))
 	}
 	if len(spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("ephemeralContainers"), "are added to pods that run, by kubectl debug"))
+		errs = append(errs, field.Forbidden(at.Child("ephemeralContainers"), "cannot be set in a pod template; use kubectl debug on a running pod"))
 	}
 	if spec.Hostname != "" {
 		errs = append(errs, faults(at.Child("hostname"), spec.Hostname, validation.IsDNS1123Label(spec.Hostname))...)
@@ -123,7 +123,7 @@ func (p *pod) host() field.ErrorList {
 		}
 	}
 	if ptr.Deref(spec.ShareProcessNamespace, false) && spec.HostPID {
-		errs = append(errs, field.Forbidden(at.Child("shareProcessNamespace"), "must not be true beside hostPID"))
+		errs = append(errs, field.Forbidden(at.Child("shareProcessNamespace"), "must not be true if hostPID is true"))
 	}
 	if spec.OS == nil || spec.OS.Name != corev1.Windows {
 		return errs
@@ -133,7 +133,7 @@ func (p *pod) host() field.ErrorList {
 		set  bool
 	}{{"hostUsers", spec.HostUsers != nil}, {"shareProcessNamespace", spec.ShareProcessNamespace != nil}}...) {
 		if f.set {
-			errs = append(errs, field.Forbidden(at.Child(f.name), "does not go with os.name windows"))
+			errs = append(errs, field.Forbidden(at.Child(f.name), "is not available with os.name windows"))
 		}
 	}
 	return errs
@@ -151,7 +151,7 @@ func (p *pod) hostname() field.ErrorList {
 		errs = append(errs, field.TooLong(at, name, longest))
 	}
 	if ptr.Deref(p.spec.SetHostnameAsFQDN, false) || p.spec.HostNetwork {
-		errs = append(errs, field.Forbidden(at, "goes neither with setHostnameAsFQDN nor with hostNetwork"))
+		errs = append(errs, field.Forbidden(at, "is not available with setHostnameAsFQDN or hostNetwork"))
 	}
 	return errs
 }
@@ -163,11 +163,11 @@ func (p *pod) whole() field.ErrorList {
 		return nil
 	}
 	if p.spec.OS != nil && p.spec.OS.Name == corev1.Windows {
-		return field.ErrorList{field.Forbidden(at, "does not go with os.name windows")}
+		return field.ErrorList{field.Forbidden(at, "is not available with os.name windows")}
 	}
 	errs := requirements(r, at, podResource)
 	if len(r.Claims) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("claims"), "are stated for each container"))
+		errs = append(errs, field.Forbidden(at.Child("claims"), "are not supported at pod level; set them for each container"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		errs = append(errs, p.room(name, requests, r.Requests[name], at.Child("requests").Key(string(name)))...)
@@ -182,7 +182,7 @@ func (p *pod) whole() field.ErrorList {
 		for _, name := range slices.Sorted(maps.Keys(own)) {
 			limit := own[name]
 			if most, limited := r.Limits[name]; limited && limit.Cmp(most) > 0 {
-				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("resources", "limits").Key(string(name)), limit.String(), "must not be above the limit of the pod, "+most.String()))
+				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("resources", "limits").Key(string(name)), limit.String(), "must not exceed the limit of the pod, "+most.String()))
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func limits(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits
 // room checks that a pod as a whole has as much of a resource as its containers ask for.
 func (p *pod) room(name corev1.ResourceName, of func(*corev1.Container) corev1.ResourceList, have resource.Quantity, at *field.Path) field.ErrorList {
 	if need := p.need(name, of); need.Cmp(have) > 0 {
-		return field.ErrorList{field.Invalid(at, have.String(), "must not be below what the containers ask for together, "+need.String())}
+		return field.ErrorList{field.Invalid(at, have.String(), "must not be less than the sum over the containers, "+need.String())}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 		at := at.Child("nfs")
 		errs := required(at.Child("server"), s.NFS.Server)
 		if !path.IsAbs(s.NFS.Path) {
-			errs = append(errs, field.Invalid(at.Child("path"), s.NFS.Path, "must be an absolute path; put a '/' in front"))
+			errs = append(errs, field.Invalid(at.Child("path"), s.NFS.Path, "must be an absolute path; add a leading '/'"))
 		}
 		return errs
 	case s.ISCSI != nil:
@@ -147,7 +147,7 @@ func hostPath(s *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
 func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList {
 	at = at.Child("volumeClaimTemplate")
 	if s.VolumeClaimTemplate == nil {
-		return field.ErrorList{field.Required(at, "what the claim is made of")}
+		return field.ErrorList{field.Required(at, "the template of the claim")}
 	}
 	meta, spec := &s.VolumeClaimTemplate.ObjectMeta, &s.VolumeClaimTemplate.Spec
 	errs := metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels"))
@@ -163,7 +163,7 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 		errs = append(errs, selector(spec.Selector, at.Child("selector"))...)
 	}
 	if size, stated := spec.Resources.Requests[corev1.ResourceStorage]; !stated || size.Sign() <= 0 {
-		errs = append(errs, field.Required(at.Child("resources", "requests").Key("storage"), "how large the volume is, above 0"))
+		errs = append(errs, field.Required(at.Child("resources", "requests").Key("storage"), "the size of the volume, above 0"))
 	}
 	if class := ptr.Deref(spec.StorageClassName, ""); class != "" {
 		errs = append(errs, subdomain(class, at.Child("storageClassName"))...)
@@ -177,7 +177,7 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 
 func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) field.ErrorList {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(at, "who may mount the volume, such as ReadWriteOnce")}
+		return field.ErrorList{field.Required(at, "at least one access mode, such as ReadWriteOnce")}
 	}
 	var errs field.ErrorList
 	for i, m := range modes {
@@ -185,7 +185,7 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) fiel
 	}
 	alone := slices.Contains(modes, corev1.ReadWriteOncePod)
 	if alone && len(errs) == 0 && slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
-		errs = append(errs, field.Forbidden(at, "ReadWriteOncePod goes with no other mode; take one of them away"))
+		errs = append(errs, field.Forbidden(at, "ReadWriteOncePod cannot be combined with other modes; remove it or the others"))
 	}
 	return errs
 }
@@ -199,7 +199,7 @@ func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.Er
 		case g != "":
 			errs = append(errs, faults(at.Child("apiGroup"), g, validation.IsDNS1123Subdomain(g))...)
 		case kind != "PersistentVolumeClaim" && kind != "":
-			errs = append(errs, field.Invalid(at.Child("kind"), kind, "must be PersistentVolumeClaim, unless apiGroup says whose kind it is"))
+			errs = append(errs, field.Invalid(at.Child("kind"), kind, "must be PersistentVolumeClaim if apiGroup is empty"))
 		}
 	}
 	from, ref := spec.DataSource, spec.DataSourceRef
@@ -210,7 +210,7 @@ func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.Er
 		check(ref.APIGroup, ref.Kind, ref.Name, at.Child("dataSourceRef"))
 	}
 	if from != nil && ref != nil && (!ptr.Equal(from.APIGroup, ref.APIGroup) || from.Kind != ref.Kind || from.Name != ref.Name) {
-		errs = append(errs, field.Invalid(at.Child("dataSource"), from.Name, "must be the same as dataSourceRef; take one of them away"))
+		errs = append(errs, field.Invalid(at.Child("dataSource"), from.Name, "must equal dataSourceRef; remove one of them"))
 	}
 	return errs
 }
@@ -260,7 +260,7 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 	for i := range sources {
 		s, at := &sources[i], at.Index(i)
 		if n := set(*s); n > 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source; make an item of each"))
+			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source; use one item for each"))
 		}
 		if s.Secret != nil {
 			at := at.Child("secret")
@@ -321,13 +321,13 @@ func iscsi(volume string, s *corev1.ISCSIVolumeSource, at *field.Path) field.Err
 	}
 	errs := slices.Concat(required(at.Child("targetPortal"), s.TargetPortal), name(s.IQN, at.Child("iqn")), within(at.Child("lun"), s.Lun, 0, 255))
 	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
-		errs = append(errs, field.Required(at.Child("secretRef"), "chapAuthDiscovery and chapAuthSession need it"))
+		errs = append(errs, field.Required(at.Child("secretRef"), "is required with chapAuthDiscovery and chapAuthSession"))
 	}
 	if s.InitiatorName != nil {
 		errs = append(errs, name(*s.InitiatorName, at.Child("initiatorName"))...)
 		if n := len(volume + ":" + s.TargetPortal); n > longest {
 			errs = append(errs, field.Invalid(at.Child("initiatorName"), *s.InitiatorName,
-				fmt.Sprintf("goes with a volume name and a targetPortal that together have less than %d characters, not %d", longest, n-1)))
+				fmt.Sprintf("requires a volume name and a targetPortal of less than %d characters in total, not %d", longest, n-1)))
 		}
 	}
 	return errs
@@ -342,7 +342,7 @@ func fibreChannel(s *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
 		return errs
 	}
 	if s.Lun == nil {
-		return append(errs, field.Required(at.Child("lun"), "goes with targetWWNs"))
+		return append(errs, field.Required(at.Child("lun"), "is required with targetWWNs"))
 	}
 	return append(errs, within(at.Child("lun"), *s.Lun, 0, 255)...)
 }
@@ -368,7 +368,7 @@ func quobyte(s *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
 	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
-				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, "must be host:port, or several of them with commas between"))
+				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, "must be host:port, or a comma-separated list of such"))
 			}
 		}
 	}
@@ -404,7 +404,7 @@ func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, "must not be in kubernetes.io or k8s.io, which are Kubernetes' own"))
+			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, "must not be in the reserved domains kubernetes.io and k8s.io"))
 		}
 	}
 	return errs

@@ -55,7 +55,7 @@ func CloudManagerWarnings(cm *appv1.CloudManager) []string {
 	)
 	if cm.Spec.DB.RootPass != "" {
 		said = append(said, warning(spec.Child("db", "rootPass"),
-			"is in clear text: anyone who can read this CloudManager can read it. Put it into a Secret, and name that Secret in spec.db.rootPassSecretRef"))
+			"is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"))
 	}
 	return said
 }
@@ -95,11 +95,11 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 	}
 	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
 		said = append(said, warning(path.Child("resources"),
-			"are not stated: the pods are placed as if they needed nothing, and evicted first. State requests, or name a size"))
+			"are not set: pods are scheduled as if they used no resources, and are evicted first. Set requests, or set spec.size"))
 	}
 	if all(spec.RollingUpdate, replicas) {
 		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(
-			"of %s lets a rollout take all pods away at once; state less than the number of replicas", spec.RollingUpdate.String())))
+			"of %s lets a rollout remove all pods at once; set it to less than the number of replicas", spec.RollingUpdate.String())))
 	}
 	if spec.PodTemplate != nil {
 		said = append(said, warning(path.Child("podTemplate"), "is deprecated; use podTemplatePatch, which has the same meaning and restarts nothing"))
@@ -123,10 +123,10 @@ func floating(image string, path *field.Path) []string {
 		return nil
 	case !tagged:
 		return []string{warning(path, fmt.Sprintf(
-			"%q has no tag, which means latest: what runs depends on when a node pulled it. Name a version or a digest", image))}
+			"%q has no tag, which means latest: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest", image))}
 	}
 	return []string{warning(path, fmt.Sprintf(
-		"%q is what was pushed last: what runs depends on when a node pulled it. Name a version or a digest", image))}
+		"%q is a moving tag: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest", image))}
 }
 
 // all tells whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
@@ -157,7 +157,7 @@ func unusualPorts(spec *appv1.WorkloadSpec, serviceType corev1.ServiceType, path
 	for i, p := range spec.Ports {
 		if p.NodePort != 0 && (p.NodePort < nodePortLeast || p.NodePort > nodePortMost) {
 			said = append(said, warning(path.Index(i).Child("nodePort"), fmt.Sprintf(
-				"%d is outside of %d-%d, which is all that a cluster offers unless its API server was told otherwise. State one of these, or leave it out",
+				"%d is outside of %d-%d, the default range of the API server's --service-node-port-range. Use a port in the range, or remove it",
 				p.NodePort, nodePortLeast, nodePortMost)))
 		}
 	}

@@ -75,10 +75,10 @@ func deadline(spec *appv1.WorkloadSpec, minReadySeconds int32, path *field.Path)
 	switch limit := spec.ProgressDeadlineSeconds; {
 	case limit != nil && *limit <= ready:
 		return field.ErrorList{field.Invalid(path.Child("progressDeadlineSeconds"), *limit,
-			fmt.Sprintf("must be above minReadySeconds, which is %d", ready))}
+			fmt.Sprintf("must be greater than minReadySeconds, which is %d", ready))}
 	case limit == nil && ready >= defaultDeadline:
 		return field.ErrorList{field.Invalid(path.Child("minReadySeconds"), ready,
-			fmt.Sprintf("must be below progressDeadlineSeconds, which is %d unless it is set", defaultDeadline))}
+			fmt.Sprintf("must be less than progressDeadlineSeconds, which defaults to %d", defaultDeadline))}
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	maps.Copy(all, spec.Service.Annotations)
 	if list, stated := all[ranges]; stated {
 		if spec.Service.Type != corev1.ServiceTypeLoadBalancer {
-			errs = append(errs, field.Forbidden(where(ranges), "goes with service.type LoadBalancer alone"))
+			errs = append(errs, field.Forbidden(where(ranges), "is valid only with service.type LoadBalancer"))
 		}
 		if strings.TrimSpace(list) != "" {
 			for _, cidr := range strings.Split(list, ",") {
@@ -143,7 +143,7 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	}
 	if m, stated := all[mode]; stated {
 		if h, both := all[hints]; both && h != m {
-			errs = append(errs, field.Invalid(where(mode), m, "must be the same as "+hints+"; take that one away"))
+			errs = append(errs, field.Invalid(where(mode), m, "must be the same as "+hints+"; remove that annotation"))
 		}
 	}
 	return errs
