@@ -156,7 +156,7 @@ func TestClassifyByKind(t *testing.T) {
 		},
 		"class of a load balancer": {
 			Child{}, "Service", invalid(class),
-			outcome{"stalled", appv1.ReasonImmutableField, `Service web is rejected by the API server: spec.loadBalancerClass: Invalid value: "other": may not change once set. The object is unchanged. Restore the previous value, or delete the Service web to have it made anew`},
+			outcome{"stalled", appv1.ReasonImmutableField, `Service web is rejected by the API server: spec.loadBalancerClass: Invalid value: "other": may not change once set. The object is unchanged. Restore the previous value, or delete the Service web to recreate it`},
 			0,
 		},
 		"claim that cannot grow": {

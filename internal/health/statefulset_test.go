@@ -73,7 +73,7 @@ func TestStatefulSet(t *testing.T) {
 		},
 		"pods missing, which no condition explains": {
 			finished(3, 1, 1, 1), nil,
-			progressing(`1 of 3 pods updated, 1 available, 2 not made yet; if that lasts, "kubectl describe statefulset/db" says why`),
+			progressing(`1 of 3 pods updated, 1 available, 2 not created yet; if this persists, see "kubectl describe statefulset/db"`),
 		},
 		"a pod says why": {
 			finished(3, 1, 1, 0), []corev1.Pod{badImage},

@@ -176,13 +176,13 @@ func TestDecodeNamesTheField(t *testing.T) {
 		"no spec":            {"App", `null`, "spec: Required value: must be an object"},
 		"a text for a spec":  {"App", `"x"`, "spec: Invalid value: must be an object"},
 		"a list for a spec":  {"App", `[]`, "spec: Invalid value: must be an object"},
-		"a number as a text": {"App", `{"image":5}`, "spec.image: Invalid value: must be a text"},
+		"a number as a text": {"App", `{"image":5}`, "spec.image: Invalid value: must be a string"},
 		"a text as a truth":  {"App", `{"paused":"yes"}`, "spec.paused: Invalid value: must be true or false"},
 		"an object as a list": {
 			"App", `{"envs":{"name":"A"}}`, "spec.envs: Invalid value: must be a list",
 		},
 		"a text in a list": {"App", `{"envs":[{"name":"A"},"B"]}`, "spec.envs[1]: Invalid value: must be an object"},
-		"an annotation":    {"App", `{"podAnnotations":{"a.b/c":5}}`, "spec.podAnnotations[a.b/c]: Invalid value: must be a text"},
+		"an annotation":    {"App", `{"podAnnotations":{"a.b/c":5}}`, "spec.podAnnotations[a.b/c]: Invalid value: must be a string"},
 		"an extended resource": {
 			"App", `{"resources":{"limits":{"example.com/gpu":"1e1.5"}}}`,
 			"spec.resources.limits[example.com/gpu]: Invalid value: must be a quantity, such as 2, 500m or 1Gi, a number with an optional suffix or a whole exponent",
