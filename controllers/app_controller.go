@@ -18,7 +18,7 @@ const appManager = "app-operator/app"
 
 // AppReconciler makes an App's Deployment and Service.
 type AppReconciler struct {
-	Shared
+	Deps
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=apps,verbs=get;list;watch
@@ -32,7 +32,7 @@ type AppReconciler struct {
 
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
-	d := deployed{
+	d := target{
 		owner:       app,
 		manager:     appManager,
 		name:        app.Name,
@@ -53,5 +53,5 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable e
 	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
 		d.tutorial = &record
 	}
-	return r.deploy(ctx, &d)
+	return r.reconcileWorkload(ctx, &d)
 }

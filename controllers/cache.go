@@ -141,24 +141,24 @@ func trimAnnotations(obj client.Object) map[string]string {
 		most, read := readAnnotations[key]
 		switch _, app := obj.(*stored.App); {
 		case read:
-			kept = with(kept, key, shorten(value, most))
+			kept = withAnnotation(kept, key, shortenValue(value, most))
 		case key == appv1.AnnotationTutorialSpec && app:
-			kept = with(kept, key, value)
+			kept = withAnnotation(kept, key, value)
 		case key != corev1.LastAppliedConfigAnnotation:
 			if size += len(key) + len(value); size <= maxOthersAnnotations {
-				others = with(others, key, value)
+				others = withAnnotation(others, key, value)
 			}
 		}
 	}
 	if size <= maxOthersAnnotations {
 		for key, value := range others {
-			kept = with(kept, key, value)
+			kept = withAnnotation(kept, key, value)
 		}
 	}
 	return kept
 }
 
-func with(annotations map[string]string, key, value string) map[string]string {
+func withAnnotation(annotations map[string]string, key, value string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
@@ -166,8 +166,8 @@ func with(annotations map[string]string, key, value string) map[string]string {
 	return annotations
 }
 
-// shorten returns the value of an annotation, or what tells it from others if it is too long to be kept.
-func shorten(value string, most int) string {
+// shortenValue returns the value of an annotation, or what tells it from others if it is too long to be kept.
+func shortenValue(value string, most int) string {
 	if len(value) <= most {
 		return value
 	}

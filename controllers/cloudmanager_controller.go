@@ -25,7 +25,7 @@ const (
 
 // CloudManagerReconciler makes a CloudManager's database, and then, one after the other, its tiers.
 type CloudManagerReconciler struct {
-	Shared
+	Deps
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=cloudmanagers,verbs=get;list;watch
@@ -38,36 +38,36 @@ type CloudManagerReconciler struct {
 // steps makes true what the CloudManager means, tier by tier, and says how the tiers are doing.
 func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, refuse(undecodable)
+		return reconciler.Report{}, invalidResource(undecodable)
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
-	s, err := r.stack(ctx, cm)
+	s, err := r.observeTiers(ctx, cm)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	s.carryOut(ctx)
-	kept := r.keepFormer(ctx, s)
-	removed, err := r.removeFormer(ctx, s)
-	if err = reconciler.Aggregate(append(s.errors(), kept, err)...); stale(err) {
+	s.reconcileTiers(ctx)
+	kept := r.retainPreviousTiers(ctx, s)
+	removed, err := r.removePrevious(ctx, s)
+	if err = reconciler.Aggregate(append(s.tierErrors(), kept, err)...); isStale(err) {
 		return reconciler.Report{}, err
 	}
-	return s.report(obj, removed), err
+	return s.newReport(obj, removed), err
 }
 
-// former returns what the CloudManager controls and, by its name, no longer wants, by the role that it has.
-func (r *CloudManagerReconciler) former(ctx context.Context, cm *appv1.CloudManager) (map[string][]client.Object, error) {
+// findPrevious returns what the CloudManager controls and, by its name, no longer wants, by the role that it has.
+func (r *CloudManagerReconciler) findPrevious(ctx context.Context, cm *appv1.CloudManager) (map[string][]client.Object, error) {
 	owned, err := r.Engine.Observe(ctx, cm)
 	if err != nil {
 		return nil, err
 	}
 	db, identity, front := cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name
-	wanted := []client.Object{named(&appsv1.StatefulSet{}, db), named(&corev1.Service{}, resource.HeadlessName(db))}
+	wanted := []client.Object{withName(&appsv1.StatefulSet{}, db), withName(&corev1.Service{}, resource.HeadlessName(db))}
 	for _, name := range []string{identity, front} {
-		wanted = append(wanted, named(&appsv1.Deployment{}, name))
+		wanted = append(wanted, withName(&appsv1.Deployment{}, name))
 	}
 	for _, name := range []string{db, identity, front} {
-		wanted = append(wanted, named(&corev1.Service{}, name))
+		wanted = append(wanted, withName(&corev1.Service{}, name))
 	}
 	found := map[string][]client.Object{}
 	for _, obj := range owned.Without(wanted...) {
@@ -80,8 +80,8 @@ func (r *CloudManagerReconciler) former(ctx context.Context, cm *appv1.CloudMana
 	return found, nil
 }
 
-// named returns an object that has a name.
-func named(obj client.Object, name string) client.Object {
+// withName returns an object that has a name.
+func withName(obj client.Object, name string) client.Object {
 	obj.SetName(name)
 	return obj
 }

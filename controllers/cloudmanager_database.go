@@ -28,9 +28,9 @@ const unwatched = time.Minute
 
 // database is the tier that keeps data, and what lives of it.
 type database struct {
-	*deployed
-	shared *CloudManagerReconciler
-	cm     *appv1.CloudManager
+	*target
+	r  *CloudManagerReconciler
+	cm *appv1.CloudManager
 
 	set               *appsv1.StatefulSet
 	headless, service *corev1.Service
@@ -41,36 +41,36 @@ type database struct {
 	claims []corev1.PersistentVolumeClaim
 	listed *[]corev1.PersistentVolumeClaim
 	// look is true where the Secret has to be looked at, looked where it is as it should be.
-	look, looked bool
+	checkSecret, secretChecked bool
 }
 
-// database reads the objects of the database from the cache.
-func (r *CloudManagerReconciler) database(ctx context.Context, cm *appv1.CloudManager, errs field.ErrorList) (*database, error) {
+// observeDatabase reads the objects of the database from the cache.
+func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, cm *appv1.CloudManager, errs field.ErrorList) (*database, error) {
 	spec := &cm.Spec.DB.StatefulSet.Component
-	db := &database{shared: r, cm: cm, deployed: r.component(cm, spec, errs,
+	db := &database{r: r, cm: cm, target: r.newTarget(cm, spec, errs,
 		componentBuilder{resource.CloudManagerDatabase, resource.CloudManagerDatabaseFromRecord})}
 	db.anyChanged = func(record string) (bool, error) {
 		return resource.DatabaseSpecChanged(&cm.Spec.DB.StatefulSet, record)
 	}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: db.name}
 	var err error
-	if db.set, err = get(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
+	if db.set, err = getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
 		return nil, err
 	}
-	if db.service, err = get(ctx, r.Client, key, &corev1.Service{}); err != nil {
+	if db.service, err = getOrNil(ctx, r.Client, key, &corev1.Service{}); err != nil {
 		return nil, err
 	}
 	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(db.name)}
-	if db.headless, err = get(ctx, r.Client, headless, &corev1.Service{}); err != nil {
+	if db.headless, err = getOrNil(ctx, r.Client, headless, &corev1.Service{}); err != nil {
 		return nil, err
 	}
-	if db.autoscaler, err = r.autoscaler(ctx, "StatefulSet", key); err != nil {
+	if db.autoscaler, err = r.findAutoscaler(ctx, "StatefulSet", key); err != nil {
 		return nil, err
 	}
 	if db.claims, err = r.listClaims(ctx, r.Client, key); err != nil || db.set == nil {
 		return db, err
 	}
-	db.pods, err = r.pods(ctx, cm, db.selector())
+	db.pods, err = r.listPods(ctx, cm, db.selector())
 	return db, err
 }
 
@@ -78,7 +78,7 @@ func (r *CloudManagerReconciler) database(ctx context.Context, cm *appv1.CloudMa
 // has them now.
 func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	if db.listed == nil {
-		claims, err := db.shared.listClaims(ctx, db.shared.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: db.name})
+		claims, err := db.r.listClaims(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: db.name})
 		if err != nil {
 			return nil, err
 		}
@@ -114,43 +114,43 @@ func (db *database) selector() map[string]string {
 	return db.set.Spec.Selector.MatchLabels
 }
 
-// stands says how the StatefulSet stands.
-func (db *database) stands() standing {
+// availability says how the StatefulSet stands.
+func (db *database) availability() standing {
 	live := db.set
 	if live == nil {
 		return standing{known: true}
 	}
-	return stands(live, db.cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
+	return deploymentAvailability(live, db.cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
 }
 
-// making says how the live StatefulSet was made, or the one that was there until its volumes grew.
-func (db *database) making() making {
+// provenance says how the live StatefulSet was made, or the one that was there until its volumes grew.
+func (db *database) provenance() provenance {
 	switch {
 	case db.set != nil:
-		return making{object: db.set, selector: db.selector(), template: db.set.Spec.Template, autoscaled: db.autoscaler != ""}
+		return provenance{object: db.set, selector: db.selector(), template: db.set.Spec.Template, autoscaled: db.autoscaler != ""}
 	case db.headless != nil && metav1.IsControlledBy(db.headless, db.cm):
-		return making{kept: db.headless.Annotations[appv1.AnnotationLastAppliedInputs]}
+		return provenance{kept: db.headless.Annotations[appv1.AnnotationLastAppliedInputs]}
 	}
-	return making{}
+	return provenance{}
 }
 
-// carryOut applies what the database's spec means, and says how its pods are doing.
-func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
+// reconcileDatabase applies what the database's spec means, and says how its pods are doing.
+func (db *database) reconcileDatabase(ctx context.Context) (reconciler.Report, error) {
 	report := reconciler.Report{Paused: db.paused}
-	workload, refusal, err := db.shared.chooseValid(ctx, db.deployed, db.making())
+	workload, refusal, err := db.r.desiredValidWorkload(ctx, db.target, db.provenance())
 	switch {
 	case err != nil:
 		return reconciler.Report{}, err
 	case refusal != nil:
-		err = db.shared.keepLastApplied(ctx, db.deployed, db, nil, application{earlier: true}, &report, refusal)
+		err = db.r.keepLastApplied(ctx, db.target, db, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
 			report.Warning = "the spec of the database is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
 		}
-		err = db.shared.applySpec(ctx, db.deployed, db, workload, &report)
+		err = db.r.applySpec(ctx, db.target, db, workload, &report)
 		db.noteIgnoredReplicas(db.autoscaler, "StatefulSet", &report)
 	}
-	db.report(&report)
+	db.reportStatus(&report)
 	return report, err
 }
 
@@ -166,12 +166,12 @@ func (db *database) keptMessage() string {
 func (db *database) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
 	grows := false
 	if how.earlier {
-		if volume := db.template(); volume != nil {
+		if volume := db.podTemplate(); volume != nil {
 			w.KeepVolume(&volume.Spec)
 		}
 	} else {
 		var err error
-		if grows, err = db.grows(w); err != nil {
+		if grows, err = db.volumeChange(w); err != nil {
 			return outcome{err: err, refused: err}
 		}
 	}
@@ -182,22 +182,22 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, how applica
 	if req == nil {
 		return outcome{err: trouble}
 	}
-	exposed := db.refuseHeadlessChange(db.shared.Client.Scheme(), req, db.service)
+	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, db.service)
 	switch {
 	case db.paused:
-		return outcome{err: reconciler.Aggregate(exposed, trouble, db.shared.planRequest(req, report))}
+		return outcome{err: reconciler.Aggregate(exposed, trouble, db.r.planRequest(req, report))}
 	case exposed != nil && req.Whole:
 		return outcome{err: exposed, refused: exposed}
-	case exposed != nil && db.adopts(req):
+	case exposed != nil && db.adoptsObject(req):
 		return outcome{err: reconciler.Aggregate(trouble, exposed)}
 	}
 
-	changes, err := db.shared.Engine.Apply(ctx, req)
+	changes, err := db.r.Engine.Apply(ctx, req)
 	reportChanges(report, changes)
-	db.written(req.Children)
-	db.looked = err == nil && trouble == nil
+	db.noteWritten(req.Children)
+	db.secretChecked = err == nil && trouble == nil
 	if err == nil && db.set != nil && w.Retain {
-		err = released(db.set, db.claims)
+		err = claimsReleased(db.set, db.claims)
 	}
 	out := outcome{err: reconciler.Aggregate(trouble, exposed, lookAgain(err)), refused: req.Refusal()}
 	for i := range req.Children {
@@ -213,10 +213,10 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 	claims, unguarded, unlisted := db.wantedClaims(ctx, w)
 	req := db.newRequest()
 	req.Whole = how.whole
-	remains, startable := db.remains(), true
+	remains, startable := db.remainsToApply(), true
 	var locked error
-	if !db.paused && (db.look || len(unguarded) > 0) {
-		secret, usable, err := db.secret(ctx, w)
+	if !db.paused && (db.checkSecret || len(unguarded) > 0) {
+		secret, usable, err := db.secretChild(ctx, w)
 		if locked = err; locked == nil {
 			secret.Prerequisite = !usable
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
@@ -230,20 +230,20 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 	}
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
 	if unlisted == nil && (db.set != nil || startable) {
-		set := child(resource.StatefulSet(w), db.set)
+		set := newChild(resource.StatefulSet(w), db.set)
 		set.Replace = grows
 		req.Children = append(append(req.Children, claims...), set)
 	}
 	if !how.alone {
-		headless, service := child(resource.Headless(w), db.headless), child(resource.Service(w), db.service)
+		headless, service := newChild(resource.Headless(w), db.headless), newChild(resource.Service(w), db.service)
 		headless.Independent, service.Independent = remains, remains
 		req.Children = append(req.Children, headless, service)
 	}
 	return req, trouble
 }
 
-// remains reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
-func (db *database) remains() bool {
+// remainsToApply reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
+func (db *database) remainsToApply() bool {
 	return db.hadWorkload() || db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
 		db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) ||
 		db.service != nil && metav1.IsControlledBy(db.service, db.cm)
@@ -267,8 +267,8 @@ func lookAgain(err error) error {
 	return err
 }
 
-// written notes what lives after it was written.
-func (db *database) written(children []apply.Child) {
+// noteWritten notes what lives after it was written.
+func (db *database) noteWritten(children []apply.Child) {
 	for i := range children {
 		switch live := children[i].Live.(type) {
 		case *appsv1.StatefulSet:
@@ -283,8 +283,8 @@ func (db *database) written(children []apply.Child) {
 	}
 }
 
-// template returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (db *database) template() *corev1.PersistentVolumeClaim {
+// podTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
+func (db *database) podTemplate() *corev1.PersistentVolumeClaim {
 	if db.set == nil || metav1.GetControllerOf(db.set) != nil && !metav1.IsControlledBy(db.set, db.cm) {
 		return nil
 	}
@@ -297,11 +297,11 @@ func (db *database) template() *corev1.PersistentVolumeClaim {
 	return &db.set.Spec.VolumeClaimTemplates[i]
 }
 
-// volume returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
+// claimTemplate returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
 // claims; nil if there is none to go by.
-func (db *database) volume() *corev1.PersistentVolumeClaim {
-	if db.set != nil || !db.remains() {
-		return db.template()
+func (db *database) claimTemplate() *corev1.PersistentVolumeClaim {
+	if db.set != nil || !db.remainsToApply() {
+		return db.podTemplate()
 	}
 	var smallest *corev1.PersistentVolumeClaim
 	for i := range db.claims {
@@ -315,16 +315,16 @@ func (db *database) volume() *corev1.PersistentVolumeClaim {
 	return smallest
 }
 
-// enlarges reports whether a workload has larger volumes than the database.
-func (db *database) enlarges(w *resource.Workload) bool {
-	volume := db.volume()
+// growsVolume reports whether a workload has larger volumes than the database.
+func (db *database) growsVolume(w *resource.Workload) bool {
+	volume := db.claimTemplate()
 	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
 }
 
 // substitute returns the refused workload with the volumes that the database has, if nothing else of it differs from what was
 // applied last, or nothing tells what that was and the StatefulSet is gone.
 func (db *database) substitute(refused *resource.Workload) *resource.Workload {
-	volume := db.volume()
+	volume := db.claimTemplate()
 	if volume == nil {
 		return nil
 	}
@@ -345,11 +345,11 @@ func (db *database) refusedBefore() bool {
 	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
 }
 
-// grows tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
+// volumeChange tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
 // be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
 // larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
-func (db *database) grows(w *resource.Workload) (bool, error) {
-	volume := db.volume()
+func (db *database) volumeChange(w *resource.Workload) (bool, error) {
+	volume := db.claimTemplate()
 	if volume == nil {
 		return false, nil
 	}
@@ -419,8 +419,8 @@ func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wan
 	return wanted, unguarded, nil
 }
 
-// report states what lives in the status and in the report.
-func (db *database) report(report *reconciler.Report) {
+// reportStatus states what lives in the status and in the report.
+func (db *database) reportStatus(report *reconciler.Report) {
 	if db.service != nil && metav1.IsControlledBy(db.service, db.cm) {
 		db.status.Endpoint = resource.Endpoint(db.service)
 	}

@@ -16,18 +16,18 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// keepFormer lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it
+// retainPreviousTiers lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it
 // said when they were made. Until that is done, they are not removed.
-func (r *CloudManagerReconciler) keepFormer(ctx context.Context, s *stack) error {
+func (r *CloudManagerReconciler) retainPreviousTiers(ctx context.Context, s *tiers) error {
 	db := s.tiers[0]
 	if db.report.Paused || !ptr.Deref(s.cm.Spec.DB.StatefulSet.Storage.Retain, true) {
 		return nil
 	}
 	req := &apply.Request{Owner: s.cm, Manager: cloudManagerManager}
 	var errs []error
-	for _, obj := range db.former {
+	for _, obj := range db.previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			errs = append(errs, r.keep(ctx, req, set))
+			errs = append(errs, r.retainPrevious(ctx, req, set))
 		}
 	}
 	err := reconciler.Aggregate(errs...)
@@ -35,9 +35,9 @@ func (r *CloudManagerReconciler) keepFormer(ctx context.Context, s *stack) error
 	return err
 }
 
-// keep lets the volumes and the Secret of a former database outlive it. The policy comes last, as it tells whether anything
+// retainPrevious lets the volumes and the Secret of a former database outlive it. The policy comes last, as it tells whether anything
 // is left to do.
-func (r *CloudManagerReconciler) keep(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
+func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
 	if deletesClaims(set) {
 		secret, err := r.readSecret(ctx, client.ObjectKey{Namespace: set.Namespace, Name: resource.SecretName(set.Name)})
 		if err != nil {
@@ -60,13 +60,13 @@ func (r *CloudManagerReconciler) keep(ctx context.Context, req *apply.Request, s
 	if err != nil {
 		return err
 	}
-	return released(set, claims)
+	return claimsReleased(set, claims)
 }
 
-// released returns what is left to be done before a StatefulSet leaves its claims behind, as it is to. Its controller takes
+// claimsReleased returns what is left to be done before a StatefulSet leaves its claims behind, as it is to. Its controller takes
 // its references off those of the pods that it has, and forgets those of pods that were scaled away. To do so here would take
 // the permission to delete claims.
-func released(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) error {
+func claimsReleased(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) error {
 	if deletesClaims(set) || set.Status.ObservedGeneration < set.Generation {
 		return nil
 	}
@@ -84,9 +84,9 @@ func released(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) er
 	return nil
 }
 
-// formerSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
+// previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
 // outlive it.
-func (r *CloudManagerReconciler) formerSecret(ctx context.Context, set *appsv1.StatefulSet) (client.Object, error) {
+func (r *CloudManagerReconciler) previousSecret(ctx context.Context, set *appsv1.StatefulSet) (client.Object, error) {
 	key := client.ObjectKeyFromObject(set)
 	if !deletesClaims(set) {
 		// The cache may not show yet what is the StatefulSet's to take along.

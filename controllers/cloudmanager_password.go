@@ -18,19 +18,19 @@ import (
 // rootUser is the name of the user that the password is for.
 const rootUser = "root"
 
-// secret returns the database's Secret as it should be. The database takes its password over when it first starts on an
+// secretChild returns the database's Secret as it should be. The database takes its password over when it first starts on an
 // empty volume, and never again. So the password is chosen freely only while there is no claim; after that, what the Secret
 // has is the one that counts. It is usable if it is there with that password already, so that pods can start with it.
-func (db *database) secret(ctx context.Context, w *resource.Workload) (secret apply.Child, usable bool, err error) {
+func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secret apply.Child, usable bool, err error) {
 	name := resource.SecretName(db.name)
-	live, err := db.shared.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
+	live, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
 		return apply.Child{}, false, err
 	}
 	kept := ""
 	if live != nil {
 		kept = string(live.Data[resource.SecretPassword])
-		usable = kept != "" && apply.Taken(db.shared.Client.Scheme(), db.cm, live, false) == nil
+		usable = kept != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, false) == nil
 	}
 	stated, err := db.statedPassword(ctx)
 	if err != nil {
@@ -41,21 +41,21 @@ func (db *database) secret(ctx context.Context, w *resource.Workload) (secret ap
 		password = kept
 	}
 	if password == "" || kept != "" && password != kept {
-		if err := db.choosable(ctx, name, kept != ""); err != nil {
+		if err := db.checkPasswordChange(ctx, name, kept != ""); err != nil {
 			return apply.Child{}, usable, err
 		}
 	}
 	if password == "" {
 		password = rand.Text()
 	}
-	c := child(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
+	c := newChild(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
 	c.Retained = w.Retain
 	return c, usable && password == kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }
 
-// choosable returns why the password cannot be chosen anew, nil if it can. Claims that are there may hold a database that
+// checkPasswordChange returns why the password cannot be chosen anew, nil if it can. Claims that are there may hold a database that
 // has one; the API server is asked for them, as a view of some time ago must not cost anybody the data.
-func (db *database) choosable(ctx context.Context, secret string, kept bool) error {
+func (db *database) checkPasswordChange(ctx context.Context, secret string, kept bool) error {
 	claims, err := db.liveClaims(ctx)
 	if err != nil || len(claims) == 0 {
 		return err
@@ -92,7 +92,7 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	if key == "" {
 		key = resource.SecretPassword
 	}
-	secret, err := db.shared.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: ref.Name})
+	secret, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: ref.Name})
 	if err != nil {
 		return "", err
 	}
@@ -110,9 +110,9 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	}
 }
 
-// password is the condition that says whether the password stands in the spec. Its generation is that of the spec for
+// passwordCondition is the condition that says whether the password stands in the spec. Its generation is that of the spec for
 // which the Secret was last found, or made, as it should be.
-func (db *database) password(obj *appv1.CloudManager) metav1.Condition {
+func (db *database) passwordCondition(obj *appv1.CloudManager) metav1.Condition {
 	c := metav1.Condition{
 		Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: appv1.ReasonPasswordInSecret,
 		Message: "Secret " + resource.SecretName(db.name) + " has the database's password",
@@ -124,7 +124,7 @@ func (db *database) password(obj *appv1.CloudManager) metav1.Condition {
 	if was := meta.FindStatusCondition(obj.Status.Conditions, c.Type); was != nil {
 		c.ObservedGeneration = was.ObservedGeneration
 	}
-	if db.looked {
+	if db.secretChecked {
 		c.ObservedGeneration = obj.Generation
 	}
 	return c

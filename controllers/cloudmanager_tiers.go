@@ -24,8 +24,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// stack is the tiers of one CloudManager in one reconcile, in the order in which they are made.
-type stack struct {
+// tiers is the tiers of one CloudManager in one reconcile, in the order in which they are made.
+type tiers struct {
 	cm    *appv1.CloudManager
 	db    *database
 	tiers []*tier
@@ -35,19 +35,19 @@ type stack struct {
 
 // tier is one tier of a CloudManager in one reconcile.
 type tier struct {
-	*deployed
+	*target
 	// role is the tier's label, phase the CloudManager's while the tier is on its way, condition says how it is doing.
 	role      string
 	phase     appv1.Phase
 	condition string
 	// pods are those that live, former are objects of the tier's by an earlier name.
-	pods   []corev1.Pod
-	former []client.Object
+	pods     []corev1.Pod
+	previous []client.Object
 	// keeps is true while the former ones may not go yet, as what they have is to be kept.
 	keeps bool
 	// carryOut applies the tier's spec; stands says how its workload object stands, before and after that.
-	carryOut func(context.Context) (reconciler.Report, error)
-	stands   func() standing
+	reconcile    func(context.Context) (reconciler.Report, error)
+	availability func() standing
 
 	// waiting says what the tier waits for while it is held.
 	waiting string
@@ -65,62 +65,62 @@ type standing struct {
 	known, up bool
 }
 
-// stack observes the tiers.
-func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManager) (*stack, error) {
-	former, err := r.former(ctx, cm)
+// observeTiers observes the tiers.
+func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) (*tiers, error) {
+	former, err := r.findPrevious(ctx, cm)
 	if err != nil {
 		return nil, err
 	}
 	wrong := validation.CloudManager(cm)
-	db, err := r.database(ctx, cm, wrong.Database)
+	db, err := r.observeDatabase(ctx, cm, wrong.Database)
 	if err != nil {
 		return nil, err
 	}
 	inForce := cm.DeepCopy()
-	identity, err := r.tier(ctx, cm, inForce, &cm.Spec.Identity.Deployment, wrong.Identity,
+	identity, err := r.observeTier(ctx, cm, inForce, &cm.Spec.Identity.Deployment, wrong.Identity,
 		componentBuilder{resource.CloudManagerIdentity, resource.CloudManagerIdentityFromRecord})
 	if err != nil {
 		return nil, err
 	}
-	front, err := r.tier(ctx, cm, inForce, &cm.Spec.Front.Deployment, wrong.Front,
+	front, err := r.observeTier(ctx, cm, inForce, &cm.Spec.Front.Deployment, wrong.Front,
 		componentBuilder{resource.CloudManagerFront, resource.CloudManagerFrontFromRecord})
 	if err != nil {
 		return nil, err
 	}
-	below := &tier{deployed: db.deployed, pods: db.pods, carryOut: db.carryOut, stands: db.stands}
+	below := &tier{target: db.target, pods: db.pods, reconcile: db.reconcileDatabase, availability: db.availability}
 	below.role, below.phase, below.condition = roleDatabase, appv1.PhaseDatabase, appv1.ConditionDatabaseReady
 	identity.role, identity.phase, identity.condition = roleIdentity, appv1.PhaseIdentity, appv1.ConditionIdentityReady
 	front.role, front.phase, front.condition = roleFront, appv1.PhaseFront, appv1.ConditionFrontReady
-	s := &stack{cm: cm, db: db, inForce: inForce, tiers: []*tier{below, identity, front}}
+	s := &tiers{cm: cm, db: db, inForce: inForce, tiers: []*tier{below, identity, front}}
 	for _, t := range s.tiers {
-		t.former = former[t.role]
+		t.previous = former[t.role]
 	}
 	return s, nil
 }
 
-// tier observes a tier that is a Deployment and, if it has ports, a Service. It is led to what inForce has of the tiers before it.
-func (r *CloudManagerReconciler) tier(ctx context.Context, cm, inForce *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
+// observeTier observes a tier that is a Deployment and, if it has ports, a Service. It is led to what inForce has of the tiers before it.
+func (r *CloudManagerReconciler) observeTier(ctx context.Context, cm, inForce *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
 	build componentBuilder,
 ) (*tier, error) {
-	d := r.component(cm, spec, errs, build)
+	d := r.newTarget(cm, spec, errs, build)
 	d.build = func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(inForce, seen) }
 	d.fromRecord = func(record string, seen resource.Observed) (*resource.Workload, error) {
 		return build.fromRecord(inForce, record, seen)
 	}
-	seen, err := r.observe(ctx, d)
+	seen, err := r.observeWorkload(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	return &tier{
-		deployed: d,
-		pods:     seen.pods,
-		carryOut: func(ctx context.Context) (reconciler.Report, error) { return r.carryOut(ctx, d, seen) },
-		stands: func() standing {
+		target:    d,
+		pods:      seen.pods,
+		reconcile: func(ctx context.Context) (reconciler.Report, error) { return r.executeReconcile(ctx, d, seen) },
+		availability: func() standing {
 			live := seen.deployment
 			if live == nil {
 				return standing{known: true}
 			}
-			return stands(live, cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
+			return deploymentAvailability(live, cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
 		},
 	}, nil
 }
@@ -142,11 +142,11 @@ func componentStatus(cm *appv1.CloudManager, name string) *appv1.WorkloadStatus 
 	return status
 }
 
-// component is the workload that a tier means.
-func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
+// newTarget is the workload that a tier means.
+func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
 	build componentBuilder,
-) *deployed {
-	return &deployed{
+) *target {
+	return &target{
 		owner:   cm,
 		manager: cloudManagerManager,
 		name:    spec.Name,
@@ -163,8 +163,8 @@ func (r *CloudManagerReconciler) component(cm *appv1.CloudManager, spec *appv1.C
 	}
 }
 
-// stands says how a live workload object stands, by the figures of its status.
-func stands(live client.Object, owner metav1.Object, observed int64, replicas *int32, ready int32) standing {
+// deploymentAvailability says how a live workload object stands, by the figures of its status.
+func deploymentAvailability(live client.Object, owner metav1.Object, observed int64, replicas *int32, ready int32) standing {
 	if !metav1.IsControlledBy(live, owner) {
 		return standing{exists: true, known: true}
 	}
@@ -172,17 +172,17 @@ func stands(live client.Object, owner metav1.Object, observed int64, replicas *i
 	return standing{exists: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
-// carryOut makes the tiers true. One that never existed is made once those before it are up. One that exists, or did, is kept
+// reconcileTiers makes the tiers true. One that never existed is made once those before it are up. One that exists, or did, is kept
 // as it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
 // led to before it is up: it is kept as it was applied last.
-func (s *stack) carryOut(ctx context.Context) {
+func (s *tiers) reconcileTiers(ctx context.Context) {
 	var waitsFor *tier
 	renamed := false
-	s.db.look = s.looks()
+	s.db.checkSecret = s.needsSecretCheck()
 	for _, t := range s.tiers {
-		t.held = waitsFor != nil && (renamed || !t.stands().exists && !t.hadWorkload())
-		t.report, t.err = t.carryOut(ctx)
-		now := t.stands()
+		t.held = waitsFor != nil && (renamed || !t.availability().exists && !t.hadWorkload())
+		t.report, t.err = t.reconcile(ctx)
+		now := t.availability()
 		s.noteInForce(t, now.up)
 		if t.held {
 			t.waiting = fmt.Sprintf("Waiting for %[2]s to be available before creating %[1]s", t.name, waitsFor.name)
@@ -191,9 +191,9 @@ func (s *stack) carryOut(ctx context.Context) {
 			t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waiting
 		}
 		if !now.up {
-			renamed = renamed || len(t.former) > 0
+			renamed = renamed || len(t.previous) > 0
 		}
-		if waitsFor == nil && (!now.up || taken(t.err)) {
+		if waitsFor == nil && (!now.up || isNameTaken(t.err)) {
 			waitsFor = t
 		}
 	}
@@ -201,7 +201,7 @@ func (s *stack) carryOut(ctx context.Context) {
 
 // noteInForce notes what the later tiers are led to: an earlier spec of this tier where the present one is refused, and the tier
 // of an earlier name until the present one is up.
-func (s *stack) noteInForce(t *tier, up bool) {
+func (s *tiers) noteInForce(t *tier, up bool) {
 	record := t.kept
 	if record == "" && !up {
 		record = t.formerRecord()
@@ -226,7 +226,7 @@ func (s *stack) noteInForce(t *tier, up bool) {
 // formerRecord returns the spec of the tier's workload object of an earlier name, empty if there is none, or several.
 func (t *tier) formerRecord() string {
 	var records []string
-	for _, obj := range t.former {
+	for _, obj := range t.previous {
 		if _, service := obj.(*corev1.Service); !service && t.ownsRecord(obj) {
 			records = append(records, obj.GetAnnotations()[appv1.AnnotationLastAppliedSpec])
 		}
@@ -237,17 +237,17 @@ func (t *tier) formerRecord() string {
 	return records[0]
 }
 
-// taken reports whether an error says that an object of a tier is somebody else's. No new tier is led to it.
-func taken(err error) bool {
+// isNameTaken reports whether an error says that an object of a tier is somebody else's. No new tier is led to it.
+func isNameTaken(err error) bool {
 	var stalled *reconciler.StalledError
 	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
-// looks tells whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
+// needsSecretCheck tells whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
 // be made; and where a pod misses a Secret. Nobody watches Secrets, and each look is a request.
-func (s *stack) looks() bool {
+func (s *tiers) needsSecretCheck() bool {
 	c := meta.FindStatusCondition(s.cm.Status.Conditions, appv1.ConditionPasswordInClearText)
-	if c == nil || c.ObservedGeneration != s.cm.Generation || !s.db.stands().exists {
+	if c == nil || c.ObservedGeneration != s.cm.Generation || !s.db.availability().exists {
 		return true
 	}
 	return slices.ContainsFunc(s.tiers, func(t *tier) bool {
@@ -257,22 +257,22 @@ func (s *stack) looks() bool {
 	})
 }
 
-// removeFormer deletes the objects of tiers by earlier names: once the tier is up under its new name, and the later ones,
+// removePrevious deletes the objects of tiers by earlier names: once the tier is up under its new name, and the later ones,
 // which are led to it, have been rolled over.
-func (r *CloudManagerReconciler) removeFormer(ctx context.Context, s *stack) (apply.ChangeSet, error) {
+func (r *CloudManagerReconciler) removePrevious(ctx context.Context, s *tiers) (apply.ChangeSet, error) {
 	req := apply.Request{Owner: s.cm, Manager: cloudManagerManager}
 	var errs []error
 	for i, t := range s.tiers {
-		settled := t.err == nil && !t.report.Paused && !t.keeps && t.stands().up
+		settled := t.err == nil && !t.report.Paused && !t.keeps && t.availability().up
 		for _, later := range s.tiers[i+1:] {
 			settled = settled && later.err == nil && later.report.Ready
 		}
 		if !settled {
 			continue
 		}
-		for _, obj := range t.former {
+		for _, obj := range t.previous {
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
-				secret, err := r.formerSecret(ctx, set)
+				secret, err := r.previousSecret(ctx, set)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -307,8 +307,8 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 	return secret, nil
 }
 
-// errors are those of all tiers.
-func (s *stack) errors() []error {
+// tierErrors are those of all tiers.
+func (s *tiers) tierErrors() []error {
 	errs := make([]error, len(s.tiers))
 	for i, t := range s.tiers {
 		errs[i] = t.err
@@ -316,10 +316,10 @@ func (s *stack) errors() []error {
 	return errs
 }
 
-func stale(err error) bool { return errors.Is(err, reconciler.ErrStale) }
+func isStale(err error) bool { return errors.Is(err, reconciler.ErrStale) }
 
-// report states how the tiers stand in the status and in the report.
-func (s *stack) report(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
+// newReport states how the tiers stand in the status and in the report.
+func (s *tiers) newReport(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
 	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {
 		t := s.tiers[i]
 		*status = appv1.TierStatus{
@@ -329,11 +329,11 @@ func (s *stack) report(obj *appv1.CloudManager, removed apply.ChangeSet) reconci
 		}
 		meta.SetStatusCondition(&obj.Status.Conditions, t.ready(obj.Generation))
 	}
-	meta.SetStatusCondition(&obj.Status.Conditions, s.db.password(obj))
+	meta.SetStatusCondition(&obj.Status.Conditions, s.db.passwordCondition(obj))
 	before := obj.Status.Phase
 	obj.Status.Phase, obj.Status.Ready = s.phase(before, obj.Status.Ready)
 
-	report := s.summary()
+	report := s.summarizeTiers()
 	if obj.Status.Phase != before && (before != "" || obj.Status.Phase != appv1.PhasePending) {
 		report.Event, report.Note = "Updated", "phase "+string(obj.Status.Phase)
 	}
@@ -352,7 +352,7 @@ func (t *tier) ready(generation int64) metav1.Condition {
 	}
 	switch {
 	case t.err != nil:
-		c.Reason, c.Message = reconciler.Words(t.err)
+		c.Reason, c.Message = reconciler.ReasonAndMessageOf(t.err)
 	case t.report.Ready:
 		c.Status = metav1.ConditionTrue
 	}
@@ -361,11 +361,11 @@ func (t *tier) ready(generation int64) metav1.Condition {
 
 // phase says how far the CloudManager has come, and how many tiers are up. As long as it is not known how a tier takes a
 // change, what was said before still holds.
-func (s *stack) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
+func (s *tiers) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
 	var next *tier // The first that is not up, or has yet to replace one of an earlier name.
 	up, renaming, down, unknown := 0, false, false, false
 	for _, t := range s.tiers {
-		now := t.stands()
+		now := t.availability()
 		var waiting *reconciler.WaitingError
 		switch {
 		case now.up:
@@ -375,8 +375,8 @@ func (s *stack) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
 		default:
 			down = true
 		}
-		renaming = renaming || len(t.former) > 0
-		if next == nil && (!now.up || len(t.former) > 0) {
+		renaming = renaming || len(t.previous) > 0
+		if next == nil && (!now.up || len(t.previous) > 0) {
 			next = t
 		}
 	}
@@ -389,14 +389,14 @@ func (s *stack) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
 		return before, ready
 	case wasUp:
 		return appv1.PhaseDegraded, figures
-	case next.phase == appv1.PhaseDatabase && !next.stands().exists:
+	case next.phase == appv1.PhaseDatabase && !next.availability().exists:
 		return appv1.PhasePending, figures
 	}
 	return next.phase, figures
 }
 
-// summary is the report on all tiers: that of the first that is not ready, and what was written for any.
-func (s *stack) summary() reconciler.Report {
+// summarizeTiers is the report on all tiers: that of the first that is not ready, and what was written for any.
+func (s *tiers) summarizeTiers() reconciler.Report {
 	report := reconciler.Report{Ready: true, Reason: appv1.ReasonReady}
 	var said, changes []string
 	for _, t := range s.tiers {
@@ -429,9 +429,9 @@ func (s *stack) summary() reconciler.Report {
 	}
 	report.Changes = strings.Join(changes, "; ")
 	for _, t := range s.tiers {
-		if report.Ready && len(t.former) > 0 {
+		if report.Ready && len(t.previous) > 0 {
 			report.Ready, report.Reason = false, appv1.ReasonProgressing
-			report.Message = fmt.Sprintf("Removing %[2]s, which %[1]s replaces", t.name, t.former[0].GetName())
+			report.Message = fmt.Sprintf("Removing %[2]s, which %[1]s replaces", t.name, t.previous[0].GetName())
 		}
 	}
 	if report.Ready {

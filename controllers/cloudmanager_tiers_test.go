@@ -31,11 +31,11 @@ func TestPhase(t *testing.T) {
 		"renamed":                    {appv1.PhaseReady, [3]standing{up, none, up}, 2, appv1.PhaseIdentity, "2/3"},
 		"renamed, the old one left":  {appv1.PhaseIdentity, [3]standing{up, up, up}, 2, appv1.PhaseIdentity, "3/3"},
 	} {
-		s := &stack{}
+		s := &tiers{}
 		for i, phase := range []appv1.Phase{appv1.PhaseDatabase, appv1.PhaseIdentity, appv1.PhaseFront} {
-			tier := &tier{phase: phase, stands: func() standing { return c.tiers[i] }}
+			tier := &tier{phase: phase, availability: func() standing { return c.tiers[i] }}
 			if c.renamed == i+1 {
-				tier.former = append(tier.former, nil)
+				tier.previous = append(tier.previous, nil)
 			}
 			s.tiers = append(s.tiers, tier)
 		}

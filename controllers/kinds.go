@@ -32,9 +32,9 @@ type kind struct {
 	// scalable is true for a kind that an autoscaler can scale.
 	scalable bool
 	// reconciler returns what reconciles a resource.
-	reconciler func(*Shared) reconcile.Reconciler
+	reconciler func(*Deps) reconcile.Reconciler
 	// watchMore adds watches that only this kind has. It may be nil.
-	watchMore func(*kind, *Shared, *builder.Builder)
+	watchMore func(*kind, *Deps, *builder.Builder)
 }
 
 // kinds returns all kinds. The manager, the indexes, the check that the manager is ready and the tests range over it.
@@ -44,18 +44,18 @@ func kinds() []kind {
 			name: resource.KindApp, manager: appManager, podLabel: appv1.LabelApp, scalable: true,
 			empty: func() client.Object { return &stored.App{} },
 			list:  func() client.ObjectList { return &stored.AppList{} },
-			reconciler: func(s *Shared) reconcile.Reconciler {
-				return skeleton(s, resource.KindApp, appManager, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
-					(&AppReconciler{Shared: *s}).steps)
+			reconciler: func(s *Deps) reconcile.Reconciler {
+				return newSkeleton(s, resource.KindApp, appManager, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
+					(&AppReconciler{Deps: *s}).steps)
 			},
 		},
 		{
 			name: resource.KindModelBox, manager: modelBoxManager, podLabel: appv1.LabelModelBox, scalable: true,
 			empty: func() client.Object { return &stored.ModelBox{} },
 			list:  func() client.ObjectList { return &stored.ModelBoxList{} },
-			reconciler: func(s *Shared) reconcile.Reconciler {
-				return skeleton(s, resource.KindModelBox, modelBoxManager, func() reconciler.Stored[*appv1.ModelBox] { return &stored.ModelBox{} },
-					(&ModelBoxReconciler{Shared: *s}).steps)
+			reconciler: func(s *Deps) reconcile.Reconciler {
+				return newSkeleton(s, resource.KindModelBox, modelBoxManager, func() reconciler.Stored[*appv1.ModelBox] { return &stored.ModelBox{} },
+					(&ModelBoxReconciler{Deps: *s}).steps)
 			},
 		},
 		{
@@ -63,10 +63,10 @@ func kinds() []kind {
 			empty: func() client.Object { return &stored.UnitedDeployment{} },
 			list:  func() client.ObjectList { return &stored.UnitedDeploymentList{} },
 			index: stored.IndexDeployment, childNames: unitedDeploymentChildNames,
-			reconciler: func(s *Shared) reconcile.Reconciler {
-				return skeleton(s, resource.KindUnitedDeployment, unitedDeploymentManager,
+			reconciler: func(s *Deps) reconcile.Reconciler {
+				return newSkeleton(s, resource.KindUnitedDeployment, unitedDeploymentManager,
 					func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
-					(&UnitedDeploymentReconciler{Shared: *s}).steps)
+					(&UnitedDeploymentReconciler{Deps: *s}).steps)
 			},
 			watchMore: watchCompeting,
 		},
@@ -75,18 +75,18 @@ func kinds() []kind {
 			empty: func() client.Object { return &stored.CloudManager{} },
 			list:  func() client.ObjectList { return &stored.CloudManagerList{} },
 			index: indexWanted, childNames: cloudManagerChildNames,
-			reconciler: func(s *Shared) reconcile.Reconciler {
-				return skeleton(s, resource.KindCloudManager, cloudManagerManager,
+			reconciler: func(s *Deps) reconcile.Reconciler {
+				return newSkeleton(s, resource.KindCloudManager, cloudManagerManager,
 					func() reconciler.Stored[*appv1.CloudManager] { return &stored.CloudManager{} },
-					(&CloudManagerReconciler{Shared: *s}).steps)
+					(&CloudManagerReconciler{Deps: *s}).steps)
 			},
 		},
 	}
 }
 
 // setupWithManager adds the controller of a kind to the manager.
-func (k *kind) setupWithManager(mgr ctrl.Manager, s *Shared) error {
-	b := ctrl.NewControllerManagedBy(mgr).WithOptions(retries()).For(k.empty(), builder.WithPredicates(userChanged()))
+func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
+	b := ctrl.NewControllerManagedBy(mgr).WithOptions(requeueAfter()).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range apply.Types {
 		row := &apply.Types[i]
 		if row.Scope == apply.ScopeLive {
@@ -105,7 +105,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Shared) error {
 }
 
 // mapFunc returns the function that maps an object of a role to the resources that it concerns.
-func (k *kind) mapFunc(s *Shared, role apply.Role) handler.MapFunc {
+func (k *kind) mapFunc(s *Deps, role apply.Role) handler.MapFunc {
 	switch role {
 	case apply.RoleClaim, apply.RolePod:
 		return mapByLabel(k.podLabel)

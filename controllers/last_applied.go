@@ -21,11 +21,11 @@ import (
 
 // workloadObjects are the objects of one workload, as a kind of workload object has them.
 type workloadObjects interface {
-	// making says how the live workload object was made, kind is that object's.
-	making() making
+	// provenance says how the live workload object was made, kind is that object's.
+	provenance() provenance
 	kind() string
-	// enlarges reports whether a workload asks for other volumes than the live workload object has.
-	enlarges(w *resource.Workload) bool
+	// growsVolume reports whether a workload asks for other volumes than the live workload object has.
+	growsVolume(w *resource.Workload) bool
 	// apply makes the objects true. What it wrote replaces what was observed.
 	apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome
 	// substitute returns what to apply in the place of a workload that is refused, where no record tells what was applied last;
@@ -56,8 +56,8 @@ type outcome struct {
 
 // applySpec applies the workload that the spec means. If the spec is new, and a part of it is refused, the last applied one
 // stays in force. If only the workload object cannot be written as the spec means it, that alone is kept as it was last applied.
-func (s *Shared) applySpec(ctx context.Context, d *deployed, objects workloadObjects, w *resource.Workload, report *reconciler.Report) error {
-	whole := s.respecified(d, objects.making().object) || objects.enlarges(w)
+func (s *Deps) applySpec(ctx context.Context, d *target, objects workloadObjects, w *resource.Workload, report *reconciler.Report) error {
+	whole := s.specChanged(d, objects.provenance().object) || objects.growsVolume(w)
 	out := objects.apply(ctx, w, application{whole: whole}, report)
 	again := application{earlier: true}
 	switch {
@@ -68,7 +68,7 @@ func (s *Shared) applySpec(ctx context.Context, d *deployed, objects workloadObj
 		again.alone = true
 	default:
 		if !whole || out.err == nil {
-			s.Records.forget(d.recordKey())
+			s.Records.forgetRecord(d.recordKey())
 		}
 		return out.err
 	}
@@ -83,13 +83,13 @@ func (s *Shared) applySpec(ctx context.Context, d *deployed, objects workloadObj
 	return err
 }
 
-// respecified reports whether the spec differs from the record on the live workload object, or from what is remembered of one
+// specChanged reports whether the spec differs from the record on the live workload object, or from what is remembered of one
 // that is gone.
-func (s *Shared) respecified(d *deployed, live client.Object) bool {
+func (s *Deps) specChanged(d *target, live client.Object) bool {
 	record := ""
 	switch {
 	case live == nil:
-		if remembered, ok := s.Records.get(d.recordKey()); ok {
+		if remembered, ok := s.Records.recordFor(d.recordKey()); ok {
 			record = remembered.spec
 		}
 	case d.anyChanged == nil: // The history of the live object has compared it already.
@@ -110,13 +110,13 @@ func (s *Shared) respecified(d *deployed, live client.Object) bool {
 
 // keepLastApplied applies the last applied spec again, and returns refusal, which says what is wrong with the present one.
 // refused is what that one means, nil if nothing could be built from it.
-func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workloadObjects, refused *resource.Workload, how application,
+func (s *Deps) keepLastApplied(ctx context.Context, d *target, objects workloadObjects, refused *resource.Workload, how application,
 	report *reconciler.Report, refusal error,
 ) error {
 	if d.paused {
 		return refusal
 	}
-	made := objects.making()
+	made := objects.provenance()
 	workload, err := s.lastApplied(d, made)
 	if workload == nil && err == nil && refused != nil {
 		workload = objects.substitute(refused)
@@ -138,11 +138,11 @@ func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workl
 }
 
 // repairHeld repairs what was applied last of a workload whose present spec has to wait.
-func (s *Shared) repairHeld(ctx context.Context, d *deployed, objects workloadObjects, report *reconciler.Report) error {
+func (s *Deps) repairHeld(ctx context.Context, d *target, objects workloadObjects, report *reconciler.Report) error {
 	if d.paused {
 		return nil
 	}
-	workload, err := s.lastApplied(d, objects.making())
+	workload, err := s.lastApplied(d, objects.provenance())
 	if workload == nil || err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Shared) repairHeld(ctx context.Context, d *deployed, objects workloadOb
 }
 
 // goneMessage adds to the refusal of a spec that there is no workload object, if there was one that is gone.
-func (d *deployed) goneMessage(refusal error, gone bool, kind string) error {
+func (d *target) goneMessage(refusal error, gone bool, kind string) error {
 	if !gone || !d.hadWorkload() {
 		return refusal
 	}
@@ -163,7 +163,7 @@ func withTrouble(refusal, err error) error {
 	if err == nil || errors.Is(err, reconciler.ErrStale) {
 		return reconciler.Aggregate(err, refusal)
 	}
-	_, message := reconciler.Words(err)
+	_, message := reconciler.ReasonAndMessageOf(err)
 	refusal = appendMessage(refusal, "The last applied spec is not fully in force: "+message)
 	var stalled *reconciler.StalledError
 	if errors.As(refusal, &stalled) {
@@ -185,13 +185,13 @@ func appendMessage(err error, sentence string) error {
 
 // lastApplied returns the workload as it was last applied, nil if that is not known. A workload object that is gone is
 // rebuilt from what was last seen of it.
-func (s *Shared) lastApplied(d *deployed, m making) (*resource.Workload, error) {
+func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) {
 	key := d.recordKey()
 	record := workloadRecord{selector: m.selector, autoscaled: m.autoscaled}
 	if m.object != nil && !metav1.IsControlledBy(m.object, d.owner) {
 		return nil, nil
 	}
-	remembered, _ := s.Records.get(key)
+	remembered, _ := s.Records.recordFor(key)
 	switch {
 	case m.object == nil:
 		record = remembered
@@ -214,19 +214,19 @@ func (s *Shared) lastApplied(d *deployed, m making) (*resource.Workload, error) 
 		if err != nil || !believed {
 			return nil, err
 		}
-		s.Records.remember(key, record)
+		s.Records.rememberRecord(key, record)
 	}
 	return workload, nil
 }
 
 // ownsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
-func (d *deployed) ownsRecord(live client.Object) bool {
+func (d *target) ownsRecord(live client.Object) bool {
 	return apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedSpec) &&
 		apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedInputs)
 }
 
 // recordKey tells the workloads of all owners apart.
-func (d *deployed) recordKey() recordKey {
+func (d *target) recordKey() recordKey {
 	return recordKey{manager: d.manager, owner: client.ObjectKeyFromObject(d.owner), workload: d.name}
 }
 
@@ -259,18 +259,18 @@ func newLastRecords() *lastRecords {
 	return &lastRecords{records: map[recordKey]workloadRecord{}}
 }
 
-func (l *lastRecords) get(key recordKey) (workloadRecord, bool) {
+func (l *lastRecords) recordFor(key recordKey) (workloadRecord, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	record, ok := l.records[key]
 	return record, ok
 }
 
-// remember keeps a record while there is room.
-func (l *lastRecords) remember(key recordKey, record workloadRecord) {
+// rememberRecord keeps a record while there is room.
+func (l *lastRecords) rememberRecord(key recordKey, record workloadRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(key)
+	l.dropRecord(key)
 	size := len(record.spec) + len(record.inputs)
 	if l.bytes+size > maxRecordBytes {
 		return
@@ -279,10 +279,10 @@ func (l *lastRecords) remember(key recordKey, record workloadRecord) {
 	l.bytes += size
 }
 
-func (l *lastRecords) forget(key recordKey) {
+func (l *lastRecords) forgetRecord(key recordKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(key)
+	l.dropRecord(key)
 }
 
 // forgetOwner drops all records of an owner that is gone.
@@ -291,12 +291,12 @@ func (l *lastRecords) forgetOwner(manager string, owner types.NamespacedName) {
 	defer l.mu.Unlock()
 	for key := range l.records {
 		if key.manager == manager && key.owner == owner {
-			l.drop(key)
+			l.dropRecord(key)
 		}
 	}
 }
 
-func (l *lastRecords) drop(key recordKey) {
+func (l *lastRecords) dropRecord(key recordKey) {
 	if record, ok := l.records[key]; ok {
 		l.bytes -= len(record.spec) + len(record.inputs)
 		delete(l.records, key)

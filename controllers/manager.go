@@ -74,8 +74,8 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sizes.watched() {
-		opts.Cache.ByObject[&corev1.ConfigMap{}] = sizes.cached()
+	if sizes.watchesConfigMap() {
+		opts.Cache.ByObject[&corev1.ConfigMap{}] = sizes.cacheOptions()
 	}
 	opts.Client = client.Options{
 		FieldOwner: fieldOwner,
@@ -103,7 +103,7 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
 	}
-	shared := Shared{
+	shared := Deps{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Engine:   apply.New(mgr.GetClient(), mgr.GetAPIReader(), opts.Clock),
@@ -171,7 +171,7 @@ func (s *syncWatch) Start(ctx context.Context) error {
 			objects = append(objects, apply.Types[i].Object)
 		}
 	}
-	if s.sizes.watched() {
+	if s.sizes.watchesConfigMap() {
 		objects = append(objects, &corev1.ConfigMap{})
 	}
 	for _, obj := range objects {

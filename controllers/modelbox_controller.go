@@ -16,7 +16,7 @@ const modelBoxManager = "app-operator/modelbox"
 
 // ModelBoxReconciler makes a ModelBox's Deployment and Service.
 type ModelBoxReconciler struct {
-	Shared
+	Deps
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=modelboxes,verbs=get;list;watch
@@ -25,7 +25,7 @@ type ModelBoxReconciler struct {
 
 // steps makes true what the ModelBox means, and says how its pods are doing.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
-	return r.deploy(ctx, &deployed{
+	return r.reconcileWorkload(ctx, &target{
 		owner:       box,
 		manager:     modelBoxManager,
 		name:        box.Name,

@@ -81,11 +81,11 @@ func newSizes(name, own string) (*Sizes, error) {
 	return s, nil
 }
 
-// watched tells whether there is a ConfigMap to watch.
-func (s *Sizes) watched() bool { return s.key.Name != "" }
+// watchesConfigMap tells whether there is a ConfigMap to watch.
+func (s *Sizes) watchesConfigMap() bool { return s.key.Name != "" }
 
-// cached has the cache hold that one ConfigMap and no other, whichever namespaces the manager watches.
-func (s *Sizes) cached() cache.ByObject {
+// cacheOptions has the cache hold that one ConfigMap and no other, whichever namespaces the manager watches.
+func (s *Sizes) cacheOptions() cache.ByObject {
 	return cache.ByObject{Namespaces: map[string]cache.Config{
 		s.key.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", s.key.Name)},
 	}}
@@ -93,28 +93,28 @@ func (s *Sizes) cached() cache.ByObject {
 
 // SetupWithManager adds the controller that tells at once of a ConfigMap that is wrong.
 func (s *Sizes) SetupWithManager(mgr ctrl.Manager) error {
-	if !s.watched() {
+	if !s.watchesConfigMap() {
 		return nil
 	}
 	s.cache, s.recorder = mgr.GetCache(), mgr.GetEventRecorder(fieldOwner)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("sizes").
-		WithOptions(retries()).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(s.changed)).
+		WithOptions(requeueAfter()).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(s.onConfigMapChange)).
 		Complete(s)
 }
 
-// changed is called on a stand-by too, which has to know the last good values should the ConfigMap be wrong when it takes
+// onConfigMapChange is called on a stand-by too, which has to know the last good values should the ConfigMap be wrong when it takes
 // over.
-func (s *Sizes) changed(ctx context.Context, _ client.Object) []ctrl.Request {
+func (s *Sizes) onConfigMapChange(ctx context.Context, _ client.Object) []ctrl.Request {
 	// What cannot be read now is read by Reconcile, which has somebody to tell.
-	_, _ = s.read(ctx)
+	_, _ = s.refreshSizes(ctx)
 	return []ctrl.Request{{NamespacedName: s.key}}
 }
 
 // Reconcile implements reconcile.Reconciler: it tells, once, of a ConfigMap that is wrong, and that it was mended.
 func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	now, err := s.read(ctx)
+	now, err := s.refreshSizes(ctx)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
@@ -133,8 +133,8 @@ func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{}, nil
 }
 
-// read brings what is known up to date.
-func (s *Sizes) read(ctx context.Context) (sizesRead, error) {
+// refreshSizes brings what is known up to date.
+func (s *Sizes) refreshSizes(ctx context.Context) (sizesRead, error) {
 	// Held from before the read, so that what is found last is also the latest.
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,21 +160,21 @@ func (s *Sizes) read(ctx context.Context) (sizesRead, error) {
 	return s.last, nil
 }
 
-// resolve returns a size with what it stands for now.
-func (s *Sizes) resolve(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
+// resolveSize returns a size with what it stands for now.
+func (s *Sizes) resolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
 	switch {
 	case !size.Named():
 		return resource.ResolvedSize{}, nil
-	case !s.watched():
+	case !s.watchesConfigMap():
 		return s.last.sizes.Resolve(size), nil
 	}
-	now, err := s.read(ctx)
+	now, err := s.refreshSizes(ctx)
 	return now.sizes.Resolve(size), err
 }
 
 // watchSizes has the resources of a kind looked at again when the sizes have changed: their status tells of it.
-func (s *Shared) watchSizes(b *builder.Builder, kind client.ObjectList) *builder.Builder {
-	if !s.Sizes.watched() {
+func (s *Deps) watchSizes(b *builder.Builder, kind client.ObjectList) *builder.Builder {
+	if !s.Sizes.watchesConfigMap() {
 		return b
 	}
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request {

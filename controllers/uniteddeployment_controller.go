@@ -29,7 +29,7 @@ const unitedDeploymentManager = "app-operator/uniteddeployment"
 // UnitedDeploymentReconciler holds the number of pods of the Deployment that a UnitedDeployment names, and makes it of the
 // template if there is none.
 type UnitedDeploymentReconciler struct {
-	Shared
+	Deps
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments,verbs=get;list;watch
@@ -40,26 +40,26 @@ type UnitedDeploymentReconciler struct {
 // steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
 func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, refuse(undecodable)
+		return reconciler.Report{}, invalidResource(undecodable)
 	}
-	d := r.deployed(ud)
-	seen, err := r.observe(ctx, d)
+	d := r.newTarget(ud)
+	seen, err := r.observeWorkload(ctx, d)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	elder, err := r.elder(ctx, ud)
+	elder, err := r.oldestClaimant(ctx, ud)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
 	var report reconciler.Report
-	refusal := refused(ud, seen, elder)
-	if refusal == nil && makes(ud, seen.deployment) {
-		report, err = r.deploy(ctx, d)
+	refusal := scaleConflict(ud, seen, elder)
+	if refusal == nil && ownsTemplate(ud, seen.deployment) {
+		report, err = r.reconcileWorkload(ctx, d)
 	} else {
-		report, err = r.hold(ctx, ud, d, seen, refusal)
+		report, err = r.scaleExisting(ctx, ud, d, seen, refusal)
 	}
 	before := meta.IsStatusConditionTrue(ud.Status.Conditions, appv1.ConditionSynced)
-	condition := synced(ud, seen.deployment, err)
+	condition := syncedCondition(ud, seen.deployment, err)
 	meta.SetStatusCondition(&ud.Status.Conditions, condition)
 	if condition.Status == metav1.ConditionTrue && !before {
 		report.Event, report.Note = appv1.ReasonSynced, condition.Message
@@ -67,9 +67,9 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	return report, err
 }
 
-// deployed is the workload that the template means; without one, no more than what there is to report on.
-func (r *UnitedDeploymentReconciler) deployed(ud *appv1.UnitedDeployment) *deployed {
-	d := &deployed{
+// newTarget is the workload that the template means; without one, no more than what there is to report on.
+func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *target {
+	d := &target{
 		owner:   ud,
 		manager: unitedDeploymentManager,
 		name:    ud.Spec.DeploymentName,
@@ -91,27 +91,27 @@ func (r *UnitedDeploymentReconciler) deployed(ud *appv1.UnitedDeployment) *deplo
 	return d
 }
 
-// elder returns the name of the oldest UnitedDeployment that names the same Deployment and is to stay, empty if that is
+// oldestClaimant returns the name of the oldest UnitedDeployment that names the same Deployment and is to stay, empty if that is
 // this one.
-func (r *UnitedDeploymentReconciler) elder(ctx context.Context, ud *appv1.UnitedDeployment) (string, error) {
+func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *appv1.UnitedDeployment) (string, error) {
 	var list stored.UnitedDeploymentList
 	// What this process has written of them is their status, which does not count here.
 	if err := r.Client.List(ctx, &list, client.InNamespace(ud.Namespace), client.DisableReadYourWritesConsistency,
 		client.UnsafeDisableDeepCopy, client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return "", fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	return validation.Elder(ud, list.Naming(ud.Spec.DeploymentName)), nil
+	return validation.OldestClaimant(ud, list.Naming(ud.Spec.DeploymentName)), nil
 }
 
-// refused returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
-func refused(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
+// scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
+func scaleConflict(ud *appv1.UnitedDeployment, seen *state, elder string) error {
 	controller := controllerOfOurs(seen.deployment)
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
 			"Waiting for the garbage collector to remove Deployment %s, which an earlier %s with this name owned", seen.deployment.Name, controller.Kind)
 	}
-	held := validation.Holders{Controller: controller, Elder: elder, Autoscaler: seen.autoscaler}
+	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
 		return reconciler.Stalled(appv1.ReasonScaleConflict, "%s", message)
 	}
@@ -129,10 +129,10 @@ func controllerOfOurs(d *appsv1.Deployment) *metav1.OwnerReference {
 	return nil
 }
 
-// makes tells whether the Deployment is one that the template makes, rather than one that is only scaled. Where a
+// ownsTemplate tells whether the Deployment is one that the template makes, rather than one that is only scaled. Where a
 // UnitedDeployment of this name made it before and nothing controls it any more, the engine knows whether that was this
 // one.
-func makes(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
+func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 	switch {
 	case ud.Spec.Template == nil:
 		return false
@@ -144,8 +144,8 @@ func makes(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 	return live.Spec.Selector.MatchLabels[appv1.LabelUnitedDeployment] == ud.Name || ud.Annotations[appv1.AnnotationAdopt] == "true"
 }
 
-// hold keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
-func (r *UnitedDeploymentReconciler) hold(ctx context.Context, ud *appv1.UnitedDeployment, d *deployed, seen *observed, refusal error) (reconciler.Report, error) {
+// scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
+func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, d *target, seen *state, refusal error) (reconciler.Report, error) {
 	var report reconciler.Report
 	report.Paused = d.paused
 	err := refusal
@@ -159,15 +159,15 @@ func (r *UnitedDeploymentReconciler) hold(ctx context.Context, ud *appv1.UnitedD
 	case report.Paused:
 		report.Pending = ptr.Deref(live.Spec.Replicas, 1) != ptr.Deref(ud.Spec.Replicas, 1)
 	default:
-		err = r.scale(ctx, ud, seen, &report)
+		err = r.scaleDeployment(ctx, ud, seen, &report)
 	}
 	d.foreign = true
-	r.report(d, seen, &report)
+	r.reportStatus(d, seen, &report)
 	return report, err
 }
 
-// scale makes the Deployment's number of pods true. What it wrote replaces what was observed.
-func (r *UnitedDeploymentReconciler) scale(ctx context.Context, ud *appv1.UnitedDeployment, seen *observed, report *reconciler.Report) error {
+// scaleDeployment makes the Deployment's number of pods true. What it wrote replaces what was observed.
+func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *state, report *reconciler.Report) error {
 	req := apply.ScaleRequest{
 		Owner: ud, Manager: unitedDeploymentManager, Deployment: seen.deployment, Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
@@ -181,20 +181,20 @@ func (r *UnitedDeploymentReconciler) scale(ctx context.Context, ud *appv1.United
 	return err
 }
 
-// synced is the condition that says whether the Deployment wants the number of pods that it is to be held at.
-func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) metav1.Condition {
+// syncedCondition is the condition that says whether the Deployment wants the number of pods that it is to be held at.
+func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) metav1.Condition {
 	wanted := ptr.Deref(ud.Spec.Replicas, 1)
 	c := metav1.Condition{Type: appv1.ConditionSynced, Status: metav1.ConditionFalse, ObservedGeneration: ud.Generation}
 	switch {
 	case err != nil:
-		c.Reason, c.Message = reconciler.Words(err)
+		c.Reason, c.Message = reconciler.ReasonAndMessageOf(err)
 	case ud.Spec.Paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
 		c.Reason = appv1.ReasonPaused
 		c.Message = fmt.Sprintf("Deployment %s is not scaled to %d replicas while spec.paused is true", ud.Spec.DeploymentName, wanted)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
 		c.Message = fmt.Sprintf("Deployment %s has %d replicas, as the spec asks", ud.Spec.DeploymentName, wanted)
-		if ud.Spec.Template != nil && !makes(ud, live) {
+		if ud.Spec.Template != nil && !ownsTemplate(ud, live) {
 			c.Message += "; it existed before, so the operator only scales it and does not use spec.template"
 		}
 	}
@@ -202,7 +202,7 @@ func synced(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) meta
 }
 
 // watchCompeting has all UnitedDeployments reconciled that name the same Deployment as one that has changed.
-func watchCompeting(k *kind, s *Shared, b *builder.Builder) {
+func watchCompeting(k *kind, s *Deps, b *builder.Builder) {
 	b.Watches(k.empty(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var requests []ctrl.Request
 		for _, name := range k.childNames(obj) {

@@ -76,7 +76,7 @@ func (u *upgradeable) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("upgradeable").
-		WithOptions(retries()).
+		WithOptions(requeueAfter()).
 		Watches(&corev1.Pod{}, all, builder.WithPredicates(strayChanged())).
 		Watches(&stored.CloudManager{}, all, builder.WithPredicates(comesOrGoes())).
 		WatchesRawSource(start).
@@ -85,14 +85,14 @@ func (u *upgradeable) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile implements reconcile.Reconciler.
 func (u *upgradeable) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	strays, err := u.strays(ctx)
+	strays, err := u.findStrays(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	status, reason, message := metav1.ConditionTrue, reasonUpgradeable, "no operation is in progress that an upgrade would interrupt"
 	if len(strays) > 0 {
 		status, reason = metav1.ConditionFalse, reasonStatefulSetReplaced
-		message = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: " + few(strays)
+		message = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: " + firstPods(strays)
 	}
 	if is, err := u.condition.Get(ctx); err == nil && is.Status == status && is.Reason == reason && is.Message == message {
 		return reconcile.Result{}, nil
@@ -104,8 +104,8 @@ func (u *upgradeable) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 	return reconcile.Result{}, nil
 }
 
-// few names some of the pods.
-func few(pods []types.NamespacedName) string {
+// firstPods names some of the pods.
+func firstPods(pods []types.NamespacedName) string {
 	const most = 5
 	var names []string
 	for _, pod := range pods[:min(most, len(pods))] {
@@ -117,8 +117,8 @@ func few(pods []types.NamespacedName) string {
 	return strings.Join(names, ", ")
 }
 
-// strays are the pods of existing CloudManagers that a StatefulSet has made and that nothing controls, in order.
-func (u *upgradeable) strays(ctx context.Context) ([]types.NamespacedName, error) {
+// findStrays are the pods of existing CloudManagers that a StatefulSet has made and that nothing controls, in order.
+func (u *upgradeable) findStrays(ctx context.Context) ([]types.NamespacedName, error) {
 	var pods corev1.PodList
 	if err := u.client.List(ctx, &pods, client.HasLabels{appv1.LabelCloudManager}); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (u *upgradeable) strays(ctx context.Context) ([]types.NamespacedName, error
 	var found []types.NamespacedName
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !stray(pod) {
+		if !isStray(pod) {
 			continue
 		}
 		owner := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[appv1.LabelCloudManager]}
@@ -141,8 +141,8 @@ func (u *upgradeable) strays(ctx context.Context) ([]types.NamespacedName, error
 	return found, nil
 }
 
-// stray tells whether a pod of a StatefulSet has lost it.
-func stray(pod client.Object) bool {
+// isStray tells whether a pod of a StatefulSet has lost it.
+func isStray(pod client.Object) bool {
 	_, made := pod.GetLabels()[appsv1.StatefulSetPodNameLabel]
 	return made && pod.GetDeletionTimestamp() == nil && metav1.GetControllerOf(pod) == nil
 }
@@ -150,9 +150,9 @@ func stray(pod client.Object) bool {
 // strayChanged lets events through that change which pods are strays.
 func strayChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return stray(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return stray(e.ObjectOld) != stray(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return stray(e.Object) },
+		CreateFunc:  func(e event.CreateEvent) bool { return isStray(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return isStray(e.ObjectOld) != isStray(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return isStray(e.Object) },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

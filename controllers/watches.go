@@ -23,8 +23,8 @@ import (
 // nobody watches, a raised quota for one.
 const retryMost = time.Minute
 
-// retries is how failed requests are tried again.
-func retries() controller.Options {
+// requeueAfter is how failed requests are tried again.
+func requeueAfter() controller.Options {
 	return controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, retryMost),
 	}
@@ -48,7 +48,7 @@ func mapByLabel(label string) handler.MapFunc {
 
 // mapOwnedOrNamed maps an object to the resources of a kind that it concerns: its controller, and those that want an object of
 // its name, which may be waiting until this one is deleted. Most objects of a cluster concern none.
-func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Shared, obj client.Object) []ctrl.Request {
+func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
 	owned := k.mapController(obj)
 	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
 		return owned
@@ -66,7 +66,7 @@ func (k *kind) mapController(obj client.Object) []ctrl.Request {
 }
 
 // mapScaleTarget maps an autoscaler to the resources of a kind that it scales, itself or by their workload object.
-func (k *kind) mapScaleTarget(ctx context.Context, s *Shared, obj client.Object) []ctrl.Request {
+func (k *kind) mapScaleTarget(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
 	target := apply.ScaleTarget(obj)
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: target.Name}
 	switch {
@@ -79,7 +79,7 @@ func (k *kind) mapScaleTarget(ctx context.Context, s *Shared, obj client.Object)
 }
 
 // byChildName returns the resources of a kind that want a child of a name.
-func (k *kind) byChildName(ctx context.Context, s *Shared, key types.NamespacedName) []ctrl.Request {
+func (k *kind) byChildName(ctx context.Context, s *Deps, key types.NamespacedName) []ctrl.Request {
 	if k.index == "" {
 		return s.requestIfExists(ctx, k.empty(), key)
 	}
@@ -105,7 +105,7 @@ func requestsFor(list client.ObjectList) []ctrl.Request {
 }
 
 // requestIfExists returns a request for a custom resource unless the cache knows that there is none.
-func (s *Shared) requestIfExists(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
+func (s *Deps) requestIfExists(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
 	if err := s.Client.Get(ctx, key, empty, client.DisableReadYourWritesConsistency); apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -51,10 +51,10 @@ var watchBroken = prometheus.NewDesc("app_operator_watch_broken",
 // noteFailure is the cache's watch error handler.
 func (h *watchHealth) noteFailure(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
-	h.note(r)
+	h.noteResult(r)
 }
 
-func (h *watchHealth) note(w watched) {
+func (h *watchHealth) noteResult(w watched) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed[w] = watchFailure{at: h.now(), version: w.LastSyncResourceVersion()}
@@ -72,7 +72,7 @@ func (h *watchHealth) Describe(ch chan<- *prometheus.Desc) { ch <- watchBroken }
 
 // Collect implements prometheus.Collector.
 func (h *watchHealth) Collect(ch chan<- prometheus.Metric) {
-	for kind, broken := range h.broken() {
+	for kind, broken := range h.brokenKinds() {
 		value := 0.0
 		if broken {
 			value = 1
@@ -81,8 +81,8 @@ func (h *watchHealth) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// broken says of each kind that has ever failed whether it still does.
-func (h *watchHealth) broken() map[string]bool {
+// brokenKinds says of each kind that has ever failed whether it still does.
+func (h *watchHealth) brokenKinds() map[string]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := map[string]bool{}

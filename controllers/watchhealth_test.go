@@ -18,7 +18,7 @@ func TestWatchHealth(t *testing.T) {
 	h := &watchHealth{now: func() time.Time { return now }, failed: map[watched]watchFailure{}, kinds: map[string]bool{}}
 	expect := func(when string, want map[string]bool) {
 		t.Helper()
-		if got := h.broken(); !maps.Equal(got, want) {
+		if got := h.brokenKinds(); !maps.Equal(got, want) {
 			t.Errorf("%s: broken are %v, want %v", when, got, want)
 		}
 	}
@@ -26,9 +26,9 @@ func TestWatchHealth(t *testing.T) {
 
 	one, other := &fakeWatch{"*stored.App", "5"}, &fakeWatch{"*stored.App", "7"}
 	pods := &fakeWatch{"*v1.Pod", ""}
-	h.note(one)
-	h.note(other)
-	h.note(pods)
+	h.noteResult(one)
+	h.noteResult(other)
+	h.noteResult(pods)
 	expect("after failures", map[string]bool{"App": true, "Pod": true})
 	one.version = "6"
 	expect("while one namespace still fails", map[string]bool{"App": true, "Pod": true})
@@ -36,7 +36,7 @@ func TestWatchHealth(t *testing.T) {
 	expect("after a success in each", map[string]bool{"App": false, "Pod": true})
 
 	now = now.Add(watchPatience / 2)
-	h.note(pods)
+	h.noteResult(pods)
 	now = now.Add(watchPatience)
 	expect("while it keeps failing", map[string]bool{"App": false, "Pod": true})
 	now = now.Add(time.Second)

@@ -28,8 +28,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// Shared is what every controller works with.
-type Shared struct {
+// Deps is what every controller works with.
+type Deps struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	// Live reads from the API server what is not in the cache, or must not be an old view.
@@ -48,16 +48,16 @@ type Shared struct {
 	Records *lastRecords
 }
 
-// today returns the inputs that a workload is built with if it is new.
-func (s *Shared) today(ctx context.Context, spec *appv1.WorkloadSpec) (resource.Inputs, error) {
+// currentInputs returns the inputs that a workload is built with if it is new.
+func (s *Deps) currentInputs(ctx context.Context, spec *appv1.WorkloadSpec) (resource.Inputs, error) {
 	in := s.Today
 	var err error
-	in.Size, err = s.Sizes.resolve(ctx, spec.Size)
+	in.Size, err = s.Sizes.resolveSize(ctx, spec.Size)
 	return in, err
 }
 
-// skeleton returns the reconciler of a kind: its steps, and manager, the field owner of what it applies.
-func skeleton[T reconciler.Resource](s *Shared, kind, manager string, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
+// newSkeleton returns the reconciler of a kind: its steps, and manager, the field owner of what it applies.
+func newSkeleton[T reconciler.Resource](s *Deps, kind, manager string, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
 	return &reconciler.Reconciler[T]{
 		Kind:     kind,
 		Client:   s.Client,
@@ -65,15 +65,15 @@ func skeleton[T reconciler.Resource](s *Shared, kind, manager string, empty func
 		Clock:    s.Clock,
 		New:      empty,
 		Steps:    steps,
-		Gone: func(name types.NamespacedName) {
+		OnDeleted: func(name types.NamespacedName) {
 			s.Engine.Forget(name, manager)
 			s.Records.forgetOwner(manager, name)
 		},
 	}
 }
 
-// observed is what lives of a workload that is one Deployment and one Service.
-type observed struct {
+// state is what lives of a workload that is one Deployment and one Service.
+type state struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 	pods       []corev1.Pod
@@ -84,8 +84,8 @@ type observed struct {
 	autoscaler, ownerAutoscaler string
 }
 
-// deployed is one workload that is a Deployment and a Service, as its kind sees it.
-type deployed struct {
+// target is one workload that is a Deployment and a Service, as its kind sees it.
+type target struct {
 	// owner is the custom resource, manager its kind's field owner, name that of both objects.
 	owner         client.Object
 	manager, name string
@@ -123,8 +123,8 @@ type deployed struct {
 	specChanged bool
 }
 
-// making is what tells how a live workload object was made.
-type making struct {
+// provenance is what tells how a live workload object was made.
+type provenance struct {
 	// object is the workload object, nil if there is none.
 	object   client.Object
 	selector map[string]string
@@ -135,21 +135,21 @@ type making struct {
 	kept string
 }
 
-// deploy observes the workload's objects, applies what its spec means, and says how its pods are doing.
-func (s *Shared) deploy(ctx context.Context, d *deployed) (reconciler.Report, error) {
-	seen, err := s.observe(ctx, d)
+// reconcileWorkload observes the workload's objects, applies what its spec means, and says how its pods are doing.
+func (s *Deps) reconcileWorkload(ctx context.Context, d *target) (reconciler.Report, error) {
+	seen, err := s.observeWorkload(ctx, d)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	return s.carryOut(ctx, d, seen)
+	return s.executeReconcile(ctx, d, seen)
 }
 
-// carryOut applies what the workload's spec means, unless it is held back, and says how its pods are doing. If the spec is
+// executeReconcile applies what the workload's spec means, unless it is held back, and says how its pods are doing. If the spec is
 // invalid, the last applied one stays in force.
-func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (reconciler.Report, error) {
+func (s *Deps) executeReconcile(ctx context.Context, d *target, seen *state) (reconciler.Report, error) {
 	report := reconciler.Report{Paused: d.paused}
-	objects := &deploymentObjects{shared: s, deployed: d, seen: seen}
-	workload, refusal, err := s.chooseValid(ctx, d, seen.making())
+	objects := &deploymentObjects{shared: s, target: d, seen: seen}
+	workload, refusal, err := s.desiredValidWorkload(ctx, d, seen.provenance())
 	switch {
 	case err != nil:
 		return reconciler.Report{}, err
@@ -166,24 +166,24 @@ func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (rec
 		}
 		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)
 	}
-	s.report(d, seen, &report)
+	s.reportStatus(d, seen, &report)
 	d.reportUnstatedReplicas(seen)
 	return report, err
 }
 
-// chooseValid is choose for who has nothing to do with a workload whose spec is wrong: it returns why that is refused.
-func (s *Shared) chooseValid(ctx context.Context, d *deployed, m making) (w *resource.Workload, refusal, err error) {
+// desiredValidWorkload is choose for who has nothing to do with a workload whose spec is wrong: it returns why that is refused.
+func (s *Deps) desiredValidWorkload(ctx context.Context, d *target, m provenance) (w *resource.Workload, refusal, err error) {
 	if d.undecodable != nil {
-		return nil, refuse(d.undecodable), nil
+		return nil, invalidResource(d.undecodable), nil
 	}
-	w, errs, err := s.choose(ctx, d, m)
-	return w, invalid(errs), err
+	w, errs, err := s.desiredWorkload(ctx, d, m)
+	return w, invalidSpec(errs), err
 }
 
-// choose builds the workload with the inputs that its making asks for, and says what is wrong with its spec.
-func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.Workload, field.ErrorList, error) {
+// desiredWorkload builds the workload with the inputs that its making asks for, and says what is wrong with its spec.
+func (s *Deps) desiredWorkload(ctx context.Context, d *target, m provenance) (*resource.Workload, field.ErrorList, error) {
 	var err error
-	if d.today, err = s.today(ctx, d.spec); err != nil {
+	if d.today, err = s.currentInputs(ctx, d.spec); err != nil {
 		return nil, nil, err
 	}
 	errs := slices.Clone(d.errs)
@@ -197,28 +197,28 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 		errs = slices.Concat(d.errs, wrong)
 		return w
 	}
-	history, refresh := d.history(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
+	history, refresh := d.provenanceOf(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
 	d.specChanged = history.Ours && history.SpecChanged
 	size, err := s.checkInputs(d, &history, m, build)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.recover(&history, m, refresh, size, build); err != nil {
+	if err := s.recoverInputs(&history, m, refresh, size, build); err != nil {
 		return nil, nil, err
 	}
 	workload := build(resource.ChooseInputs(history, refresh, d.today))
 	return workload, errs, nil
 }
 
-// observe reads the objects of a workload from the cache.
-func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
+// observeWorkload reads the objects of a workload from the cache.
+func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 	key := client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: d.name}
-	var seen observed
+	var seen state
 	var err error
-	if seen.deployment, err = get(ctx, s.Client, key, &appsv1.Deployment{}); err != nil {
+	if seen.deployment, err = getOrNil(ctx, s.Client, key, &appsv1.Deployment{}); err != nil {
 		return nil, err
 	}
-	if seen.service, err = get(ctx, s.Client, key, &corev1.Service{}); err != nil {
+	if seen.service, err = getOrNil(ctx, s.Client, key, &corev1.Service{}); err != nil {
 		return nil, err
 	}
 	if d.tier == "" {
@@ -226,22 +226,22 @@ func (s *Shared) observe(ctx context.Context, d *deployed) (*observed, error) {
 			return nil, err
 		}
 	}
-	if seen.autoscaler, err = s.autoscaler(ctx, "Deployment", key); err != nil {
+	if seen.autoscaler, err = s.findAutoscaler(ctx, "Deployment", key); err != nil {
 		return nil, err
 	}
 	if d.scalable != "" {
-		if seen.ownerAutoscaler, err = s.autoscaler(ctx, d.scalable, client.ObjectKeyFromObject(d.owner)); err != nil {
+		if seen.ownerAutoscaler, err = s.findAutoscaler(ctx, d.scalable, client.ObjectKeyFromObject(d.owner)); err != nil {
 			return nil, err
 		}
 	}
 	if seen.deployment != nil {
-		seen.pods, err = s.pods(ctx, d.owner, seen.selector())
+		seen.pods, err = s.listPods(ctx, d.owner, seen.selector())
 	}
 	return &seen, err
 }
 
-// autoscaler returns the name of an autoscaler that targets a workload object, empty if there is none.
-func (s *Shared) autoscaler(ctx context.Context, kind string, key client.ObjectKey) (string, error) {
+// findAutoscaler returns the name of an autoscaler that targets a workload object, empty if there is none.
+func (s *Deps) findAutoscaler(ctx context.Context, kind string, key client.ObjectKey) (string, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.Client.List(ctx, &scalers, client.InNamespace(key.Namespace),
 		client.MatchingFields{indexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
@@ -256,8 +256,8 @@ func (s *Shared) autoscaler(ctx context.Context, kind string, key client.ObjectK
 	return first, nil
 }
 
-// pods returns the pods of an owner's that a selector selects.
-func (s *Shared) pods(ctx context.Context, owner client.Object, selector map[string]string) ([]corev1.Pod, error) {
+// listPods returns the pods of an owner's that a selector selects.
+func (s *Deps) listPods(ctx context.Context, owner client.Object, selector map[string]string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := s.Client.List(ctx, &pods, client.InNamespace(owner.GetNamespace()),
 		client.MatchingFields{indexInstance: owner.GetName()},
@@ -267,8 +267,8 @@ func (s *Shared) pods(ctx context.Context, owner client.Object, selector map[str
 	return pods.Items, nil
 }
 
-// get reads one object from the cache, nil if there is none.
-func get[T client.Object](ctx context.Context, c client.Client, key client.ObjectKey, obj T) (T, error) {
+// getOrNil reads one object from the cache, nil if there is none.
+func getOrNil[T client.Object](ctx context.Context, c client.Client, key client.ObjectKey, obj T) (T, error) {
 	var none T
 	switch err := reconciler.Get(ctx, c, key, obj); {
 	case apierrors.IsNotFound(err):
@@ -279,14 +279,14 @@ func get[T client.Object](ctx context.Context, c client.Client, key client.Objec
 	return obj, nil
 }
 
-// refuse is the error to report for a spec that cannot be decoded. What lives stays as it is.
-func refuse(undecodable error) error {
+// invalidResource is the error to report for a spec that cannot be decoded. What lives stays as it is.
+func invalidResource(undecodable error) error {
 	return reconciler.Stalled(appv1.ReasonInvalid, "%s", undecodable)
 }
 
-// invalid is the error to report for a spec that breaks the rules beyond the schema, nil for one that keeps them. The
+// invalidSpec is the error to report for a spec that breaks the rules beyond the schema, nil for one that keeps them. The
 // live workload stays as it is.
-func invalid(errs field.ErrorList) error {
+func invalidSpec(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -302,23 +302,23 @@ func invalid(errs field.ErrorList) error {
 }
 
 // selector is that of the live Deployment, nil if there is none.
-func (o *observed) selector() map[string]string {
+func (o *state) selector() map[string]string {
 	if o.deployment == nil || o.deployment.Spec.Selector == nil {
 		return nil
 	}
 	return o.deployment.Spec.Selector.MatchLabels
 }
 
-// making says how the live Deployment was made.
-func (o *observed) making() making {
+// provenance says how the live Deployment was made.
+func (o *state) provenance() provenance {
 	if o.deployment == nil {
-		return making{}
+		return provenance{}
 	}
-	return making{object: o.deployment, selector: o.selector(), template: o.deployment.Spec.Template, autoscaled: o.autoscaler != ""}
+	return provenance{object: o.deployment, selector: o.selector(), template: o.deployment.Spec.Template, autoscaled: o.autoscaler != ""}
 }
 
-// history says how the live workload object was made.
-func (d *deployed) history(m making) resource.History {
+// provenanceOf says how the live workload object was made.
+func (d *target) provenanceOf(m provenance) resource.History {
 	live := m.object
 	if live == nil {
 		return resource.History{Exists: m.kept != "", Ours: m.kept != "", Inputs: m.kept}
@@ -347,7 +347,7 @@ func (d *deployed) history(m making) resource.History {
 // checkInputs takes out of the history what cannot be believed of the recorded inputs, as they lie on an object that others
 // may write: all of it where somebody else has written the record, and a size that is not what the pod template has. It
 // returns the size that can be believed nevertheless.
-func (s *Shared) checkInputs(d *deployed, h *resource.History, m making, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
+func (s *Deps) checkInputs(d *target, h *resource.History, m provenance, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || m.object == nil {
 		return resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
@@ -375,10 +375,10 @@ func (s *Shared) checkInputs(d *deployed, h *resource.History, m making, build f
 	return believed.Size, err
 }
 
-// recover completes the history of a workload object of ours whose record of inputs is lost: they are those of the newest
+// recoverInputs completes the history of a workload object of ours whose record of inputs is lost: they are those of the newest
 // rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have changed
 // since, and ChooseInputs adds what the spec names.
-func (s *Shared) recover(h *resource.History, m making, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
+func (s *Deps) recoverInputs(h *resource.History, m provenance, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
 	if !h.Exists || !h.Ours || m.object == nil {
 		return nil
 	}
@@ -390,7 +390,7 @@ func (s *Shared) recover(h *resource.History, m making, refresh string, size res
 	for n := resource.RenderingLatest; n >= resource.RenderingTutorial; n-- {
 		in := resource.Inputs{Rendering: n, Refresh: refresh}
 		template := build(in).Template
-		holds, err := s.Engine.Holds(templateOnly(template), templateOnly(m.template))
+		holds, err := s.Engine.Matches(templateOnly(template), templateOnly(m.template))
 		if err != nil {
 			return err
 		}
@@ -411,14 +411,14 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 	}
 }
 
-// request asks for the workload's objects. What the operator has applied for the owner and the workload no longer means is
+// newApplyRequest asks for the workload's objects. What the operator has applied for the owner and the workload no longer means is
 // pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
-func (s *Shared) request(d *deployed, w *resource.Workload, seen *observed) *apply.Request {
+func (s *Deps) newApplyRequest(d *target, w *resource.Workload, seen *state) *apply.Request {
 	req := d.newRequest()
 	var wanted []client.Object
 	for _, obj := range w.Objects() {
 		wanted = append(wanted, obj)
-		req.Children = append(req.Children, apply.Child{Desired: obj, Live: seen.live(obj)})
+		req.Children = append(req.Children, apply.Child{Desired: obj, Live: seen.liveObject(obj)})
 	}
 	ready := seen.deployment != nil && metav1.IsControlledBy(seen.deployment, d.owner) && health.Deployment(seen.deployment, seen.pods).Ready
 	former := seen.owned
@@ -434,8 +434,8 @@ func (s *Shared) request(d *deployed, w *resource.Workload, seen *observed) *app
 	return req
 }
 
-// live returns the live object that a wanted one is compared with, nil if there is none.
-func (o *observed) live(wanted client.Object) client.Object {
+// liveObject returns the live object that a wanted one is compared with, nil if there is none.
+func (o *state) liveObject(wanted client.Object) client.Object {
 	switch wanted.(type) {
 	case *appsv1.Deployment:
 		if o.deployment != nil {
@@ -450,7 +450,7 @@ func (o *observed) live(wanted client.Object) client.Object {
 }
 
 // newRequest asks for children of the owner's.
-func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
+func (d *target) newRequest(children ...apply.Child) *apply.Request {
 	annotations := d.owner.GetAnnotations()
 	return &apply.Request{
 		Owner:           d.owner,
@@ -458,13 +458,13 @@ func (d *deployed) newRequest(children ...apply.Child) *apply.Request {
 		Children:        children,
 		Adopt:           annotations[appv1.AnnotationAdopt] == "true",
 		AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true",
-		Existed:         d.existed(),
-		Overridden:      d.overridden(),
+		Existed:         d.existedBefore(),
+		Overridden:      d.overriddenMessage(),
 	}
 }
 
-// overridden is what the owner's status, which nobody but the operator writes, says of fields that are not kept.
-func (d *deployed) overridden() string {
+// overriddenMessage is what the owner's status, which nobody but the operator writes, says of fields that are not kept.
+func (d *target) overriddenMessage() string {
 	owner, ok := d.owner.(reconciler.Resource)
 	if !ok {
 		return ""
@@ -476,27 +476,27 @@ func (d *deployed) overridden() string {
 	return c.Message
 }
 
-// existed reports whether the owner was reconciled before, so that a child that is missing may have been there.
-func (d *deployed) existed() bool {
+// existedBefore reports whether the owner was reconciled before, so that a child that is missing may have been there.
+func (d *target) existedBefore() bool {
 	owner, ok := d.owner.(reconciler.Resource)
 	return ok && owner.CommonStatus().ObservedGeneration > 0 && (d.tier == "" || d.status.Rendering != 0)
 }
 
 // hadWorkload reports whether, by the status, there was a workload object before.
-func (d *deployed) hadWorkload() bool { return d.status.Selector != "" || d.status.Rendering != 0 }
+func (d *target) hadWorkload() bool { return d.status.Selector != "" || d.status.Rendering != 0 }
 
 // deploymentObjects are the objects of a workload that is a Deployment and a Service.
 type deploymentObjects struct {
-	shared   *Shared
-	deployed *deployed
-	seen     *observed
+	shared *Deps
+	target *target
+	seen   *state
 }
 
-func (o *deploymentObjects) making() making { return o.seen.making() }
+func (o *deploymentObjects) provenance() provenance { return o.seen.provenance() }
 
 func (o *deploymentObjects) kind() string { return "Deployment" }
 
-func (o *deploymentObjects) enlarges(*resource.Workload) bool { return false }
+func (o *deploymentObjects) growsVolume(*resource.Workload) bool { return false }
 
 func (o *deploymentObjects) substitute(*resource.Workload) *resource.Workload { return nil }
 
@@ -505,8 +505,8 @@ func (o *deploymentObjects) keptMessage() string { return "" }
 // apply applies the workload, or, while the owner is paused, finds out whether there is anything to apply. What it wrote
 // replaces what was observed.
 func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
-	s, d, seen := o.shared, o.deployed, o.seen
-	req := s.request(d, w, seen)
+	s, d, seen := o.shared, o.target, o.seen
+	req := s.newApplyRequest(d, w, seen)
 	req.Whole = how.whole
 	if how.earlier {
 		req.Unwanted = nil
@@ -520,7 +520,7 @@ func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how
 		return outcome{err: reconciler.Aggregate(headless, s.planRequest(req, report))}
 	case headless != nil && req.Whole:
 		return outcome{err: headless, refused: headless}
-	case headless != nil && d.adopts(req):
+	case headless != nil && d.adoptsObject(req):
 		return outcome{err: headless}
 	}
 	changes, err := s.Engine.Apply(ctx, req)
@@ -546,7 +546,7 @@ func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how
 }
 
 // planRequest finds out, without a request to the API server, whether there is anything to apply.
-func (s *Shared) planRequest(req *apply.Request, report *reconciler.Report) error {
+func (s *Deps) planRequest(req *apply.Request, report *reconciler.Report) error {
 	changes, err := s.Engine.Plan(req)
 	report.Pending = report.Pending || changes.Waits()
 	return err
@@ -562,8 +562,8 @@ func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	}
 }
 
-// child returns an object as a child of the engine's. live may be a nil pointer.
-func child[T any, P interface {
+// newChild returns an object as a child of the engine's. live may be a nil pointer.
+func newChild[T any, P interface {
 	*T
 	client.Object
 }](desired, live P) apply.Child {
@@ -577,7 +577,7 @@ func child[T any, P interface {
 // refuseHeadlessChange takes out of the request a Service that would give a headless one an address, and returns the error to
 // report of it: to apply a Service that states no address would change nothing, and look as if it had. The live Service is the
 // owner's, or one to be adopted.
-func (d *deployed) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request, live *corev1.Service) error {
+func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request, live *corev1.Service) error {
 	if live == nil || live.Spec.ClusterIP != corev1.ClusterIPNone {
 		return nil
 	}
@@ -600,17 +600,17 @@ func (d *deployed) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Reque
 		"Service %s is headless and cannot be given an address. Set service.clusterIP to None%s, or delete the Service to recreate it", live.Name, again)
 }
 
-// adopts reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
+// adoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
 // a claim, it never controls.
-func (d *deployed) adopts(req *apply.Request) bool {
+func (d *target) adoptsObject(req *apply.Request) bool {
 	return req.Adopt && slices.ContainsFunc(req.Children, func(c apply.Child) bool {
 		_, claim := c.Live.(*corev1.PersistentVolumeClaim)
 		return c.Live != nil && !claim && !c.Retained && !metav1.IsControlledBy(c.Live, d.owner)
 	})
 }
 
-// report states what lives in the status and in the report.
-func (s *Shared) report(d *deployed, seen *observed, report *reconciler.Report) {
+// reportStatus states what lives in the status and in the report.
+func (s *Deps) reportStatus(d *target, seen *state, report *reconciler.Report) {
 	status, owner := d.status, d.owner
 	before := *status
 	*status = appv1.WorkloadStatus{CommonStatus: before.CommonStatus}
@@ -651,7 +651,7 @@ func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *c
 
 // reportUnstatedReplicas says in a condition of its own that an autoscaler cannot read the scale subresource of the custom
 // resource: the API server answers that of one that does not state its replicas with an error.
-func (d *deployed) reportUnstatedReplicas(seen *observed) {
+func (d *target) reportUnstatedReplicas(seen *state) {
 	conditions := &d.status.Conditions
 	if seen.ownerAutoscaler == "" || d.spec.Replicas != nil {
 		meta.RemoveStatusCondition(conditions, appv1.ConditionReplicasUnstated)
@@ -666,7 +666,7 @@ func (d *deployed) reportUnstatedReplicas(seen *observed) {
 }
 
 // noteIgnoredReplicas says that an autoscaler's number of pods counts and not the stated one.
-func (d *deployed) noteIgnoredReplicas(autoscaler, kind string, report *reconciler.Report) {
+func (d *target) noteIgnoredReplicas(autoscaler, kind string, report *reconciler.Report) {
 	if autoscaler == "" || d.spec.Replicas == nil || report.AppliedNote.Reason != "" {
 		return
 	}
@@ -677,7 +677,7 @@ func (d *deployed) noteIgnoredReplicas(autoscaler, kind string, report *reconcil
 }
 
 // reportInputs states in the status which inputs are in use, and whether there are newer ones.
-func (d *deployed) reportInputs(live client.Object) {
+func (d *target) reportInputs(live client.Object) {
 	used, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return

@@ -110,7 +110,7 @@ func TestSpecIsItsOwnRecord(t *testing.T) {
 		if changed, err := AppSpecChanged(&spec, record); changed || err != nil {
 			t.Errorf("%s differs from its own record %s: %t, %v", text, record, changed, err)
 		}
-		if changed, err := AppSpecChanged(&spec, hashSpec(identity(&spec, appWorkload))); changed || err != nil {
+		if changed, err := AppSpecChanged(&spec, hashSpec(identityMeta(&spec, appWorkload))); changed || err != nil {
 			t.Errorf("%s differs from its own hash: %t, %v", text, changed, err)
 		}
 	}

@@ -19,7 +19,7 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 	if record == string(canonical(spec)) {
 		return false, nil // The same in every letter, as it nearly always is.
 	}
-	now := identity(spec, workload)
+	now := identityMeta(spec, workload)
 	var then T
 	switch err := DecodeSpec(record, &then); {
 	case errors.Is(err, ErrNoSpec):
@@ -30,13 +30,13 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 		// "null" and "{}" have the right shape, but a workload without an image there never was.
 		return false, errors.New("unreadable spec: no image")
 	}
-	return !bytes.Equal(now, identity(&then, workload)), nil
+	return !bytes.Equal(now, identityMeta(&then, workload)), nil
 }
 
-// identity returns the part of a spec that tells one from another, as JSON: with the defaults stated that the schema has or had,
+// identityMeta returns the part of a spec that tells one from another, as JSON: with the defaults stated that the schema has or had,
 // as a record of an earlier release may lack or have them, under the former name of the pod template's patch, and without the
 // number of pods and whether they are paused. Lists that are there and empty, which do not come back from a record, are left out.
-func identity[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
+func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
 	var copied T
 	// A copy by way of JSON, as not every T has a DeepCopy that a function of any T could call.
 	_ = json.Unmarshal(withFormerDefaults(canonical(spec)), &copied)
@@ -57,7 +57,7 @@ func identity[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMes
 
 // identityOf is identity for who asks for it later, or never.
 func identityOf[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
-	return func() json.RawMessage { return identity(spec, workload) }
+	return func() json.RawMessage { return identityMeta(spec, workload) }
 }
 
 // formerDefault is a default that the schema of a workload had.

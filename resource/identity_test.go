@@ -38,7 +38,7 @@ func specWith(t *testing.T, path, value string) *appv1.AppSpec {
 	return spec
 }
 
-func identityOfApp(spec *appv1.AppSpec) string { return string(identity(spec, appWorkload)) }
+func identityOfApp(spec *appv1.AppSpec) string { return string(identityMeta(spec, appWorkload)) }
 
 // TestIdentityStatesFormerDefaults checks for each default that the schema had that a spec is the same with and without it, and
 // another one with another value.

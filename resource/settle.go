@@ -7,10 +7,10 @@ import (
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
-// settle states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
+// applyServerDefaults states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
 // would differ from what lives for ever. It also states what the API server derives from a field of ours, where it would
 // stay behind when that field goes or changes.
-func settle(pod *corev1.PodSpec) {
+func applyServerDefaults(pod *corev1.PodSpec) {
 	// The old name of the field, which the API server fills in and from then on reads in its stead. A patch may have it.
 	if pod.ServiceAccountName == "" {
 		pod.ServiceAccountName = pod.DeprecatedServiceAccount

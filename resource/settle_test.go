@@ -23,7 +23,7 @@ func TestPullPolicies(t *testing.T) {
 			Containers:     []corev1.Container{{Image: image}, {Image: image, ImagePullPolicy: corev1.PullNever}},
 			Volumes:        []corev1.Volume{{VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: image}}}},
 		}
-		settle(&pod)
+		applyServerDefaults(&pod)
 		for _, got := range []corev1.PullPolicy{pod.InitContainers[0].ImagePullPolicy, pod.Containers[0].ImagePullPolicy, pod.Volumes[0].Image.PullPolicy} {
 			if got != want {
 				t.Errorf("%q: %s, want %s", image, got, want)

@@ -134,7 +134,7 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 	}
 	errs, usable := patchTemplate(&w.Template, spec, identity, p, seen.Inputs)
 	w.refused = !usable
-	settle(&w.Template.Spec)
+	applyServerDefaults(&w.Template.Spec)
 	if usable && seen.Inputs.Rendering >= RenderingNamedPorts {
 		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
 	}

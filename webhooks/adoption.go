@@ -34,7 +34,7 @@ const (
 type seer func(kind, name string, size appv1.Size) resource.Observed
 
 // unseen is the seer of a workload that is new.
-func (s *shared) unseen(string, string, appv1.Size) resource.Observed { return s.today }
+func (s *validators) unseen(string, string, appv1.Size) resource.Observed { return s.today }
 
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
@@ -42,7 +42,7 @@ func wantsAdoption(owner client.Object) bool {
 }
 
 // adoptable reports whether a live object is one that the owner takes over by its annotation alone.
-func (s *shared) adoptable(owner, live client.Object) bool {
+func (s *validators) adoptable(owner, live client.Object) bool {
 	return apply.Taken(s.scheme, owner, live, false) != nil && apply.Taken(s.scheme, owner, live, true) == nil
 }
 
@@ -146,7 +146,7 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 }
 
 // seen returns the seer of live workload objects. records are those of the spec that is to be.
-func (s *shared) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
+func (s *validators) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
 	return func(kind, name string, size appv1.Size) resource.Observed {
 		at := key(kind, name)
 		live := lives[at]

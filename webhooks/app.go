@@ -13,9 +13,9 @@ import (
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpApp(mgr ctrl.Manager) {
+func (s *validators) setUpApp(mgr ctrl.Manager) {
 	serve(mgr, &validator[*appv1.App]{
-		shared: s, kind: resource.KindApp,
+		validators: s, kind: resource.KindApp,
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(app *appv1.App, see seer) review {

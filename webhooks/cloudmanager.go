@@ -16,10 +16,10 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-cloudmanager,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create;update,versions=v1,name=vcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-cloudmanager,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create,versions=v1,name=mcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpCloudManager(mgr ctrl.Manager) {
+func (s *validators) setUpCloudManager(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
 	serve(mgr, &validator[*appv1.CloudManager]{
-		shared: s, kind: resource.KindCloudManager,
+		validators: s, kind: resource.KindCloudManager,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
 		empty:  func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
 		review: reviewCloudManager,

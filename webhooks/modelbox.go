@@ -15,12 +15,12 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-modelbox,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create;update,versions=v1,name=vmodelbox.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-modelbox,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create,versions=v1,name=mmodelbox.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpModelBox(mgr ctrl.Manager) {
+func (s *validators) setUpModelBox(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-modelbox", &webhook.Admission{Handler: &defaulter{
 		names: func(name string) map[string]string { return map[string]string{"name": name} },
 	}})
 	serve(mgr, &validator[*appv1.ModelBox]{
-		shared: s, kind: resource.KindModelBox,
+		validators: s, kind: resource.KindModelBox,
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {

@@ -23,7 +23,7 @@ import (
 // matter: what is in the way now may be about to go, as where the deletion of the old is part of the same change.
 
 // taken warns of children whose names others have.
-func (s *shared) taken(ctx context.Context, owner client.Object, children []child) []string {
+func (s *validators) taken(ctx context.Context, owner client.Object, children []child) []string {
 	var said []string
 	adopt := wantsAdoption(owner)
 	for _, child := range children {
@@ -40,7 +40,7 @@ func (s *shared) taken(ctx context.Context, owner client.Object, children []chil
 }
 
 // read reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
-func (s *shared) read(ctx context.Context, like, into client.Object) bool {
+func (s *validators) read(ctx context.Context, like, into client.Object) bool {
 	err := s.cache.Get(ctx, client.ObjectKeyFromObject(like), into)
 	if client.IgnoreNotFound(err) != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", like.GetName(), "error", err.Error())
@@ -49,8 +49,8 @@ func (s *shared) read(ctx context.Context, like, into client.Object) bool {
 }
 
 // heldByOthers warns of a UnitedDeployment that has to keep off the Deployment that it names.
-func (s *shared) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {
-	held, err := s.holders(ctx, ud)
+func (s *validators) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {
+	held, err := s.scaleOwners(ctx, ud)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", ud.Name, "error", err.Error())
 		return nil
@@ -63,7 +63,7 @@ func (s *shared) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) [
 
 // unreadableScale warns of a resource that does not state its replicas although an autoscaler targets it: the API server
 // answers a request for the scale of such a resource with an error.
-func (s *shared) unreadableScale(ctx context.Context, kind string, obj client.Object, replicas *int32) []string {
+func (s *validators) unreadableScale(ctx context.Context, kind string, obj client.Object, replicas *int32) []string {
 	if replicas != nil {
 		return nil
 	}
@@ -81,9 +81,9 @@ func (s *shared) unreadableScale(ctx context.Context, kind string, obj client.Ob
 	return nil
 }
 
-// holders finds out who else says how many pods the Deployment has.
-func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (validation.Holders, error) {
-	var held validation.Holders
+// scaleOwners finds out who else says how many pods the Deployment has.
+func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment) (validation.ScaleOwners, error) {
+	var held validation.ScaleOwners
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ud.Namespace, Name: ud.Spec.DeploymentName}}
 	if s.read(ctx, deployment, deployment) {
 		if c := metav1.GetControllerOf(deployment); c != nil && strings.HasPrefix(c.APIVersion, appv1.GroupVersion.Group+"/") {
@@ -95,13 +95,13 @@ func (s *shared) holders(ctx context.Context, ud *appv1.UnitedDeployment) (valid
 		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return held, fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	held.Elder = validation.Elder(ud, others.Naming(ud.Spec.DeploymentName))
+	held.OldestClaimant = validation.OldestClaimant(ud, others.Naming(ud.Spec.DeploymentName))
 	held.Autoscaler = s.autoscaler(ctx, ud.Namespace, "Deployment", ud.Spec.DeploymentName)
 	return held, nil
 }
 
 // autoscaler returns the name of an autoscaler that targets a workload object, empty if none is known.
-func (s *shared) autoscaler(ctx context.Context, namespace, kind, name string) string {
+func (s *validators) autoscaler(ctx context.Context, namespace, kind, name string) string {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.cache.List(ctx, &scalers, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", name, "error", err.Error())

@@ -23,7 +23,7 @@ import (
 //
 // The namespace is read from the API server, and only for pods that the strictest standard refuses: a cache would hold every
 // namespace of the cluster. Where the manager may not read it, there is no such warning.
-func (s *shared) podSecurity(ctx context.Context, namespace string, workloads []*resource.Workload) []string {
+func (s *validators) podSecurity(ctx context.Context, namespace string, workloads []*resource.Workload) []string {
 	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
 	if s.refuses(strictest, workloads) == nil {
 		return nil
@@ -49,7 +49,7 @@ func (s *shared) podSecurity(ctx context.Context, namespace string, workloads []
 type refusal struct{ name, why string }
 
 // refuses returns the workloads whose pods a standard refuses.
-func (s *shared) refuses(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
+func (s *validators) refuses(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
 	var refused []refusal
 	for _, w := range workloads {
 		verdict := policy.AggregateCheckResults(s.standards.EvaluatePod(standard, &w.Template.ObjectMeta, &w.Template.Spec))

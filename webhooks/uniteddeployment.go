@@ -14,9 +14,9 @@ import (
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-uniteddeployment,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=uniteddeployments,verbs=create;update,versions=v1,name=vuniteddeployment.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *shared) setUpUnitedDeployment(mgr ctrl.Manager) {
+func (s *validators) setUpUnitedDeployment(mgr ctrl.Manager) {
 	serve(mgr, &validator[*appv1.UnitedDeployment]{
-		shared: s, kind: resource.KindUnitedDeployment,
+		validators: s, kind: resource.KindUnitedDeployment,
 		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
 		review: func(ud *appv1.UnitedDeployment, see seer) review {

@@ -19,7 +19,7 @@ import (
 
 // validator refuses a resource that breaks a rule, and warns of one that will not do what was meant.
 type validator[T client.Object] struct {
-	*shared
+	*validators
 	kind string
 	// spec returns the resource's.
 	spec func(T) any

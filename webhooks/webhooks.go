@@ -125,7 +125,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("pod security standards: %w", err)
 	}
-	s := shared{
+	s := validators{
 		patience: w.opts.Patience,
 		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
@@ -138,8 +138,8 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	return mgr.AddReadyzCheck("webhooks", served)
 }
 
-// shared is what the webhooks of all kinds work with.
-type shared struct {
+// validators is what the webhooks of all kinds work with.
+type validators struct {
 	// cache has what the controllers watch; live reads from the API server what is in no cache.
 	cache, live client.Reader
 	patience    time.Duration

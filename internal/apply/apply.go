@@ -32,20 +32,20 @@ type Engine struct {
 	live      client.Reader
 	converter managedfields.TypeConverter
 	// shapes are those of the kinds so far, by GroupVersionKind.
-	shapes    sync.Map
-	conflicts *conflicts
-	holds     *holds
+	shapes      sync.Map
+	conflicts   *conflicts
+	scaleMemory *scaleMemory
 }
 
 // New returns an engine that writes with c. Where a decision needs more than the caller's view of an object holds, it
 // reads with live.
 func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Engine {
 	return &Engine{
-		client:    c,
-		live:      live,
-		converter: applyconfigurations.NewTypeConverter(c.Scheme()),
-		conflicts: newConflicts(clk),
-		holds:     newHolds(),
+		client:      c,
+		live:        live,
+		converter:   applyconfigurations.NewTypeConverter(c.Scheme()),
+		conflicts:   newConflicts(clk),
+		scaleMemory: newHolds(),
 	}
 }
 
@@ -124,7 +124,7 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 			req.Children[i].planned = nil
 		}
 	}()
-	t, err := e.try(ctx, req)
+	t, err := e.tryRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		}
 		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
 		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
-			t.refuse(errs[i]) // On an outdated view it is not known yet whether a part is refused.
+			t.noteRefusal(errs[i]) // On an outdated view it is not known yet whether a part is refused.
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
 	}
@@ -148,25 +148,25 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 	if err := reconciler.Aggregate(reconciler.Aggregate(errs...), t.err); err != nil {
 		return changes, err
 	}
-	pruned, err := e.prune(ctx, req)
+	pruned, err := e.pruneObjects(ctx, req)
 	return slices.Concat(changes, pruned), err
 }
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.
 func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, missing bool) (Change, error) {
-	p, err := e.plan(req, child)
+	p, err := e.planChild(req, child)
 	if err != nil {
 		return Change{}, err
 	}
 	if missing && (p.action == Created || p.action == Replaced) {
 		return Change{}, nil
 	}
-	before := e.conflicts.snapshot(req, &p)
-	e.pace(req, &p)
+	before := e.conflicts.snapshotOf(req, &p)
+	e.paceRepairs(req, &p)
 	if p.held != nil {
 		return Change{}, p.held
 	}
-	change, err := e.carryOut(ctx, req, &p)
+	change, err := e.execute(ctx, req, &p)
 	if p.repair {
 		e.countRepair(req, &p, before, err == nil && change.Action != Unchanged)
 	}
@@ -187,19 +187,19 @@ func (e *Engine) countRepair(req *Request, p *plan, before fight, changed bool) 
 		repairs.WithLabelValues(p.gvk.Kind).Inc()
 		return
 	}
-	now := e.conflicts.snapshot(req, p)
+	now := e.conflicts.snapshotOf(req, p)
 	before.answered, before.overridden = now.answered, now.overridden
-	e.conflicts.restore(req, p, before)
+	e.conflicts.restoreSnapshot(req, p, before)
 }
 
 // Forget drops what is remembered of an owner that is gone.
 func (e *Engine) Forget(owner types.NamespacedName, manager string) {
-	e.conflicts.forget(manager, owner)
-	e.holds.forget(manager, owner)
+	e.conflicts.forgetOwner(manager, owner)
+	e.scaleMemory.forgetOwner(manager, owner)
 }
 
-// carryOut does what was planned for one child.
-func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, error) {
+// execute does what was planned for one child.
+func (e *Engine) execute(ctx context.Context, req *Request, p *plan) (Change, error) {
 	change := Change{Action: p.action, Kind: p.gvk.Kind, Name: p.child.Desired.GetName()}
 	if p.action == Unchanged {
 		return change, nil
@@ -210,10 +210,10 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 		}
 	}
 	if p.action == Replaced {
-		if err := e.recreatable(ctx, p); err != nil {
+		if err := e.canRecreate(ctx, p); err != nil {
 			return change, err
 		}
-		return change, e.remove(ctx, p, metav1.DeletePropagationOrphan)
+		return change, e.removeObject(ctx, p, metav1.DeletePropagationOrphan)
 	}
 	seen := p.child.Live
 	p.before = seen
@@ -236,7 +236,7 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 		return change, err
 	}
 	p.child.Live = written
-	if err := e.keep(ctx, req, p); err != nil {
+	if err := e.rewriteOverridden(ctx, req, p); err != nil {
 		return change, err
 	}
 	if seen != nil && seen.GetResourceVersion() == p.child.Live.GetResourceVersion() {
@@ -244,43 +244,43 @@ func (e *Engine) carryOut(ctx context.Context, req *Request, p *plan) (Change, e
 		return change, nil
 	}
 	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
-	err = e.explain(req, p, &change)
+	err = e.describeRepair(req, p, &change)
 	return change, err
 }
 
-// explain states in a change what it has changed, and whose change it has repaired.
-func (e *Engine) explain(req *Request, p *plan, change *Change) error {
+// describeRepair states in a change what it has changed, and whose change it has repaired.
+func (e *Engine) describeRepair(req *Request, p *plan, change *Change) error {
 	if p.before == nil {
 		return nil
 	}
-	if err := e.describe(change, p.before, p.child.Live); err != nil {
+	if err := e.describeDifference(change, p.before, p.child.Live); err != nil {
 		return err
 	}
 	if !p.takeover {
 		change.Removed = nil
 	}
 	if p.repair {
-		change.By, change.Times = managers(p.before, req.Manager, p.diff), p.times
+		change.By, change.Times = fieldManagers(p.before, req.Manager, p.diff), p.times
 	}
 	return nil
 }
 
-// keep writes once more what the API server has not kept, and notes what it does not keep then either. The first time it
+// rewriteOverridden writes once more what the API server has not kept, and notes what it does not keep then either. The first time it
 // may be server-side apply itself: a struct goes with the last field that is taken out of it, although it is stated to be
 // there and empty.
-func (e *Engine) keep(ctx context.Context, req *Request, p *plan) error {
+func (e *Engine) rewriteOverridden(ctx context.Context, req *Request, p *plan) error {
 	for _, last := range []bool{false, true} {
-		diff, err := e.difference(p.wanted, p.child.Live)
+		diff, err := e.diffObject(p.wanted, p.child.Live)
 		if err != nil {
 			return err
 		}
-		if !unkept(diff, p.child.Live, req.Manager) {
+		if !droppedByServer(diff, p.child.Live, req.Manager) {
 			e.conflicts.noteOverridden(req, p, nil)
 			return nil
 		}
 		if last {
 			e.conflicts.noteOverridden(req, p, diff)
-			p.override(req, diff, conflictMaxDelay)
+			p.noteOverride(req, diff, conflictMaxDelay)
 			return nil
 		}
 		written, err := e.update(ctx, req, p)
@@ -300,20 +300,20 @@ const neverVersion = "1"
 // way is read to say whose it is. It may be our own: the answer to its creation was lost, and the cache does not show it
 // yet.
 func (e *Engine) create(ctx context.Context, req *Request, p *plan) (client.Object, error) {
-	written, err := e.send(ctx, req, p, map[string]string{"resourceVersion": neverVersion})
+	written, err := e.sendRequest(ctx, req, p, map[string]string{"resourceVersion": neverVersion})
 	if !apierrors.IsConflict(err) {
-		return written, e.classify(p, err)
+		return written, e.classifyError(p, err)
 	}
-	live, err := e.read(ctx, p)
+	live, err := e.readLive(ctx, p)
 	if errors.Is(err, reconciler.ErrStale) {
 		// Nothing is there, so the API server refuses the resource version itself, or the object has just gone.
-		written, err = e.send(ctx, req, p, nil)
-		return written, e.classify(p, err)
+		written, err = e.sendRequest(ctx, req, p, nil)
+		return written, e.classifyError(p, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := p.claim(req, live); err != nil {
+	if err := p.checkOwnership(req, live); err != nil {
 		return nil, err
 	}
 	return nil, reconciler.ErrStale
@@ -321,13 +321,13 @@ func (e *Engine) create(ctx context.Context, req *Request, p *plan) (client.Obje
 
 // update applies an object that is ours. It is forced, and bound to the object that was looked at by its UID.
 func (e *Engine) update(ctx context.Context, req *Request, p *plan) (client.Object, error) {
-	written, err := e.send(ctx, req, p, map[string]string{"uid": string(p.child.Live.GetUID())}, client.ForceOwnership)
-	return written, e.classify(p, err)
+	written, err := e.sendRequest(ctx, req, p, map[string]string{"uid": string(p.child.Live.GetUID())}, client.ForceOwnership)
+	return written, e.classifyError(p, err)
 }
 
-// send sends the apply request, with preconditions stated in the metadata, and returns the object as it is then.
-func (e *Engine) send(ctx context.Context, req *Request, p *plan, preconditions map[string]string, opts ...client.PatchOption) (client.Object, error) {
-	data, err := body(p.fields, preconditions)
+// sendRequest sends the apply request, with preconditions stated in the metadata, and returns the object as it is then.
+func (e *Engine) sendRequest(ctx context.Context, req *Request, p *plan, preconditions map[string]string, opts ...client.PatchOption) (client.Object, error) {
+	data, err := applyBody(p.fields, preconditions)
 	if err != nil {
 		return nil, err
 	}
@@ -336,11 +336,11 @@ func (e *Engine) send(ctx context.Context, req *Request, p *plan, preconditions 
 
 // apply sends a server-side apply of the child and returns the object as it is then.
 func (e *Engine) apply(ctx context.Context, p *plan, data []byte, opts ...client.PatchOption) (client.Object, error) {
-	written, err := p.target()
+	written, err := p.newTarget()
 	if err != nil {
 		return nil, err
 	}
-	if p.unwatched() {
+	if p.notCached() {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err = e.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, data), opts...)

@@ -114,7 +114,7 @@ func TestPrune(t *testing.T) {
 	}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	const body = `"propagationPolicy":"Background"`
+	const applyBody = `"propagationPolicy":"Background"`
 	paths := []string{
 		"/api/v1/namespaces/default/services/ours", "/apis/apps/v1/namespaces/default/deployments/ours",
 		"/apis/apps/v1/namespaces/default/statefulsets/ours", "/api/v1/namespaces/default/secrets/ours",
@@ -123,8 +123,8 @@ func TestPrune(t *testing.T) {
 		t.Fatalf("requests are %q, want one for each of %q", r.list, paths)
 	}
 	for i, path := range paths {
-		if q := r.list[i]; q.method != http.MethodDelete || q.path != path || !strings.Contains(q.body, `"uid":"uid-ours"`) || !strings.Contains(q.body, body) {
-			t.Errorf("request is %q, want DELETE %s of its UID with %s", q, path, body)
+		if q := r.list[i]; q.method != http.MethodDelete || q.path != path || !strings.Contains(q.body, `"uid":"uid-ours"`) || !strings.Contains(q.body, applyBody) {
+			t.Errorf("request is %q, want DELETE %s of its UID with %s", q, path, applyBody)
 		}
 	}
 }
@@ -224,11 +224,11 @@ func TestPruneWaitsForAFight(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	for range conflictRepairs {
 		req := request(live)
-		p, err := e.plan(req, &req.Children[0])
+		p, err := e.planChild(req, &req.Children[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.pace(req, &p)
+		e.paceRepairs(req, &p)
 	}
 	req := request(live)
 	req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}

@@ -81,7 +81,7 @@ func (s ChangeSet) Summary() (Action, string) {
 		if lines[c.Action] == nil {
 			actions = append(actions, c.Action)
 		}
-		lines[c.Action] = append(lines[c.Action], c.line())
+		lines[c.Action] = append(lines[c.Action], c.describeChange())
 	}
 	if len(actions) == 0 {
 		return "", ""
@@ -97,8 +97,8 @@ func (s ChangeSet) Summary() (Action, string) {
 	return actions[0], strings.Join(parts, "; ")
 }
 
-// line describes the change without its action.
-func (c *Change) line() string {
+// describeChange describes the change without its action.
+func (c *Change) describeChange() string {
 	line := c.Kind + " " + c.Name
 	var details []string
 	if len(c.Fields) > 0 {

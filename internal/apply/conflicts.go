@@ -57,38 +57,38 @@ func newConflicts(clk clock.PassiveClock) *conflicts {
 	return &conflicts{clock: clk, owners: map[ownerKey]map[string]*fight{}}
 }
 
-// repair asks for leave to repair the plan's object. If there is a fight over it, it returns how long to leave it alone.
-func (c *conflicts) repair(req *Request, p *plan) (retry time.Duration, fighting bool) {
+// noteRepair asks for leave to repair the plan's object. If there is a fight over it, it returns how long to leave it alone.
+func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, fighting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, now := c.over(req, p), c.clock.Now()
-	if retry, fighting = f.repair(now); !fighting {
+	f, now := c.fightFor(req, p), c.clock.Now()
+	if retry, fighting = f.noteRepair(now); !fighting {
 		f.lately = append(slices.DeleteFunc(f.lately, func(at time.Time) bool { return now.Sub(at) >= slowWindow }), now)
 	}
 	return retry, fighting
 }
 
-// snapshot returns what is remembered of the plan's object, and restore puts it in place again: a repair that came to nothing
+// snapshotOf returns what is remembered of the plan's object, and restore puts it in place again: a repair that came to nothing
 // does not count.
-func (c *conflicts) snapshot(req *Request, p *plan) fight {
+func (c *conflicts) snapshotOf(req *Request, p *plan) fight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := *c.over(req, p)
+	was := *c.fightFor(req, p)
 	was.repairs, was.lately = slices.Clone(was.repairs), slices.Clone(was.lately)
 	return was
 }
 
-func (c *conflicts) restore(req *Request, p *plan, was fight) {
+func (c *conflicts) restoreSnapshot(req *Request, p *plan, was fight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*c.over(req, p) = was
+	*c.fightFor(req, p) = was
 }
 
 // noteOverridden remembers which fields the API server did not keep in an answer to a write of ours.
 func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.over(req, p)
+	f := c.fightFor(req, p)
 	f.answered, f.overridden = true, diff
 }
 
@@ -97,28 +97,28 @@ func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.over(req, p); f.answered {
+	if f := c.fightFor(req, p); f.answered {
 		return f.overridden != nil && diff.Difference(f.overridden).Empty()
 	}
 	return strings.Contains(req.Overridden, overriddenMessage(p, diff))
 }
 
-// lately returns how often the plan's object was repaired within an hour, 0 if that is not often.
-func (c *conflicts) lately(req *Request, p *plan) int {
+// recentRepairs returns how often the plan's object was repaired within an hour, 0 if that is not often.
+func (c *conflicts) recentRepairs(req *Request, p *plan) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.over(req, p).lately); n >= slowRepairs {
+	if n := len(c.fightFor(req, p).lately); n >= slowRepairs {
 		return n
 	}
 	return 0
 }
 
-// again asks for leave to write what the API server has not kept before. It is given once in conflictMaxDelay, as whatever
+// retryWrite asks for leave to write what the API server has not kept before. It is given once in conflictMaxDelay, as whatever
 // changes the object may be gone; until then it returns how long to leave it alone.
-func (c *conflicts) again(req *Request, p *plan) (retry time.Duration, wait bool) {
+func (c *conflicts) retryWrite(req *Request, p *plan) (retry time.Duration, wait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, now := c.over(req, p), c.clock.Now()
+	f, now := c.fightFor(req, p), c.clock.Now()
 	if f.unkept.IsZero() {
 		f.unkept = now
 	}
@@ -129,8 +129,8 @@ func (c *conflicts) again(req *Request, p *plan) (retry time.Duration, wait bool
 	return 0, false
 }
 
-// over returns the fight over the plan's object.
-func (c *conflicts) over(req *Request, p *plan) *fight {
+// fightFor returns the fight over the plan's object.
+func (c *conflicts) fightFor(req *Request, p *plan) *fight {
 	owner := ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
 	if c.owners[owner] == nil {
 		c.owners[owner] = map[string]*fight{}
@@ -142,7 +142,7 @@ func (c *conflicts) over(req *Request, p *plan) *fight {
 	return c.owners[owner][object]
 }
 
-func (f *fight) repair(now time.Time) (retry time.Duration, fighting bool) {
+func (f *fight) noteRepair(now time.Time) (retry time.Duration, fighting bool) {
 	since := now.Sub(f.last)
 	switch {
 	case f.delay > 0 && since < f.delay:
@@ -170,8 +170,8 @@ func (f *fight) repair(now time.Time) (retry time.Duration, fighting bool) {
 	return 0, false
 }
 
-// forget drops what is remembered of an owner.
-func (c *conflicts) forget(manager string, owner types.NamespacedName) {
+// forgetOwner drops what is remembered of an owner.
+func (c *conflicts) forgetOwner(manager string, owner types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.owners, ownerKey{manager, owner})

@@ -40,7 +40,7 @@ func (f *fightOf) at(after time.Duration, want time.Duration) {
 	f.t.Helper()
 	f.clock.SetTime(f.begin.Add(after))
 	req, p := fought("web", "web")
-	got, fighting := f.c.repair(req, p)
+	got, fighting := f.c.noteRepair(req, p)
 	if got != want || fighting != (want > 0) {
 		f.t.Errorf("after %s: wait %s, fighting %t; want %s, %t", after, got, fighting, want, want > 0)
 	}
@@ -120,18 +120,18 @@ func TestFightsAreSeparate(t *testing.T) {
 	}
 	f.at(0, 10*time.Second)
 	for _, other := range [][2]string{{"web", "other"}, {"other", "web"}} {
-		if _, fighting := f.c.repair(fought(other[0], other[1])); fighting {
+		if _, fighting := f.c.noteRepair(fought(other[0], other[1])); fighting {
 			t.Errorf("%s's Deployment %s is fought over, too", other[0], other[1])
 		}
 	}
 	req, p := fought("web", "web")
 	req.Manager = "another kind"
-	if _, fighting := f.c.repair(req, p); fighting {
+	if _, fighting := f.c.noteRepair(req, p); fighting {
 		t.Error("the other kind's resource is fought over, too")
 	}
-	f.c.forget("another kind", types.NamespacedName{Name: "web"})
+	f.c.forgetOwner("another kind", types.NamespacedName{Name: "web"})
 	f.at(0, 10*time.Second)
-	f.c.forget("me", types.NamespacedName{Name: "web"})
+	f.c.forgetOwner("me", types.NamespacedName{Name: "web"})
 	f.at(0, 0)
 	if n := len(f.c.owners); n != 2 {
 		t.Errorf("%d owners are remembered, want 2", n)

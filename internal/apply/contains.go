@@ -18,8 +18,8 @@ type shape struct {
 	root smd.TypeRef
 }
 
-// shape returns that of a kind.
-func (e *Engine) shape(gvk schema.GroupVersionKind) (shape, error) {
+// shapeOf returns that of a kind.
+func (e *Engine) shapeOf(gvk schema.GroupVersionKind) (shape, error) {
 	if known, ok := e.shapes.Load(gvk); ok {
 		return known.(shape), nil //nolint:forcetypeassert // Nothing else is stored.
 	}
@@ -34,10 +34,10 @@ func (e *Engine) shape(gvk schema.GroupVersionKind) (shape, error) {
 	return s, nil
 }
 
-// holds tells whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
+// matchesLive tells whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
 // nothing but what the literal states, and is done in a fraction of the time that it takes to merge the two and to compare.
 // In return it says no where it does not know, as for a list in which others have items beside ours.
-func (s shape) holds(wanted, live client.Object) bool {
+func (s shape) matchesLive(wanted, live client.Object) bool {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)
 	if !ok || atom.Map == nil || stated.Kind() != reflect.Struct || stated.Type() != found.Type() {
@@ -54,16 +54,16 @@ func fieldType(m *smd.Map, name string) smd.TypeRef {
 	return m.ElementType
 }
 
-// contains tells whether a live value of a type states all that is wanted. The two are of one Go type.
-func (s shape) contains(ref smd.TypeRef, wanted, live reflect.Value) bool {
+// containsValue tells whether a live value of a type states all that is wanted. The two are of one Go type.
+func (s shape) containsValue(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	atom, ok := s.Resolve(ref)
-	if !ok || null(wanted) || null(live) {
+	if !ok || isNull(wanted) || isNull(live) {
 		return false
 	}
 	wanted, live = reflect.Indirect(wanted), reflect.Indirect(live)
 	switch {
 	case atom.Scalar != nil:
-		return wanted.Comparable() && wanted.Equal(live) || equal(wanted, live)
+		return wanted.Comparable() && wanted.Equal(live) || equalValues(wanted, live)
 	case value.TypeReflectEntryOf(wanted.Type()).CanConvertToUnstructured():
 		return false // It has a form that is not that of its Go type.
 	case atom.Map != nil && wanted.Kind() == reflect.Struct:
@@ -76,8 +76,8 @@ func (s shape) contains(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	return false
 }
 
-// null tells whether a value is none.
-func null(v reflect.Value) bool {
+// isNull tells whether a value is none.
+func isNull(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
 		return v.IsNil()
@@ -85,9 +85,9 @@ func null(v reflect.Value) bool {
 	return false
 }
 
-// equal tells whether two values of one Go type are the same to the API server.
-func equal(a, b reflect.Value) bool {
-	x, y := whole(a), whole(b)
+// equalValues tells whether two values of one Go type are the same to the API server.
+func equalValues(a, b reflect.Value) bool {
+	x, y := toInterface(a), toInterface(b)
 	if reflect.DeepEqual(x, y) {
 		return true
 	}
@@ -97,8 +97,8 @@ func equal(a, b reflect.Value) bool {
 	return errA == nil && errB == nil && value.Equals(formA, formB)
 }
 
-// whole returns a value for those who take any, without a copy if it can be had by its address.
-func whole(v reflect.Value) any {
+// toInterface returns a value for those who take any, without a copy if it can be had by its address.
+func toInterface(v reflect.Value) any {
 	if v.CanAddr() {
 		v = v.Addr()
 	}
@@ -107,27 +107,27 @@ func whole(v reflect.Value) any {
 
 func (s shape) containsStruct(m *smd.Map, wanted, live reflect.Value, unsaid ...string) bool {
 	if m.ElementRelationship == smd.Atomic {
-		return equal(wanted, live)
+		return equalValues(wanted, live)
 	}
 	for _, field := range value.TypeReflectEntryOf(wanted.Type()).OrderedFields() {
 		item := field.GetFrom(wanted)
 		if field.CanOmit(item) || slices.Contains(unsaid, field.JsonName) {
 			continue
 		}
-		if !s.contains(fieldType(m, field.JsonName), item, field.GetFrom(live)) {
+		if !s.containsValue(fieldType(m, field.JsonName), item, field.GetFrom(live)) {
 			return false
 		}
 	}
-	return len(conflicting(wanted, live)) == 0
+	return len(conflictingMembers(wanted, live)) == 0
 }
 
 func (s shape) containsMap(m *smd.Map, wanted, live reflect.Value) bool {
 	if m.ElementRelationship == smd.Atomic {
-		return equal(wanted, live)
+		return equalValues(wanted, live)
 	}
 	for items := wanted.MapRange(); items.Next(); {
 		found := live.MapIndex(items.Key())
-		if !found.IsValid() || !s.contains(m.ElementType, items.Value(), found) {
+		if !found.IsValid() || !s.containsValue(m.ElementType, items.Value(), found) {
 			return false
 		}
 	}
@@ -136,7 +136,7 @@ func (s shape) containsMap(m *smd.Map, wanted, live reflect.Value) bool {
 
 func (s shape) containsList(l *smd.List, wanted, live reflect.Value) bool {
 	if l.ElementRelationship == smd.Atomic {
-		return equal(wanted, live)
+		return equalValues(wanted, live)
 	}
 	if live.Len() != wanted.Len() {
 		return false
@@ -144,21 +144,21 @@ func (s shape) containsList(l *smd.List, wanted, live reflect.Value) bool {
 	for i := range wanted.Len() {
 		item := wanted.Index(i)
 		// A key that is not stated has a default, by which the item could be another.
-		if !states(item, l.Keys) || !s.contains(l.ElementType, item, live.Index(i)) {
+		if !statesAllKeys(item, l.Keys) || !s.containsValue(l.ElementType, item, live.Index(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// states tells whether an item of a list states all keys of it.
-func states(item reflect.Value, keys []string) bool {
+// statesAllKeys tells whether an item of a list states all keys of it.
+func statesAllKeys(item reflect.Value, keys []string) bool {
 	for _, key := range keys {
 		field, ok := value.TypeReflectEntryOf(item.Type()).Fields()[key]
 		if !ok {
 			return false
 		}
-		if found := field.GetFrom(item); field.CanOmit(found) || null(found) {
+		if found := field.GetFrom(item); field.CanOmit(found) || isNull(found) {
 			return false
 		}
 	}

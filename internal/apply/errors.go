@@ -61,11 +61,11 @@ func beingReplaced(p *plan) error {
 // overriddenMessage says which fields the API server takes and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
 	return fmt.Sprintf("The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m.",
-		named(diff), p.gvk.Kind, p.child.Desired.GetName())
+		listFields(diff), p.gvk.Kind, p.child.Desired.GetName())
 }
 
-// named lists fields, the first few of them.
-func named(set *fieldpath.Set) string {
+// listFields lists fields, the first few of them.
+func listFields(set *fieldpath.Set) string {
 	var fields []string
 	set.Leaves().Iterate(func(path fieldpath.Path) { fields = append(fields, path.String()) })
 	slices.Sort(fields)
@@ -80,13 +80,13 @@ func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
 		Message: fmt.Sprintf("%s keeps changing %s of %s %s: the operator repaired it %d times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec",
-			writers(live, diff), named(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
+			fieldWriters(live, diff), listFields(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
 		RetryAfter: retry,
 	}
 }
 
-// writers names the managers that own any of the fields, by managedFields.
-func writers(live client.Object, diff *fieldpath.Set) string {
+// fieldWriters names the managers that own any of the fields, by managedFields.
+func fieldWriters(live client.Object, diff *fieldpath.Set) string {
 	var names []string
 	for _, entry := range live.GetManagedFields() {
 		set := managedSet(entry)
@@ -104,27 +104,27 @@ func writers(live client.Object, diff *fieldpath.Set) string {
 	return fmt.Sprintf("Field manager %q", strings.Join(names, ", "))
 }
 
-// classify turns what a request returned into an error that the status can report, nil into nil.
-func (e *Engine) classify(p *plan, err error) error {
+// classifyError turns what a request returned into an error that the status can report, nil into nil.
+func (e *Engine) classifyError(p *plan, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = p.redactError(err)
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	switch {
-	case denied(err.Error()):
-		return forbidden(object, err)
+	case deniedByAdmission(err.Error()):
+		return forbiddenError(object, err)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
-		return p.refused(err)
+		return p.rejectedError(err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconciler.Waiting(appv1.ReasonTerminating, "the namespace is being deleted; the operator does not create %s", object)
-	case apierrors.IsForbidden(err) && p.volumeClaim() && growthRefused(err.Error()):
-		return storageRefused(object, err.Error())
+	case apierrors.IsForbidden(err) && p.volumeClaim() && isResizeForbidden(err.Error()):
+		return resizeFailed(object, err.Error())
 	case apierrors.IsForbidden(err):
-		return forbidden(object, err)
-	case undeclared(err.Error()):
+		return forbiddenError(object, err)
+	case isUndeclared(err.Error()):
 		return reconciler.Stalled(appv1.ReasonInvalid, "%s: %s. The Kubernetes version of this cluster does not know the field; remove it",
 			object, message.Quote(err.Error()))
 	}
@@ -142,24 +142,24 @@ func tooLarge(words string) bool {
 	return strings.Contains(words, "trying to send message larger than max") || strings.Contains(words, "request is too large")
 }
 
-// forbidden says what is in the way of a write, in the API server's words. Whoever takes it away does so without our seeing
+// forbiddenError says what is in the way of a write, in the API server's words. Whoever takes it away does so without our seeing
 // it, so it is tried again.
-func forbidden(object string, err error) error {
+func forbiddenError(object string, err error) error {
 	return &reconciler.FailedError{
 		Reason: appv1.ReasonForbidden, Message: object + ": " + message.Quote(err.Error()), Err: err,
 	}
 }
 
-// denied tells whether the API server's words say that an admission webhook or policy is in the way. The status code does
+// deniedByAdmission tells whether the API server's words say that an admission webhook or policy is in the way. The status code does
 // not: unless they choose one, it is that of a bad request for a webhook, and that of an invalid object for a policy
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/errors and …/policy/validating).
-func denied(words string) bool {
+func deniedByAdmission(words string) bool {
 	return strings.Contains(words, "admission webhook ") && strings.Contains(words, " denied the request") ||
 		strings.Contains(words, "ValidatingAdmissionPolicy '") && strings.Contains(words, " denied request: ")
 }
 
-// refused says which fields the API server does not take.
-func (p *plan) refused(err error) error {
+// rejectedError says which fields the API server does not take.
+func (p *plan) rejectedError(err error) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	var status apierrors.APIStatus
 	var causes []metav1.StatusCause
@@ -175,11 +175,11 @@ func (p *plan) refused(err error) error {
 		words := cause.Field + ": " + message.Quote(cause.Message)
 		said = append(said, words)
 		switch {
-		case portTaken(cause):
+		case isPortTaken(cause):
 			return nodePortTaken(object, words)
 		case p.volumeClaim() && strings.HasPrefix(cause.Field, "spec"):
-			return storageRefused(object, words)
-		case immutable(cause.Message):
+			return resizeFailed(object, words)
+		case isImmutable(cause.Message):
 			reason = appv1.ReasonImmutableField
 		}
 	}
@@ -190,9 +190,9 @@ func (p *plan) refused(err error) error {
 	return &reconciler.StalledError{Reason: reason, Message: line}
 }
 
-// immutable tells whether the API server's words say that a field can only be set at creation. There is no code for it;
+// isImmutable tells whether the API server's words say that a field can only be set at creation. There is no code for it;
 // these are the phrases of Kubernetes' validation (k8s.io/apimachinery/pkg/api/validation and k8s.io/kubernetes/pkg/apis).
-func immutable(words string) bool {
+func isImmutable(words string) bool {
 	for _, phrase := range []string{"field is immutable", "may not change once set", "updates to statefulset spec for fields other than"} {
 		if strings.Contains(words, phrase) {
 			return true
@@ -217,9 +217,9 @@ func (p *plan) remedy() string {
 // lookAgain is when to try again where nothing that is watched tells that it has become possible.
 const lookAgain = time.Minute
 
-// portTaken tells whether the API server's words say that a port of the nodes is another Service's
+// isPortTaken tells whether the API server's words say that a port of the nodes is another Service's
 // (k8s.io/kubernetes/pkg/registry/core/service/portallocator).
-func portTaken(cause metav1.StatusCause) bool {
+func isPortTaken(cause metav1.StatusCause) bool {
 	return strings.HasSuffix(cause.Field, ".nodePort") && strings.Contains(cause.Message, "provided port is already allocated")
 }
 
@@ -233,14 +233,14 @@ func nodePortTaken(object, words string) error {
 	}
 }
 
-// growthRefused tells whether the API server's words say that a claim, or its class, cannot grow
+// isResizeForbidden tells whether the API server's words say that a claim, or its class, cannot grow
 // (k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize).
-func growthRefused(words string) bool {
+func isResizeForbidden(words string) bool {
 	return strings.Contains(words, "pvc can be resized") || strings.Contains(words, "persistent volume claims can be expanded")
 }
 
-// storageRefused says why a claim stays as it is, in the API server's words.
-func storageRefused(object, words string) error {
+// resizeFailed says why a claim stays as it is, in the API server's words.
+func resizeFailed(object, words string) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonVolumeResizeFailed,
 		Message: object + " is unchanged: " + message.Quote(words) +
@@ -249,6 +249,6 @@ func storageRefused(object, words string) error {
 	}
 }
 
-// undeclared tells whether the API server says of a field that it does not know it. It has no code for that and calls it
+// isUndeclared tells whether the API server says of a field that it does not know it. It has no code for that and calls it
 // an error of its own; this is the phrase of sigs.k8s.io/structured-merge-diff.
-func undeclared(words string) bool { return strings.Contains(words, "field not declared in schema") }
+func isUndeclared(words string) bool { return strings.Contains(words, "field not declared in schema") }

@@ -117,7 +117,7 @@ func TestClassify(t *testing.T) {
 		"wrapped":                        {Created, fmt.Errorf("apply: %w", apierrors.NewBadRequest("no")), outcome{"stalled", appv1.ReasonInvalid, "Deployment web: apply: no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := outcomeOf(t, (&Engine{}).classify(planned(c.action), c.err))
+			got := outcomeOf(t, (&Engine{}).classifyError(planned(c.action), c.err))
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(outcome{})); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
@@ -194,7 +194,7 @@ func TestClassifyByKind(t *testing.T) {
 			}
 			c.child.Desired.SetName("web")
 			p.gvk.Kind = c.kind
-			err := (&Engine{}).classify(p, c.err)
+			err := (&Engine{}).classifyError(p, c.err)
 			if diff := cmp.Diff(c.want, outcomeOf(t, err), cmp.AllowUnexported(outcome{})); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
@@ -218,7 +218,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		"internal":    apierrors.NewInternalError(errors.New(long)),
 		"unknown":     apierrors.NewGenericServerResponse(http.StatusTeapot, "patch", deployments, "web", long, 0, true),
 	} {
-		got := outcomeOf(t, (&Engine{}).classify(planned(Configured), err))
+		got := outcomeOf(t, (&Engine{}).classifyError(planned(Configured), err))
 		if len(got.message) > 1500 || !utf8.ValidString(got.message) || strings.ContainsAny(got.message, "\n\t\uFFFD") {
 			t.Errorf("%s: the message has %d bytes, or is no line: %.1500q", name, len(got.message), got.message)
 		}

@@ -17,10 +17,10 @@ import (
 // A port that is renumbered by hand becomes an item next to ours, with the same name.
 var uniqueFields = map[reflect.Type]string{reflect.TypeFor[corev1.ContainerPort](): "name"}
 
-// exclusions returns what of a live object cannot stand next to what a literal of its type states, whoever owns it: the
+// exclusionsOf returns what of a live object cannot stand next to what a literal of its type states, whoever owns it: the
 // other members of one-ofs, see oneOfs; items of lists that repeat what must be unique; limits below our requests; and
 // copies of our containers, see twins. It looks at nothing but what the literal states.
-func (s shape) exclusions(wanted, live client.Object) []fieldpath.Path {
+func (s shape) exclusionsOf(wanted, live client.Object) []fieldpath.Path {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)
 	if !ok || atom.Map == nil || stated.Kind() != reflect.Struct || stated.Type() != found.Type() {
@@ -28,7 +28,7 @@ func (s shape) exclusions(wanted, live client.Object) []fieldpath.Path {
 	}
 	w := &excluder{shape: s}
 	w.visitStruct(atom.Map, stated, found, fieldpath.Path{})
-	return append(w.paths, twins(wanted, live)...)
+	return append(w.paths, duplicateContainers(wanted, live)...)
 }
 
 // excluder walks through a literal and a live object.
@@ -37,7 +37,7 @@ type excluder struct {
 	paths []fieldpath.Path
 }
 
-func (w *excluder) add(at fieldpath.Path, names ...string) {
+func (w *excluder) addPath(at fieldpath.Path, names ...string) {
 	path := at.Copy()
 	for _, name := range names {
 		path = append(path, fieldpath.PathElement{FieldName: &name})
@@ -45,9 +45,9 @@ func (w *excluder) add(at fieldpath.Path, names ...string) {
 	w.paths = append(w.paths, path)
 }
 
-func (w *excluder) visit(ref smd.TypeRef, wanted, live reflect.Value, at fieldpath.Path) {
+func (w *excluder) visitValue(ref smd.TypeRef, wanted, live reflect.Value, at fieldpath.Path) {
 	atom, ok := w.Resolve(ref)
-	if !ok || null(wanted) || null(live) {
+	if !ok || isNull(wanted) || isNull(live) {
 		return
 	}
 	wanted, live = reflect.Indirect(wanted), reflect.Indirect(live)
@@ -64,15 +64,15 @@ func (w *excluder) visitStruct(m *smd.Map, wanted, live reflect.Value, at fieldp
 	if m.ElementRelationship == smd.Atomic {
 		return // It is replaced as a whole.
 	}
-	for _, names := range conflicting(wanted, live) {
-		w.add(at, names...)
+	for _, names := range conflictingMembers(wanted, live) {
+		w.addPath(at, names...)
 	}
 	for _, field := range value.TypeReflectEntryOf(wanted.Type()).OrderedFields() {
 		item := field.GetFrom(wanted)
 		if field.CanOmit(item) || len(at) == 0 && (field.JsonName == "status" || field.JsonName == "metadata") {
 			continue
 		}
-		w.visit(fieldType(m, field.JsonName), item, field.GetFrom(live), append(at, fieldpath.PathElement{FieldName: &field.JsonName}))
+		w.visitValue(fieldType(m, field.JsonName), item, field.GetFrom(live), append(at, fieldpath.PathElement{FieldName: &field.JsonName}))
 	}
 }
 
@@ -92,15 +92,15 @@ func (w *excluder) visitList(l *smd.List, wanted, live reflect.Value, at fieldpa
 		}
 		path := append(slices.Clip(at), key)
 		if stated, ok := ours[key.String()]; ok {
-			w.visit(l.ElementType, stated, item, path)
-		} else if unique != "" && repeats(unique, item, ours) {
-			w.add(path)
+			w.visitValue(l.ElementType, stated, item, path)
+		} else if unique != "" && repeatsValue(unique, item, ours) {
+			w.addPath(path)
 		}
 	}
 }
 
-// repeats reports whether an item has the same value in a field as one of ours.
-func repeats(name string, item reflect.Value, ours map[string]reflect.Value) bool {
+// repeatsValue reports whether an item has the same value in a field as one of ours.
+func repeatsValue(name string, item reflect.Value, ours map[string]reflect.Value) bool {
 	field := value.TypeReflectEntryOf(item.Type()).Fields()[name]
 	is := field.GetFrom(item).String()
 	for _, of := range ours {
@@ -148,18 +148,18 @@ func (s shape) keyOf(l *smd.List, item reflect.Value) (fieldpath.PathElement, bo
 	return fieldpath.PathElement{Key: &key}, true
 }
 
-// conflicting returns the fields of a live struct that cannot stand next to what is wanted, by the names that lead to them.
-func conflicting(wanted, live reflect.Value) [][]string {
+// conflictingMembers returns the fields of a live struct that cannot stand next to what is wanted, by the names that lead to them.
+func conflictingMembers(wanted, live reflect.Value) [][]string {
 	var found [][]string
 	for _, rule := range rulesOf(wanted.Type()) {
-		for _, name := range rule.violated(wanted, live) {
+		for _, name := range rule.violatedBy(wanted, live) {
 			found = append(found, []string{name})
 		}
 	}
 	if wanted.Type() == reflect.TypeFor[corev1.ResourceRequirements]() {
 		stated, lives := resourcesOf(wanted), resourcesOf(live)
-		found = append(found, beyond("limits", lives.Limits, stated.Limits, stated.Requests, -1)...)
-		found = append(found, beyond("requests", lives.Requests, stated.Requests, stated.Limits, 1)...)
+		found = append(found, quantitiesBeyond("limits", lives.Limits, stated.Limits, stated.Requests, -1)...)
+		found = append(found, quantitiesBeyond("requests", lives.Requests, stated.Requests, stated.Limits, 1)...)
 	}
 	return found
 }
@@ -169,8 +169,8 @@ func resourcesOf(v reflect.Value) corev1.ResourceRequirements {
 	return resources
 }
 
-// beyond returns the quantities of others that are less, or more, than the ones of ours that bound them.
-func beyond(field string, live, stated, bounds corev1.ResourceList, sign int) [][]string {
+// quantitiesBeyond returns the quantities of others that are less, or more, than the ones of ours that bound them.
+func quantitiesBeyond(field string, live, stated, bounds corev1.ResourceList, sign int) [][]string {
 	var found [][]string
 	for name, quantity := range live {
 		_, ours := stated[name]
@@ -193,7 +193,7 @@ func podSpec(obj client.Object) *corev1.PodSpec {
 	return nil
 }
 
-// twins returns the live containers that are ours under another name, as a rename by hand or a copy leaves them: without
+// duplicateContainers returns the live containers that are ours under another name, as a rename by hand or a copy leaves them: without
 // this rule they would run next to ours. A container that the literal does not name is a twin if
 //
 //   - it runs the same as one of ours in the same list, be it as stated or as it lives: an image of the same repository, the
@@ -202,7 +202,7 @@ func podSpec(obj client.Object) *corev1.PodSpec {
 //
 // Every other container stays: an injected sidecar has another image, and a worker of the same image another command, other
 // arguments or other variables.
-func twins(wanted, live client.Object) []fieldpath.Path {
+func duplicateContainers(wanted, live client.Object) []fieldpath.Path {
 	stated, found := podSpec(wanted), podSpec(live)
 	if stated == nil || found == nil {
 		return nil
@@ -217,7 +217,7 @@ func twins(wanted, live client.Object) []fieldpath.Path {
 	} {
 		for i := range list.theirs {
 			c := &list.theirs[i]
-			if containerOf(list.ours, c.Name) == nil && (containerOf(list.other, c.Name) != nil || copied(c, list.ours, list.theirs)) {
+			if containerOf(list.ours, c.Name) == nil && (containerOf(list.other, c.Name) != nil || isCopyOfOurs(c, list.ours, list.theirs)) {
 				paths = append(paths, fieldpath.MakePathOrDie("spec", "template", "spec", list.name, fieldpath.KeyByFields("name", c.Name)))
 			}
 		}
@@ -232,8 +232,8 @@ func containerOf(list []corev1.Container, name string) *corev1.Container {
 	return nil
 }
 
-// copied reports whether a container runs the same as one of ours.
-func copied(c *corev1.Container, ours, live []corev1.Container) bool {
+// isCopyOfOurs reports whether a container runs the same as one of ours.
+func isCopyOfOurs(c *corev1.Container, ours, live []corev1.Container) bool {
 	for i := range ours {
 		was := containerOf(live, ours[i].Name)
 		if runsSame(c, &ours[i]) || was != nil && runsSame(c, was) {
@@ -244,7 +244,7 @@ func copied(c *corev1.Container, ours, live []corev1.Container) bool {
 }
 
 func runsSame(c, ours *corev1.Container) bool {
-	if repository(c.Image) != repository(ours.Image) || !slices.Equal(c.Command, ours.Command) || !slices.Equal(c.Args, ours.Args) {
+	if imageRepository(c.Image) != imageRepository(ours.Image) || !slices.Equal(c.Command, ours.Command) || !slices.Equal(c.Args, ours.Args) {
 		return false
 	}
 	for _, want := range ours.Env {
@@ -262,8 +262,8 @@ func runsSame(c, ours *corev1.Container) bool {
 	return true
 }
 
-// repository returns an image's name without tag and digest.
-func repository(image string) string {
+// imageRepository returns an image's name without tag and digest.
+func imageRepository(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
 		image = image[:i]
@@ -271,8 +271,8 @@ func repository(image string) string {
 	return image
 }
 
-// below reports whether a path is one of the roots, or leads to something below one.
-func below(path fieldpath.Path, roots []fieldpath.Path) bool {
+// pathsBelow reports whether a path is one of the roots, or leads to something below one.
+func pathsBelow(path fieldpath.Path, roots []fieldpath.Path) bool {
 	return slices.ContainsFunc(roots, func(root fieldpath.Path) bool {
 		return len(path) >= len(root) && path[:len(root)].Equals(root)
 	})
@@ -285,7 +285,7 @@ func allBelow(fields *fieldpath.Set, roots []fieldpath.Path) *fieldpath.Set {
 		return found
 	}
 	for path := range fields.All() {
-		if below(path, roots) {
+		if pathsBelow(path, roots) {
 			found.Insert(path.Copy())
 		}
 	}

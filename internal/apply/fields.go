@@ -49,8 +49,8 @@ var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 // annotation, and would give a weak password away.
 var dataPath = fieldpath.MakePathOrDie("data")
 
-// literal returns the fields that a typed literal states.
-func literal(obj client.Object) (map[string]any, error) {
+// literalValue returns the fields that a typed literal states.
+func literalValue(obj client.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, fmt.Errorf("convert %T: %w", obj, err)
@@ -58,7 +58,7 @@ func literal(obj client.Object) (map[string]any, error) {
 	for _, path := range serverFields {
 		unstructured.RemoveNestedField(fields, path...)
 	}
-	for _, item := range templates(fields) {
+	for _, item := range podTemplates(fields) {
 		template, _ := item.(map[string]any)
 		for _, name := range itemFields {
 			delete(template, name)
@@ -67,18 +67,18 @@ func literal(obj client.Object) (map[string]any, error) {
 	return fields, nil
 }
 
-// templates returns the claim templates of a literal.
-func templates(fields map[string]any) []any {
+// podTemplates returns the claim templates of a literal.
+func podTemplates(fields map[string]any) []any {
 	// What is no list has none.
 	value, _, _ := unstructured.NestedFieldNoCopy(fields, claimTemplates...)
 	list, _ := value.([]any)
 	return list
 }
 
-// hash returns the hash of a literal without the number of replicas and the values of a Secret. owner is who applies it,
+// hashObject returns the hash of a literal without the number of replicas and the values of a Secret. owner is who applies it,
 // if the literal does not say so itself.
-func hash(obj client.Object, owner types.UID) (string, error) {
-	data, err := json.Marshal(hashed(obj))
+func hashObject(obj client.Object, owner types.UID) (string, error) {
+	data, err := json.Marshal(hashedPart(obj))
 	if err != nil {
 		return "", fmt.Errorf("encode %T: %w", obj, err)
 	}
@@ -86,8 +86,8 @@ func hash(obj client.Object, owner types.UID) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// annotated returns a literal that states one annotation more. All else is shared with the original.
-func annotated(obj client.Object, name, text string) (client.Object, error) {
+// withAnnotation returns a literal that states one annotation more. All else is shared with the original.
+func withAnnotation(obj client.Object, name, text string) (client.Object, error) {
 	twin := reflect.New(reflect.TypeOf(obj).Elem())
 	twin.Elem().Set(reflect.ValueOf(obj).Elem())
 	more, ok := twin.Interface().(client.Object)
@@ -103,8 +103,8 @@ func annotated(obj client.Object, name, text string) (client.Object, error) {
 	return more, nil
 }
 
-// body returns the request body that states the fields, and preconditions in the metadata.
-func body(fields map[string]any, preconditions map[string]string) ([]byte, error) {
+// applyBody returns the request body that states the fields, and preconditions in the metadata.
+func applyBody(fields map[string]any, preconditions map[string]string) ([]byte, error) {
 	for name, value := range preconditions {
 		if err := unstructured.SetNestedField(fields, value, "metadata", name); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
@@ -117,13 +117,13 @@ func body(fields map[string]any, preconditions map[string]string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return escape(data), nil
+	return escapePath(data), nil
 }
 
-// escape writes as escapes those characters of a JSON text that stand for themselves there and not in YAML, which refuses
+// escapePath writes as escapes those characters of a JSON text that stand for themselves there and not in YAML, which refuses
 // them or takes them for a line break (https://yaml.org/spec/1.1/#id868524): the API server reads an apply request as
 // YAML. The other line breaks of Unicode are escaped by Go's encoder.
-func escape(data []byte) []byte {
+func escapePath(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !bytes.ContainsFunc(data, unprintable) {
 		return data
@@ -139,32 +139,32 @@ func escape(data []byte) []byte {
 	return escaped.Bytes()
 }
 
-// difference returns the fields in which a live object would change if a literal were applied, by the type's own schema:
+// diffObject returns the fields in which a live object would change if a literal were applied, by the type's own schema:
 // atomic lists and maps are compared whole, list-maps by key, all else as a part. It is empty if the literal holds.
-func (e *Engine) difference(wanted, live client.Object) (*fieldpath.Set, error) {
-	s, err := e.shape(wanted.GetObjectKind().GroupVersionKind())
+func (e *Engine) diffObject(wanted, live client.Object) (*fieldpath.Set, error) {
+	s, err := e.shapeOf(wanted.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	if s.holds(wanted, live) {
+	if s.matchesLive(wanted, live) {
 		return &fieldpath.Set{}, nil
 	}
-	fields, err := literal(wanted)
+	fields, err := literalValue(wanted)
 	if err != nil {
 		return nil, err
 	}
-	return e.merge(fields, live)
+	return e.mergeFields(fields, live)
 }
 
-// merge returns the difference by merging the two and comparing what comes of it with what was there.
-func (e *Engine) merge(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
-	wanted, err := e.typed(fields)
+// mergeFields returns the difference by merging the two and comparing what comes of it with what was there.
+func (e *Engine) mergeFields(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
+	wanted, err := e.toTyped(fields)
 	if err != nil {
 		return nil, err
 	}
 	var found runtime.Object = live
-	if live.GetObjectKind().GroupVersionKind().Empty() || len(templates(fields)) > 0 {
-		stated, err := literal(live)
+	if live.GetObjectKind().GroupVersionKind().Empty() || len(podTemplates(fields)) > 0 {
+		stated, err := literalValue(live)
 		if err != nil {
 			return nil, err
 		}
@@ -197,9 +197,9 @@ func (e *Engine) merge(fields map[string]any, live client.Object) (*fieldpath.Se
 // orderPath stands for a difference in nothing but the order of a list.
 var orderPath = fieldpath.MakePathOrDie("spec")
 
-// Holds tells whether a live object has all that a literal of its type states.
-func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
-	diff, err := e.difference(wanted, live)
+// Matches tells whether a live object has all that a literal of its type states.
+func (e *Engine) Matches(wanted, live client.Object) (bool, error) {
+	diff, err := e.diffObject(wanted, live)
 	return err == nil && diff.Empty(), err
 }
 
@@ -207,9 +207,9 @@ func (e *Engine) Holds(wanted, live client.Object) (bool, error) {
 var unowned = fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"))
 
-// typed returns a literal by its type's schema. One that does not fit it, with an item twice in a list that has keys, is a
+// toTyped returns a literal by its type's schema. One that does not fit it, with an item twice in a list that has keys, is a
 // mistake in the spec: the API server would refuse it with an internal error.
-func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
+func (e *Engine) toTyped(fields map[string]any) (*typed.TypedValue, error) {
 	obj := &unstructured.Unstructured{Object: fields}
 	value, err := e.converter.ObjectToTyped(obj)
 	if err != nil {
@@ -218,12 +218,12 @@ func (e *Engine) typed(fields map[string]any) (*typed.TypedValue, error) {
 	return value, nil
 }
 
-// stated returns the fields that the literal states and that a manager owns who applies it.
-func (e *Engine) stated(p *plan) (*fieldpath.Set, error) {
-	if err := p.spell(); err != nil {
+// statedFields returns the fields that the literal states and that a manager owns who applies it.
+func (e *Engine) statedFields(p *plan) (*fieldpath.Set, error) {
+	if err := p.ensureFields(); err != nil {
 		return nil, err
 	}
-	literal, err := e.typed(p.fields)
+	literal, err := e.toTyped(p.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -234,8 +234,8 @@ func (e *Engine) stated(p *plan) (*fieldpath.Set, error) {
 	return set.Difference(unowned), nil
 }
 
-// strangers returns what of the fields, which are another manager's, is in the lists and in no item that is stated.
-func strangers(fields, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
+// foreignFields returns what of the fields, which are another manager's, is in the lists and in no item that is stated.
+func foreignFields(fields, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
 	found := &fieldpath.Set{}
 	for path := range fields.RecursiveDifference(stated).All() {
 		for _, list := range lists {
@@ -247,13 +247,13 @@ func strangers(fields, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath
 	return found
 }
 
-// owns tells whether the manager's apply requests own the path.
-func owns(live client.Object, manager string, path fieldpath.Path) bool {
-	return applied(live, manager).Has(path)
+// ownsPath tells whether the manager's apply requests own the path.
+func ownsPath(live client.Object, manager string, path fieldpath.Path) bool {
+	return ownedFields(live, manager).Has(path)
 }
 
-// applies tells whether the manager's apply requests own anything.
-func applies(live client.Object, manager string) bool {
+// ownsAny tells whether the manager's apply requests own anything.
+func ownsAny(live client.Object, manager string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return ofApply(entry, manager) && entry.FieldsV1 != nil && len(entry.FieldsV1.GetRawString()) > len("{}")
 	})
@@ -264,8 +264,8 @@ func ofApply(entry metav1.ManagedFieldsEntry, manager string) bool {
 	return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
-// applied returns the fields that the manager's apply requests own.
-func applied(live client.Object, manager string) *fieldpath.Set {
+// ownedFields returns the fields that the manager's apply requests own.
+func ownedFields(live client.Object, manager string) *fieldpath.Set {
 	fields := &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {
 		if !ofApply(entry, manager) {
@@ -278,11 +278,11 @@ func applied(live client.Object, manager string) *fieldpath.Set {
 	return fields
 }
 
-// unkept tells whether the fields in which a live object differs from what the manager has applied are all the manager's
+// droppedByServer tells whether the fields in which a live object differs from what the manager has applied are all the manager's
 // still. Any other writer would have become their owner, or left them without one: then it is the API server that did not
 // keep them, which drops a field whose feature is switched off, and lets admission change what it likes.
-func unkept(diff *fieldpath.Set, live client.Object, manager string) bool {
-	return !diff.Empty() && diff.Leaves().Difference(applied(live, manager)).Empty()
+func droppedByServer(diff *fieldpath.Set, live client.Object, manager string) bool {
+	return !diff.Empty() && diff.Leaves().Difference(ownedFields(live, manager)).Empty()
 }
 
 // managedSet returns the fields of an entry of managedFields, nil for one that cannot be read.

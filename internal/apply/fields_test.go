@@ -100,7 +100,7 @@ func liveService() *corev1.Service {
 
 func literalOf(t testing.TB, obj client.Object) map[string]any {
 	t.Helper()
-	fields, err := literal(obj)
+	fields, err := literalValue(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func literalOf(t testing.TB, obj client.Object) map[string]any {
 
 func hashOf(t testing.TB, obj client.Object) string {
 	t.Helper()
-	sum, err := hash(obj, "")
+	sum, err := hashObject(obj, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestHashLeavesTheObject(t *testing.T) {
 	for _, obj := range []client.Object{wantedDeployment(), &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](1)}}, secret} {
 		before := obj.DeepCopyObject()
 		sum := hashOf(t, obj)
-		more, err := annotated(obj, "sum", sum)
+		more, err := withAnnotation(obj, "sum", sum)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestHashLeavesTheObject(t *testing.T) {
 
 func TestBody(t *testing.T) {
 	fields := literalOf(t, wantedDeployment())
-	data, err := body(fields, map[string]string{"uid": "live-uid"})
+	data, err := applyBody(fields, map[string]string{"uid": "live-uid"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestBodyIsYAML(t *testing.T) {
 	}
 	d := wantedDeployment()
 	d.Spec.Template.Spec.Containers[0].Env[0].Value = every.String()
-	data, err := body(literalOf(t, d), nil)
+	data, err := applyBody(literalOf(t, d), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,11 +327,11 @@ func TestDifference(t *testing.T) {
 // wanted path stands for all below it.
 func checkDifference(t *testing.T, e *Engine, wanted, live client.Object, paths []string) {
 	t.Helper()
-	diff, err := e.difference(wanted, live)
+	diff, err := e.diffObject(wanted, live)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if merged, err := e.merge(literalOf(t, wanted), live); err != nil || !merged.Equals(diff) {
+	if merged, err := e.mergeFields(literalOf(t, wanted), live); err != nil || !merged.Equals(diff) {
 		t.Errorf("merged and compared, the difference is %s, not %s (%v)", merged, diff, err)
 	}
 	var got []string
@@ -429,7 +429,7 @@ func TestOwns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: c.entries}}
-			if got := owns(d, "me", replicasPath); got != c.want {
+			if got := ownsPath(d, "me", replicasPath); got != c.want {
 				t.Errorf("owns is %t, want %t", got, c.want)
 			}
 		})
@@ -449,7 +449,7 @@ func TestMade(t *testing.T) {
 		{entry("kubectl-edit", updateOp, "", labels), false},
 		{entry("app-operator/app", apply, "", owners), false},
 	} {
-		if got := made(c.entry, managedSet(c.entry)); got != c.want {
+		if got := createdByController(c.entry, managedSet(c.entry)); got != c.want {
 			t.Errorf("made by %s is %t, want %t", c.entry.Manager, got, c.want)
 		}
 	}
@@ -462,13 +462,13 @@ func TestOwners(t *testing.T) {
 	plainer := metav1.OwnerReference{UID: "4"}
 	all := []metav1.OwnerReference{plain, dead, mine, plainer}
 	owned, retained := &plan{child: &Child{}}, &plan{child: &Child{Retained: true}}
-	if diff := cmp.Diff([]metav1.OwnerReference{plain, mine, plainer}, owned.owners(all, "1")); diff != "" {
+	if diff := cmp.Diff([]metav1.OwnerReference{plain, mine, plainer}, owned.ownerReferences(all, "1")); diff != "" {
 		t.Errorf("owner references (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]metav1.OwnerReference{plain, plainer}, retained.owners(all, "1")); diff != "" {
+	if diff := cmp.Diff([]metav1.OwnerReference{plain, plainer}, retained.ownerReferences(all, "1")); diff != "" {
 		t.Errorf("owner references of a retained object (-want +got):\n%s", diff)
 	}
-	if got := owned.owners(nil, "1"); got == nil || len(got) != 0 {
+	if got := owned.ownerReferences(nil, "1"); got == nil || len(got) != 0 {
 		t.Errorf("none become %#v, want an empty list: it replaces the one that lives", got)
 	}
 }

@@ -100,12 +100,12 @@ func rulesOf(t reflect.Type) []oneOf {
 	return found
 }
 
-// violated returns the members that live has and that cannot stand next to what is wanted.
-func (r *oneOf) violated(wanted, live reflect.Value) []string {
+// violatedBy returns the members that live has and that cannot stand next to what is wanted.
+func (r *oneOf) violatedBy(wanted, live reflect.Value) []string {
 	fields := value.TypeReflectEntryOf(wanted.Type()).Fields()
 	set := func(of reflect.Value, name string) bool {
 		field, ok := fields[name]
-		return ok && !blank(field.GetFrom(of))
+		return ok && !isBlank(field.GetFrom(of))
 	}
 	var found []string
 	if r.discriminator != "" {
@@ -145,5 +145,5 @@ func (r *oneOf) anySet(set func(reflect.Value, string) bool, of reflect.Value) b
 	return false
 }
 
-// blank reports whether a member is not set.
-func blank(v reflect.Value) bool { return !v.IsValid() || v.IsZero() }
+// isBlank reports whether a member is not set.
+func isBlank(v reflect.Value) bool { return !v.IsValid() || v.IsZero() }

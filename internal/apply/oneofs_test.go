@@ -116,12 +116,12 @@ func TestOneOfsAreKnown(t *testing.T) {
 func excludedOf(t *testing.T, wanted, live client.Object) []string {
 	t.Helper()
 	e := comparer()
-	s, err := e.shape(wanted.GetObjectKind().GroupVersionKind())
+	s, err := e.shapeOf(wanted.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, path := range s.exclusions(wanted, live) {
+	for _, path := range s.exclusionsOf(wanted, live) {
 		names = append(names, shortPath(path, "web"))
 	}
 	slices.Sort(names)
@@ -186,11 +186,11 @@ func TestExclusions(t *testing.T) {
 			if got := excludedOf(t, stated(), live); !slices.Equal(got, c.want) {
 				t.Errorf("excluded are %q, want %q", got, c.want)
 			}
-			s, err := comparer().shape(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+			s, err := comparer().shapeOf(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.want != nil && s.holds(stated(), live) {
+			if c.want != nil && s.matchesLive(stated(), live) {
 				t.Error("it is taken for what is stated")
 			}
 		})
@@ -241,7 +241,7 @@ func TestTwins(t *testing.T) {
 			if c.renamed {
 				pod.Containers = pod.Containers[1:]
 			}
-			if got := len(twins(stated, live)) == 1; got != c.want {
+			if got := len(duplicateContainers(stated, live)) == 1; got != c.want {
 				t.Errorf("it is a twin: %t, want %t", got, c.want)
 			}
 		})

@@ -23,9 +23,9 @@ var records = []string{appv1.AnnotationLastAppliedHash, appv1.AnnotationLastAppl
 
 var templatePath = fieldpath.MakePathOrDie("spec", "template")
 
-// comparable returns what of an object counts for what a change says: neither its status nor what every write changes.
-func (e *Engine) comparable(obj client.Object) (*typed.TypedValue, error) {
-	fields, err := literal(obj)
+// comparableObject returns what of an object counts for what a change says: neither its status nor what every write changes.
+func (e *Engine) comparableObject(obj client.Object) (*typed.TypedValue, error) {
+	fields, err := literalValue(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,14 @@ func (e *Engine) comparable(obj client.Object) (*typed.TypedValue, error) {
 // ownershipFields is how a change names who owns the fields of an object, where nothing else differs.
 const ownershipFields = "metadata.managedFields"
 
-// describe states in a change which fields differ between two states of an object. It names at least one: the records are
+// describeDifference states in a change which fields differ between two states of an object. It names at least one: the records are
 // named in a repair, as another writer has changed them, and where nothing else differs.
-func (e *Engine) describe(change *Change, before, after client.Object) error {
-	was, err := e.comparable(before)
+func (e *Engine) describeDifference(change *Change, before, after client.Object) error {
+	was, err := e.comparableObject(before)
 	if err != nil {
 		return err
 	}
-	is, err := e.comparable(after)
+	is, err := e.comparableObject(after)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (e *Engine) describe(change *Change, before, after client.Object) error {
 	main := mainContainer(after)
 	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
 	if changed.Empty() {
-		reordered(was.AsValue().Unstructured(), is.AsValue().Unstructured(), nil, func(list fieldpath.Path) {
+		reorderedLists(was.AsValue().Unstructured(), is.AsValue().Unstructured(), nil, func(list fieldpath.Path) {
 			change.Fields = append(change.Fields, "the order of "+shortPath(list, main))
 		})
 	}
@@ -114,13 +114,13 @@ func changedRecords(before, after client.Object) []string {
 	return []string{"its record annotations"}
 }
 
-// reordered calls found with the path of each list that has the same items in another order.
-func reordered(was, is any, at fieldpath.Path, found func(fieldpath.Path)) {
+// reorderedLists calls found with the path of each list that has the same items in another order.
+func reorderedLists(was, is any, at fieldpath.Path, found func(fieldpath.Path)) {
 	switch was := was.(type) {
 	case map[string]any:
 		fields, _ := is.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(was)) {
-			reordered(was[name], fields[name], append(slices.Clip(at), fieldpath.PathElement{FieldName: &name}), found)
+			reorderedLists(was[name], fields[name], append(slices.Clip(at), fieldpath.PathElement{FieldName: &name}), found)
 		}
 	case []any:
 		items, _ := is.([]any)
@@ -129,7 +129,7 @@ func reordered(was, is any, at fieldpath.Path, found func(fieldpath.Path)) {
 				found(at)
 				return
 			}
-			reordered(was[i], items[i], append(slices.Clip(at), fieldpath.KeyElementByFields("name", itemName(was[i]))), found)
+			reorderedLists(was[i], items[i], append(slices.Clip(at), fieldpath.KeyElementByFields("name", itemName(was[i]))), found)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func shortPaths(set *fieldpath.Set, main string) []string {
 		}
 	}
 	for path := range set.All() {
-		if below(path[:len(path)-1], items) {
+		if pathsBelow(path[:len(path)-1], items) {
 			continue
 		}
 		if name := shortPath(path, main); name != "" {
@@ -279,8 +279,8 @@ func joinElements(elements fieldpath.Path) string {
 	return b.String()
 }
 
-// managers names the managers that own any of the fields and are not ours.
-func managers(live client.Object, ours string, diff *fieldpath.Set) string {
+// fieldManagers names the managers that own any of the fields and are not ours.
+func fieldManagers(live client.Object, ours string, diff *fieldpath.Set) string {
 	var names []string
 	for _, entry := range live.GetManagedFields() {
 		set := managedSet(entry)

@@ -53,15 +53,15 @@ type plan struct {
 	retry      time.Duration
 }
 
-// override notes that the API server does not keep fields, unless the owner accepts what it makes of them.
-func (p *plan) override(req *Request, diff *fieldpath.Set, retry time.Duration) {
+// noteOverride notes that the API server does not keep fields, unless the owner accepts what it makes of them.
+func (p *plan) noteOverride(req *Request, diff *fieldpath.Set, retry time.Duration) {
 	if !req.AcceptOverrides {
 		p.overridden, p.retry = overriddenMessage(p, diff), retry
 	}
 }
 
-// plan decides what to do with a child, and whether it may be touched at all.
-func (e *Engine) plan(req *Request, child *Child) (plan, error) {
+// planChild decides what to do with a child, and whether it may be touched at all.
+func (e *Engine) planChild(req *Request, child *Child) (plan, error) {
 	if child.planned != nil {
 		return child.planned.plan, child.planned.err
 	}
@@ -74,27 +74,27 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 		return p, err
 	}
 	p.self = p.owner.Kind + "." + req.Owner.GetName()
-	if err := p.check(); err != nil {
+	if err := p.checkDesired(); err != nil {
 		return p, err
 	}
 	var unnamed types.UID
 	if child.Retained {
 		unnamed = req.Owner.GetUID()
 	}
-	if p.sum, err = hash(child.Desired, unnamed); err != nil {
+	if p.sum, err = hashObject(child.Desired, unnamed); err != nil {
 		return p, err
 	}
-	if p.wanted, err = annotated(child.Desired, appv1.AnnotationLastAppliedHash, p.sum); err != nil {
+	if p.wanted, err = withAnnotation(child.Desired, appv1.AnnotationLastAppliedHash, p.sum); err != nil {
 		return p, err
 	}
 	if child.Live != nil {
-		if err := p.claim(req, child.Live); err != nil {
+		if err := p.checkOwnership(req, child.Live); err != nil {
 			return p, err
 		}
 	}
 	if child.Live == nil {
 		p.action = Created
-	} else if err := e.compare(req, &p); err != nil {
+	} else if err := e.compareLive(req, &p); err != nil {
 		return p, err
 	}
 	if p.action == Unchanged {
@@ -103,10 +103,10 @@ func (e *Engine) plan(req *Request, child *Child) (plan, error) {
 	if child.Replace && (p.action == Configured || p.action == Repaired) {
 		p.action = Replaced
 	}
-	if err := p.spell(); err != nil {
+	if err := p.ensureFields(); err != nil {
 		return p, err
 	}
-	_, err = e.typed(p.fields) // What does not fit its type is said before anything is written.
+	_, err = e.toTyped(p.fields) // What does not fit its type is said before anything is written.
 	return p, err
 }
 
@@ -122,10 +122,10 @@ func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersion
 	return gvk, nil
 }
 
-// spell states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
-func (p *plan) spell() (err error) {
+// ensureFields states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
+func (p *plan) ensureFields() (err error) {
 	if p.fields == nil {
-		p.fields, err = literal(p.wanted)
+		p.fields, err = literalValue(p.wanted)
 	}
 	return err
 }
@@ -142,11 +142,11 @@ func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error 
 		return err
 	}
 	p.self = p.owner.Kind + "." + owner.GetName()
-	return p.claim(&Request{Owner: owner, Adopt: adopt}, live)
+	return p.checkOwnership(&Request{Owner: owner, Adopt: adopt}, live)
 }
 
-// check finds mistakes of a builder that would cost data.
-func (p *plan) check() error {
+// checkDesired finds mistakes of a builder that would cost data.
+func (p *plan) checkDesired() error {
 	wanted := p.child.Desired
 	switch {
 	case p.child.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
@@ -163,12 +163,12 @@ func (p *plan) volumeClaim() bool { return volumeClaim(p.child.Desired) }
 
 func volumeClaim(obj client.Object) bool { return TypeOf(obj).Role == RoleClaim }
 
-// unwatched reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
+// notCached reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
 // show there, a write would start a watch.
-func (p *plan) unwatched() bool { return TypeOf(p.child.Desired).Scope == ScopeLive }
+func (p *plan) notCached() bool { return TypeOf(p.child.Desired).Scope == ScopeLive }
 
-// target returns an object of the child's type and name, for an answer of the API server to be read into.
-func (p *plan) target() (client.Object, error) {
+// newTarget returns an object of the child's type and name, for an answer of the API server to be read into.
+func (p *plan) newTarget() (client.Object, error) {
 	obj, ok := p.child.Desired.DeepCopyObject().(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no API object", p.child.Desired)
@@ -176,21 +176,21 @@ func (p *plan) target() (client.Object, error) {
 	return obj, nil
 }
 
-// claim decides whether the live object is the owner's to change.
-func (p *plan) claim(req *Request, live client.Object) error {
+// checkOwnership decides whether the live object is the owner's to change.
+func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	sum, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	controller := metav1.GetControllerOf(live)
 	keptFor := live.GetAnnotations()[appv1.AnnotationRetainedFor]
 	// Without fields of ours, the object was made again by others, from a backup for one.
-	unmanaged := !known || !applies(live, req.Manager)
+	unmanaged := !known || !ownsAny(live, req.Manager)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		return p.waiting("Waiting for %s %s to be deleted before recreating it", p.gvk.Kind, live.GetName())
+		return p.waitForDeletion("Waiting for %s %s to be deleted before recreating it", p.gvk.Kind, live.GetName())
 	case controller != nil && controller.UID == req.Owner.GetUID():
 		// The garbage collector must find no reference on what is to outlive the owner, whoever wrote it.
 		p.takeover = unmanaged || p.child.Retained
 		return nil
-	case keptFor == p.self && (controller == nil || p.makes(controller)):
+	case keptFor == p.self && (controller == nil || p.createsClaims(controller)):
 		p.claimed = !p.child.Retained
 		// A claim is the StatefulSet controller's, but for its size.
 		p.takeover = unmanaged && !p.volumeClaim()
@@ -206,81 +206,81 @@ func (p *plan) claim(req *Request, live client.Object) error {
 		p.claimed, p.takeover = true, true
 		return nil
 	case controller != nil && p.formerSelf(controller):
-		return p.waiting("Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it",
+		return p.waitForDeletion("Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it",
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
 	return resourceExists(p, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
 }
 
-// waiting says what is waited for. Where no watch tells of it, it is looked for again.
-func (p *plan) waiting(format string, args ...any) error {
+// waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
+func (p *plan) waitForDeletion(format string, args ...any) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(format, args...)}
-	if p.unwatched() {
+	if p.notCached() {
 		err.RetryAfter = lookAgain
 	}
 	return err
 }
 
-// makes tells whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
+// createsClaims tells whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
 // the claim goes by the StatefulSet's persistentVolumeClaimRetentionPolicy. Whose that is, the claim's annotation says.
-func (p *plan) makes(controller *metav1.OwnerReference) bool {
+func (p *plan) createsClaims(controller *metav1.OwnerReference) bool {
 	if !p.volumeClaim() {
 		return false
 	}
-	return group(*controller) == "apps" && controller.Kind == "StatefulSet" || controller.APIVersion == "v1" && controller.Kind == "Pod"
+	return apiGroup(*controller) == "apps" && controller.Kind == "StatefulSet" || controller.APIVersion == "v1" && controller.Kind == "Pod"
 }
 
 // formerSelf tells whether a controller reference means an earlier object of the owner's own kind and name, as after a
 // restore from a backup.
 func (p *plan) formerSelf(controller *metav1.OwnerReference) bool {
-	return group(*controller) == p.owner.Group && controller.Kind+"."+controller.Name == p.self
+	return apiGroup(*controller) == p.owner.Group && controller.Kind+"."+controller.Name == p.self
 }
 
-// group is the API group of a reference, whatever its version.
-func group(ref metav1.OwnerReference) string {
+// apiGroup is the API group of a reference, whatever its version.
+func apiGroup(ref metav1.OwnerReference) string {
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
 	return group
 }
 
-// compare decides whether a live object of ours must be written. It changes nothing but the plan.
-func (e *Engine) compare(req *Request, p *plan) error {
+// compareLive decides whether a live object of ours must be written. It changes nothing but the plan.
+func (e *Engine) compareLive(req *Request, p *plan) error {
 	live := p.child.Live
 	p.action = Configured
-	foreign, err := e.crowd(req, p)
+	foreign, err := e.foreignListItems(req, p)
 	if err != nil {
 		return err
 	}
-	s, err := e.shape(p.gvk)
+	s, err := e.shapeOf(p.gvk)
 	if err != nil {
 		return err
 	}
 	same := !p.takeover && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
-	if same && foreign.Empty() && s.holds(p.wanted, live) {
+	if same && foreign.Empty() && s.matchesLive(p.wanted, live) {
 		p.action = Unchanged
 		return nil
 	}
-	p.excluded = s.exclusions(p.wanted, live)
+	p.excluded = s.exclusionsOf(p.wanted, live)
 	p.crowded = !foreign.Empty() || len(p.excluded) > 0
 	edited := !same && p.hashEdited(req)
 	if !same && !edited {
 		return nil
 	}
-	diff, err := e.difference(p.wanted, live)
+	diff, err := e.diffObject(p.wanted, live)
 	if err != nil {
 		return err
 	}
 	if edited {
 		// What of the diff is ours has another value than we applied last: the owner wants it so.
-		if p.repair = diff.Leaves().Intersection(applied(live, req.Manager)).Empty(); p.repair {
+		if p.repair = diff.Leaves().Intersection(ownedFields(live, req.Manager)).Empty(); p.repair {
 			p.action, p.diff = Repaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 		}
 		return nil
 	}
-	ours := !p.crowded && unkept(diff, live, req.Manager)
+	ours := !p.crowded && droppedByServer(diff, live, req.Manager)
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashed())):
+	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashedFields())):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
 	case ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
@@ -297,32 +297,32 @@ func (e *Engine) compare(req *Request, p *plan) error {
 // owner controls. Then the hash does not tell whether anything new is wanted.
 func (p *plan) hashEdited(req *Request) bool {
 	live := p.child.Live
-	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && applies(live, req.Manager) &&
+	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && ownsAny(live, req.Manager) &&
 		!OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
 }
 
-// pace decides whether it is time to write what another writer, or the API server itself, keeps changing.
-func (e *Engine) pace(req *Request, p *plan) {
+// paceRepairs decides whether it is time to write what another writer, or the API server itself, keeps changing.
+func (e *Engine) paceRepairs(req *Request, p *plan) {
 	switch {
 	case p.dropped && req.AcceptOverrides:
 		p.action = Unchanged
 	case p.dropped:
-		if retry, wait := e.conflicts.again(req, p); wait {
+		if retry, wait := e.conflicts.retryWrite(req, p); wait {
 			p.action = Unchanged
-			p.override(req, p.diff, retry)
+			p.noteOverride(req, p.diff, retry)
 		}
 	case p.repair:
-		retry, fighting := e.conflicts.repair(req, p)
+		retry, fighting := e.conflicts.noteRepair(req, p)
 		if fighting {
 			p.held = fieldConflict(p, p.child.Live, p.diff, retry)
 			return
 		}
-		p.times = e.conflicts.lately(req, p)
+		p.times = e.conflicts.recentRepairs(req, p)
 	}
 }
 
-// crowd returns what others have in lists of which all items are ours.
-func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
+// foreignListItems returns what others have in lists of which all items are ours.
+func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error) {
 	lists := TypeOf(p.child.Desired).Exclusive
 	if len(lists) == 0 {
 		return &fieldpath.Set{}, nil
@@ -339,16 +339,16 @@ func (e *Engine) crowd(req *Request, p *plan) (*fieldpath.Set, error) {
 	if theirs.Empty() {
 		return theirs, nil
 	}
-	stated, err := e.stated(p)
+	stated, err := e.statedFields(p)
 	if err != nil {
 		return nil, err
 	}
-	return strangers(theirs, stated, lists), nil
+	return foreignFields(theirs, stated, lists), nil
 }
 
 // handsOver tells whether the number of replicas is ours and is to become an autoscaler's.
 func (p *plan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]
-	return !stated && owns(p.child.Live, req.Manager, replicasPath)
+	return !stated && ownsPath(p.child.Live, req.Manager, replicasPath)
 }

@@ -190,7 +190,7 @@ func TestPlan(t *testing.T) {
 			req := request(live)
 			req.Adopt = c.adopt
 			before := live.DeepCopy()
-			p, err := planner(t).plan(req, &req.Children[0])
+			p, err := planner(t).planChild(req, &req.Children[0])
 			got := result{action: p.action, takeover: p.takeover}
 			if err != nil {
 				got = result{problem: outcomeOf(t, err)}
@@ -208,7 +208,7 @@ func TestPlan(t *testing.T) {
 // TestPlanOfNothing checks that a child that does not live is created.
 func TestPlanOfNothing(t *testing.T) {
 	req := request(nil)
-	p, err := planner(t).plan(req, &req.Children[0])
+	p, err := planner(t).planChild(req, &req.Children[0])
 	if err != nil || p.action != Created || p.takeover {
 		t.Fatalf("plan is %+v, %v; want a creation", p, err)
 	}
@@ -231,11 +231,11 @@ func TestPlanHoldsAFight(t *testing.T) {
 	look := func() *plan {
 		t.Helper()
 		req := request(live)
-		p, err := e.plan(req, &req.Children[0])
+		p, err := e.planChild(req, &req.Children[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.pace(req, &p)
+		e.paceRepairs(req, &p)
 		return &p
 	}
 	for i := range conflictRepairs {
@@ -267,11 +267,11 @@ func TestPlanLeavesAdmission(t *testing.T) {
 		t.Helper()
 		c.SetTime(c.Now().Add(pause))
 		req := request(live)
-		p, err := e.plan(req, &req.Children[0])
+		p, err := e.planChild(req, &req.Children[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.pace(req, &p)
+		e.paceRepairs(req, &p)
 		return &p
 	}
 	left := func(p *plan, retry time.Duration) {
@@ -291,7 +291,7 @@ func TestPlanLeavesAdmission(t *testing.T) {
 		t.Errorf("%s; want a repair of what no answer has shown yet", p.action)
 	}
 	first := request(live)
-	p, err := e.plan(first, &first.Children[0])
+	p, err := e.planChild(first, &first.Children[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestPlanBelievesItsStatus(t *testing.T) {
 			e, req := planner(t), request(c.live)
 			req.Overridden = c.status
 			if c.answer != nil {
-				p, err := e.plan(req, &req.Children[0])
+				p, err := e.planChild(req, &req.Children[0])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -353,11 +353,11 @@ func TestPlanBelievesItsStatus(t *testing.T) {
 				}
 				e.conflicts.noteOverridden(req, &p, c.answer)
 			}
-			p, err := e.plan(req, &req.Children[0])
+			p, err := e.planChild(req, &req.Children[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.pace(req, &p); p.action != c.want || (p.overridden != "") != (c.want == Unchanged) {
+			if e.paceRepairs(req, &p); p.action != c.want || (p.overridden != "") != (c.want == Unchanged) {
 				t.Errorf("%s, overridden %q; want %s", p.action, p.overridden, c.want)
 			}
 		})
@@ -371,7 +371,7 @@ func TestPlanIsCheap(t *testing.T) {
 	const most = 150 // 103 when this was written; merged and compared it was 1,926.
 	if n := testing.AllocsPerRun(20, func() {
 		req := request(live)
-		if p, err := e.plan(req, &req.Children[0]); err != nil || p.action != Unchanged {
+		if p, err := e.planChild(req, &req.Children[0]); err != nil || p.action != Unchanged {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	}); n > most {
@@ -385,7 +385,7 @@ func BenchmarkPlan(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		req := request(live)
-		if p, err := e.plan(req, &req.Children[0]); err != nil || p.action != Unchanged {
+		if p, err := e.planChild(req, &req.Children[0]); err != nil || p.action != Unchanged {
 			b.Fatalf("%+v, %v", p, err)
 		}
 	}
@@ -395,7 +395,7 @@ func BenchmarkDifference(b *testing.B) {
 	e, wanted, live := planner(b), wantedDeployment(), liveDeployment()
 	b.ReportAllocs()
 	for b.Loop() {
-		if diff, err := e.difference(wanted, live); err != nil || !diff.Empty() {
+		if diff, err := e.diffObject(wanted, live); err != nil || !diff.Empty() {
 			b.Fatalf("%v, %v", diff, err)
 		}
 	}
@@ -405,7 +405,7 @@ func BenchmarkHash(b *testing.B) {
 	wanted := wantedDeployment()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := hash(wanted, ""); err != nil {
+		if _, err := hashObject(wanted, ""); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -415,7 +415,7 @@ func BenchmarkLiteral(b *testing.B) {
 	d := wantedDeployment()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := literal(d); err != nil {
+		if _, err := literalValue(d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -21,20 +21,20 @@ import (
 // live objects to say what an adoption removes and keeps. Like Apply's, its error is that of all children; the changes are
 // those of the others.
 func (e *Engine) Plan(req *Request) (ChangeSet, error) {
-	return e.preview(req, func(p *plan) (Change, error) {
+	return e.previewRequest(req, func(p *plan) (Change, error) {
 		change := p.change()
 		if p.action == Created || p.action == Unchanged {
 			return change, nil
 		}
-		t, err := e.transfer(req, p, p.child.Live)
+		t, err := e.planTransfer(req, p, p.child.Live)
 		if err != nil {
 			return change, err
 		}
-		fields, err := e.outcome(p, p.child.Live, t)
+		fields, err := e.objectAfterTransfer(p, p.child.Live, t)
 		if err != nil {
 			return change, err
 		}
-		after, err := p.target()
+		after, err := p.newTarget()
 		if err != nil {
 			return change, err
 		}
@@ -42,7 +42,7 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 			return change, err
 		}
 		after.SetOwnerReferences(p.outcomeOwners(req, p.child.Live))
-		err = e.foresee(req, p, &change, p.child.Live, after, t)
+		err = e.foreseeChange(req, p, &change, p.child.Live, after, t)
 		return change, err
 	})
 }
@@ -50,21 +50,21 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 // Preview says what Apply would do with the request, by dry runs of it: what admission makes of the objects, and what the API
 // server refuses, is part of the answer. It writes nothing, and asks nothing for what would stay as it is.
 func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
-	return e.preview(req, func(p *plan) (Change, error) { return e.previewChild(ctx, req, p) })
+	return e.previewRequest(req, func(p *plan) (Change, error) { return e.previewChild(ctx, req, p) })
 }
 
-// preview plans all children and what is unwanted, and has changes looked into by a function.
-func (e *Engine) preview(req *Request, look func(*plan) (Change, error)) (ChangeSet, error) {
+// previewRequest plans all children and what is unwanted, and has changes looked into by a function.
+func (e *Engine) previewRequest(req *Request, look func(*plan) (Change, error)) (ChangeSet, error) {
 	var changes ChangeSet
 	var errs []error
 	missing := false
 	for i := range req.Children {
 		child := req.Children[i]
-		p, err := e.plan(req, &child)
+		p, err := e.planChild(req, &child)
 		var change Change
 		if p.dropped {
 			p.action = Unchanged
-			p.override(req, p.diff, conflictMaxDelay)
+			p.noteOverride(req, p.diff, conflictMaxDelay)
 		}
 		if err == nil && (!missing || p.action != Created && p.action != Replaced) {
 			change, err = look(&p)
@@ -79,7 +79,7 @@ func (e *Engine) preview(req *Request, look func(*plan) (Change, error)) (Change
 		return changes, err
 	}
 	for _, obj := range req.Unwanted {
-		if !prunable(req, obj) {
+		if !canPrune(req, obj) {
 			continue
 		}
 		gvk, err := e.client.GroupVersionKindFor(obj)
@@ -103,23 +103,23 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	case Unchanged:
 		return change, nil
 	case Replaced:
-		return change, e.recreatable(ctx, p)
+		return change, e.canRecreate(ctx, p)
 	case Created:
-		_, err := e.send(ctx, req, p, map[string]string{"resourceVersion": neverVersion}, dryRunOptions...)
+		_, err := e.sendRequest(ctx, req, p, map[string]string{"resourceVersion": neverVersion}, dryRunOptions...)
 		if !apierrors.IsConflict(err) {
-			return change, e.classify(p, err)
+			return change, e.classifyError(p, err)
 		}
-		live, err := e.read(ctx, p)
+		live, err := e.readLive(ctx, p)
 		if errors.Is(err, reconciler.ErrStale) {
-			_, err = e.send(ctx, req, p, nil, dryRunOptions...)
-			return change, e.classify(p, err)
+			_, err = e.sendRequest(ctx, req, p, nil, dryRunOptions...)
+			return change, e.classifyError(p, err)
 		}
 		if err != nil {
 			return change, err
 		}
 		child := *p.child
 		child.Live = live
-		again, err := e.plan(req, &child)
+		again, err := e.planChild(req, &child)
 		if err != nil {
 			return change, err
 		}
@@ -128,21 +128,21 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	live := p.child.Live
 	if !p.takeover && !p.crowded {
 		opts := append([]client.PatchOption{client.ForceOwnership}, dryRunOptions...)
-		after, err := e.send(ctx, req, p, map[string]string{"uid": string(live.GetUID())}, opts...)
+		after, err := e.sendRequest(ctx, req, p, map[string]string{"uid": string(live.GetUID())}, opts...)
 		if err != nil {
-			return change, e.classify(p, err)
+			return change, e.classifyError(p, err)
 		}
-		err = e.foresee(req, p, &change, live, after, nil)
+		err = e.foreseeChange(req, p, &change, live, after, nil)
 		return change, err
 	}
-	live, err := e.read(ctx, p)
+	live, err := e.readLive(ctx, p)
 	if err != nil {
 		return change, err
 	}
-	if err := p.claim(req, live); err != nil {
+	if err := p.checkOwnership(req, live); err != nil {
 		return change, err
 	}
-	t, err := e.transfer(req, p, live)
+	t, err := e.planTransfer(req, p, live)
 	if err != nil {
 		return change, err
 	}
@@ -150,19 +150,19 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	if err != nil {
 		return change, err
 	}
-	err = e.foresee(req, p, &change, live, after, t)
+	err = e.foreseeChange(req, p, &change, live, after, t)
 	return change, err
 }
 
 var dryRunOptions = []client.PatchOption{client.DryRunAll, client.DisableReadYourWritesConsistency}
 
-// foresee states in a change what it would change.
-func (e *Engine) foresee(req *Request, p *plan, change *Change, before, after client.Object, t *transfer) error {
-	if err := e.describe(change, before, after); err != nil {
+// foreseeChange states in a change what it would change.
+func (e *Engine) foreseeChange(req *Request, p *plan, change *Change, before, after client.Object, t *transfer) error {
+	if err := e.describeDifference(change, before, after); err != nil {
 		return err
 	}
 	if p.repair {
-		change.By = managers(before, req.Manager, p.diff)
+		change.By = fieldManagers(before, req.Manager, p.diff)
 	}
 	if !p.takeover || t == nil {
 		change.Removed = nil
@@ -183,7 +183,7 @@ func (e *Engine) keptFields(p *plan, after client.Object, t *transfer) ([]string
 	if err != nil {
 		return nil, err
 	}
-	stated, err := e.stated(p)
+	stated, err := e.statedFields(p)
 	if err != nil {
 		return nil, err
 	}
@@ -275,8 +275,8 @@ func hasKey(item any, key value.FieldList) bool {
 	})
 }
 
-// prunable reports whether an unwanted object is the owner's to delete.
-func prunable(req *Request, obj client.Object) bool {
+// canPrune reports whether an unwanted object is the owner's to delete.
+func canPrune(req *Request, obj client.Object) bool {
 	_, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]
 	return !volumeClaim(obj) && !retained && obj.GetDeletionTimestamp() == nil && metav1.IsControlledBy(obj, req.Owner)
 }

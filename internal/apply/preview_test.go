@@ -75,14 +75,14 @@ func TestSlowFight(t *testing.T) {
 	req, p := fought("web", "web")
 	for i := range 12 {
 		f.clock.SetTime(f.clock.Now().Add(10 * conflictWindow))
-		if _, fighting := f.c.repair(req, p); fighting {
+		if _, fighting := f.c.noteRepair(req, p); fighting {
 			t.Fatal("it is a fight")
 		}
 		want := min(i+1, 6)
 		if want < slowRepairs {
 			want = 0
 		}
-		if got := f.c.lately(req, p); got != want {
+		if got := f.c.recentRepairs(req, p); got != want {
 			t.Errorf("repair %d: %d lately, want %d", i+1, got, want)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// prune deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
+// pruneObjects deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
 // the data, or the way to it.
-func (e *Engine) prune(ctx context.Context, req *Request) (ChangeSet, error) {
+func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, error) {
 	var changes ChangeSet
 	for _, obj := range req.Unwanted {
-		if !prunable(req, obj) {
+		if !canPrune(req, obj) {
 			continue
 		}
 		gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
@@ -24,7 +24,7 @@ func (e *Engine) prune(ctx context.Context, req *Request) (ChangeSet, error) {
 			return changes, fmt.Errorf("unwanted object: %w", err)
 		}
 		p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Deleted}
-		switch err := e.remove(ctx, p, metav1.DeletePropagationBackground); {
+		switch err := e.removeObject(ctx, p, metav1.DeletePropagationBackground); {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return changes, err
@@ -35,17 +35,17 @@ func (e *Engine) prune(ctx context.Context, req *Request) (ChangeSet, error) {
 	return changes, nil
 }
 
-// remove deletes the live object that was looked at, and no other of its name.
-func (e *Engine) remove(ctx context.Context, p *plan, propagation metav1.DeletionPropagation) error {
+// removeObject deletes the live object that was looked at, and no other of its name.
+func (e *Engine) removeObject(ctx context.Context, p *plan, propagation metav1.DeletionPropagation) error {
 	opts := []client.DeleteOption{
 		client.Preconditions{UID: ptr.To(p.child.Live.GetUID())}, client.PropagationPolicy(propagation),
 	}
-	if p.unwatched() {
+	if p.notCached() {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err := e.client.Delete(ctx, p.child.Live, opts...)
 	if err != nil {
-		return e.classify(p, err)
+		return e.classifyError(p, err)
 	}
 	writes.WithLabelValues(p.gvk.Kind, string(p.action)).Inc()
 	return nil

@@ -19,7 +19,7 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 
 // Applies reports whether the manager's apply requests own anything of a live object, as they do unless another tool has made
 // it again, from a backup for one, or somebody has cleared its managed fields.
-func Applies(live client.Object, manager string) bool { return applies(live, manager) }
+func Applies(live client.Object, manager string) bool { return ownsAny(live, manager) }
 
 // Marks returns the entries of managed fields that say which managers of the operator have applied an object, without the
 // fields. It is what is kept of a foreign object, nil of one that the operator has never applied.
@@ -44,9 +44,9 @@ func wasApplied(live client.Object, manager string) bool {
 // RecordHolds reports whether an object that was built from a record is what its carrier was made of: wherever found, a part
 // of the carrier, differs from it, the field is not the manager's. It is then another writer's, or was removed by one.
 func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object) (bool, error) {
-	diff, err := e.difference(built, found)
+	diff, err := e.diffObject(built, found)
 	if err != nil || diff.Empty() {
 		return err == nil, err
 	}
-	return diff.Leaves().Intersection(applied(carrier, manager)).Empty(), nil
+	return diff.Leaves().Intersection(ownedFields(carrier, manager)).Empty(), nil
 }

@@ -39,7 +39,7 @@ var (
 // redactError returns an answer of the API server, of which an admission webhook may have written the words, without those
 // that repeat a value of the spec: it is on its way to a condition, an event and the log.
 func (p *plan) redactError(err error) error {
-	secrets := values(p.child.Desired, p.child.Live)
+	secrets := secretValues(p.child.Desired, p.child.Live)
 	private := privateValues(p.child.Desired, p.child.Live)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -47,7 +47,7 @@ func (p *plan) redactError(err error) error {
 	}
 	answer := status.Status()
 	redact := func(words *string) bool {
-		if withhold(words, secrets) {
+		if redactValues(words, secrets) {
 			return true
 		}
 		was := *words
@@ -156,8 +156,8 @@ func privateOf(c *corev1.Container, add func(...string)) {
 	}
 }
 
-// withhold replaces words that have a value of a Secret in them.
-func withhold(words *string, secrets []string) bool {
+// redactValues replaces words that have a value of a Secret in them.
+func redactValues(words *string, secrets []string) bool {
 	for _, secret := range secrets {
 		if strings.Contains(*words, secret) {
 			*words = withheld
@@ -167,8 +167,8 @@ func withhold(words *string, secrets []string) bool {
 	return false
 }
 
-// values returns the values of those objects that are Secrets, as they are and as a request has them.
-func values(objects ...client.Object) []string {
+// secretValues returns the values of those objects that are Secrets, as they are and as a request has them.
+func secretValues(objects ...client.Object) []string {
 	var all []string
 	for _, obj := range objects {
 		secret, ok := obj.(*corev1.Secret)

@@ -33,13 +33,13 @@ func TestRedaction(t *testing.T) {
 		"quoted":     statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: `denied: "s3cr3t \"quoted\""`}},
 		"failure":    statusError{metav1.Status{Reason: metav1.StatusReasonInternalError, Message: secret}},
 	} {
-		got := (&Engine{}).classify(p, err)
+		got := (&Engine{}).classifyError(p, err)
 		text := got.Error() + outcomeOf(t, got).message
 		if strings.Contains(text, "s3") {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	err := (&Engine{}).classify(p, invalid(field.Invalid(at.Child("image"), "nginx latest", "is bad")))
+	err := (&Engine{}).classifyError(p, invalid(field.Invalid(at.Child("image"), "nginx latest", "is bad")))
 	if !strings.Contains(err.Error(), `image: Invalid value: "nginx latest": is bad`) {
 		t.Errorf("the value of an image is not shown: %v", err)
 	}
@@ -50,7 +50,7 @@ func TestTooLargeIsPermanent(t *testing.T) {
 	for _, words := range []string{
 		"rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)", "etcdserver: request is too large",
 	} {
-		err := (&Engine{}).classify(planned(Created), statusError{metav1.Status{Reason: metav1.StatusReasonInternalError, Message: words}})
+		err := (&Engine{}).classifyError(planned(Created), statusError{metav1.Status{Reason: metav1.StatusReasonInternalError, Message: words}})
 		if got := outcomeOf(t, err); got.class != "stalled" {
 			t.Errorf("%q: %+v", words, got)
 		}

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// recreatable asks the API server whether it would take the object that replaces a live one, before that is deleted. The dry
+// canRecreate asks the API server whether it would take the object that replaces a live one, before that is deleted. The dry
 // run of a creation goes through validation, admission and quota, under its own name, before it is found that the object
 // exists: that answer says that all else is right.
-func (e *Engine) recreatable(ctx context.Context, p *plan) error {
+func (e *Engine) canRecreate(ctx context.Context, p *plan) error {
 	obj := &unstructured.Unstructured{Object: p.fields}
 	err := e.client.Create(ctx, obj.DeepCopy(), client.DryRunAll, client.DisableReadYourWritesConsistency)
 	switch {
@@ -24,7 +24,7 @@ func (e *Engine) recreatable(ctx context.Context, p *plan) error {
 	case apierrors.IsForbidden(err) && quotaFreed(err, p.countResource()):
 		return nil
 	}
-	return e.classify(p, err)
+	return e.classifyError(p, err)
 }
 
 // countResource is how a quota counts objects of the kind.

@@ -16,7 +16,7 @@ import (
 // KeepVolumes tells a StatefulSet that is not wanted any more, and so is not applied, to leave its claims behind when it is
 // deleted. Its controller has to see that before it goes.
 func (e *Engine) KeepVolumes(ctx context.Context, req *Request, set *appsv1.StatefulSet) error {
-	return e.amend(ctx, req, set, operation{
+	return e.patchParts(ctx, req, set, operation{
 		Op: "replace", Path: "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted",
 		Value: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 	})
@@ -34,20 +34,20 @@ func (e *Engine) Retain(ctx context.Context, req *Request, obj client.Object) er
 	}
 	annotations[appv1.AnnotationRetainedFor] = gvk.Kind + "." + req.Owner.GetName()
 	kept := slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == req.Owner.GetUID() })
-	return e.amend(ctx, req, obj,
+	return e.patchParts(ctx, req, obj,
 		operation{Op: "add", Path: "/metadata/annotations", Value: annotations},
 		operation{Op: "replace", Path: "/metadata/ownerReferences", Value: kept})
 }
 
-// amend changes parts of an object as it was last seen.
-func (e *Engine) amend(ctx context.Context, req *Request, obj client.Object, parts ...operation) error {
+// patchParts changes parts of an object as it was last seen.
+func (e *Engine) patchParts(ctx context.Context, req *Request, obj client.Object, parts ...operation) error {
 	gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
 	if err != nil {
 		return fmt.Errorf("object to change: %w", err)
 	}
 	p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Configured}
 	test := operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
-	if err := e.patch(ctx, req, p, obj, append(jsonPatch{test}, parts...)); err != nil {
+	if err := e.sendPatch(ctx, req, p, obj, append(jsonPatch{test}, parts...)); err != nil {
 		return err
 	}
 	writes.WithLabelValues(gvk.Kind, string(Configured)).Inc()

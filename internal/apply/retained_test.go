@@ -31,7 +31,7 @@ func wantedSecret() *corev1.Secret {
 func keptSecret(t testing.TB) *corev1.Secret {
 	t.Helper()
 	live := wantedSecret()
-	sum, err := hash(live, owner)
+	sum, err := hashObject(live, owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestPlanRetained(t *testing.T) {
 			req := request(nil)
 			req.Adopt = c.adopt
 			req.Children = []Child{{Desired: wanted, Live: live, Retained: !c.owned}}
-			p, err := planner(t).plan(req, &req.Children[0])
+			p, err := planner(t).planChild(req, &req.Children[0])
 			got := result{action: p.action, takeover: p.takeover, claimed: p.claimed}
 			if err != nil {
 				got = result{problem: outcomeOf(t, err)}
@@ -154,7 +154,7 @@ func TestPlanOfMistakes(t *testing.T) {
 		"a claim that is not there yet": {Desired: &corev1.PersistentVolumeClaim{ObjectMeta: wantedSecret().ObjectMeta}, Retained: true},
 	} {
 		req := request(nil)
-		if p, err := planner(t).plan(req, &child); err == nil {
+		if p, err := planner(t).planChild(req, &child); err == nil {
 			t.Errorf("%s: %s is planned", name, p.action)
 		}
 	}
@@ -187,7 +187,7 @@ func TestPlanClaims(t *testing.T) {
 			live.OwnerReferences = []metav1.OwnerReference{{APIVersion: c.apiVersion, Kind: c.kind, Name: "db", UID: "db", Controller: ptr.To(true)}}
 		}
 		req := request(nil)
-		p, err := planner(t).plan(req, &Child{Desired: wanted, Live: live, Retained: true})
+		p, err := planner(t).planChild(req, &Child{Desired: wanted, Live: live, Retained: true})
 		if !c.ours {
 			if err == nil || outcomeOf(t, err).reason != appv1.ReasonResourceExists {
 				t.Errorf("%s controls it: %v, want %s", name, err, appv1.ReasonResourceExists)
@@ -219,10 +219,10 @@ func TestPlanChangesValues(t *testing.T) {
 		for range conflictRepairs + 1 {
 			var err error
 			req := request(nil)
-			if p, err = e.plan(req, &Child{Desired: wantedSecret(), Live: live, Retained: true}); err != nil || (p.action == Repaired) != c.held {
+			if p, err = e.planChild(req, &Child{Desired: wantedSecret(), Live: live, Retained: true}); err != nil || (p.action == Repaired) != c.held {
 				t.Fatalf("%s: %s, %v", name, p.action, err)
 			}
-			e.pace(req, &p)
+			e.paceRepairs(req, &p)
 		}
 		if got := p.held != nil; got != c.held {
 			t.Errorf("%s: held is %v, want one: %t", name, p.held, c.held)
@@ -237,11 +237,11 @@ func TestPlanChangesValues(t *testing.T) {
 func TestHoldsInWhatWasRead(t *testing.T) {
 	e, live := planner(t), liveDeployment()
 	live.TypeMeta = metav1.TypeMeta{}
-	if holds, err := e.Holds(wantedDeployment(), live); !holds || err != nil {
+	if holds, err := e.Matches(wantedDeployment(), live); !holds || err != nil {
 		t.Errorf("it holds: %t, %v", holds, err)
 	}
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	if holds, err := e.Holds(wantedDeployment(), live); holds || err != nil {
+	if holds, err := e.Matches(wantedDeployment(), live); holds || err != nil {
 		t.Errorf("with another image it holds: %t, %v", holds, err)
 	}
 	if live.Kind != "" {
@@ -351,7 +351,7 @@ func TestDiscretion(t *testing.T) {
 		for _, words := range []string{`admission webhook denied: "123456" is weak`, "cannot decode " + coded, "no"} {
 			answer := &metav1.Status{Reason: reason, Message: words, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "data", Message: words}}}}
 			was := answer.DeepCopy()
-			err := (&Engine{}).classify(p, statusError{*answer})
+			err := (&Engine{}).classifyError(p, statusError{*answer})
 			text := err.Error() + outcomeOf(t, err).message
 			if strings.Contains(text, "123456") || strings.Contains(text, coded) {
 				t.Errorf("%s: %s", reason, text)
@@ -368,7 +368,7 @@ func TestDiscretion(t *testing.T) {
 	live := wantedSecret()
 	live.Data["password"] = []byte("654321")
 	p.child.Live = live
-	err := (&Engine{}).classify(p, statusError{metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "654321"}})
+	err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "654321"}})
 	if strings.Contains(err.Error(), "654321") {
 		t.Error(err)
 	}
@@ -385,7 +385,7 @@ func TestHashOfASecret(t *testing.T) {
 	of := func(owner types.UID, change func(*corev1.Secret)) string {
 		s := wantedSecret()
 		change(s)
-		sum, err := hash(s, owner)
+		sum, err := hashObject(s, owner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +450,7 @@ func TestClaimTemplates(t *testing.T) {
 		live := wanted()
 		c.change(live, &live.Spec.VolumeClaimTemplates[0])
 		before := live.DeepCopy()
-		if holds, err := e.Holds(wanted(), live); holds != c.same || err != nil {
+		if holds, err := e.Matches(wanted(), live); holds != c.same || err != nil {
 			t.Errorf("%s: it holds: %t, %v; want %t", name, holds, err, c.same)
 		}
 		if diff := cmp.Diff(before, live); diff != "" {

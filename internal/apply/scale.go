@@ -33,19 +33,19 @@ type ScaleRequest struct {
 func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
 	d := req.Deployment
 	change := Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}
-	held := e.holds.get(req)
+	held := e.scaleMemory.get(req)
 	known := held.uid == d.UID && held.replicas == req.Replicas
-	if held.uid == d.UID && older(d.ResourceVersion, held.version) {
+	if held.uid == d.UID && isOlder(d.ResourceVersion, held.version) {
 		return change, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
 	}
 	if ptr.Deref(d.Spec.Replicas, 1) == req.Replicas {
-		e.holds.set(req, d.ResourceVersion)
+		e.scaleMemory.set(req, d.ResourceVersion)
 		return change, nil
 	}
 	p := &plan{child: &Child{Desired: d, Live: d}, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
 	if known {
 		// It has had this number, and somebody has changed it.
-		retry, fighting := e.conflicts.repair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
+		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
 		if fighting {
 			return change, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
 		}
@@ -53,10 +53,10 @@ func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
 	}
 	scale, err := e.patchScale(ctx, req)
 	if err != nil {
-		return change, e.classify(p, err)
+		return change, e.classifyError(p, err)
 	}
-	e.holds.set(req, scale.ResourceVersion)
-	req.Deployment = scaled(d, scale)
+	e.scaleMemory.set(req, scale.ResourceVersion)
+	req.Deployment = withScale(d, scale)
 	change.Action = Scaled
 	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
 	return change, nil
@@ -79,9 +79,9 @@ func (e *Engine) patchScale(ctx context.Context, req *ScaleRequest) (*autoscalin
 	return &scale, err
 }
 
-// scaled returns the Deployment as it is after an answer to patchScale, which does not tell its generation: that goes up
+// withScale returns the Deployment as it is after an answer to patchScale, which does not tell its generation: that goes up
 // with every change of the spec.
-func scaled(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deployment {
+func withScale(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deployment {
 	d = d.DeepCopy()
 	d.ResourceVersion = scale.ResourceVersion
 	d.Spec.Replicas = ptr.To(scale.Spec.Replicas)
@@ -92,22 +92,22 @@ func scaled(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deployment
 // withManagers returns the Deployment with its managed fields, which a foreign one is seen without; should they not be
 // readable, as it was seen.
 func (e *Engine) withManagers(ctx context.Context, p *plan, d *appsv1.Deployment) client.Object {
-	if live, err := e.read(ctx, p); err == nil && live.GetUID() == d.UID {
+	if live, err := e.readLive(ctx, p); err == nil && live.GetUID() == d.UID {
 		return live
 	}
 	return d
 }
 
-// older tells whether one resource version of an object is of before another. Where they cannot be compared it is not.
-func older(version, than string) bool {
+// isOlder tells whether one resource version of an object is of before another. Where they cannot be compared it is not.
+func isOlder(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
 }
 
-// holds remembers at which numbers Deployments were found or put, one for each owner. It tells a number that somebody
+// scaleMemory remembers at which numbers Deployments were found or put, one for each owner. It tells a number that somebody
 // else has changed from a new one that is asked for, and a view from before a write from one after it. What it forgets in
 // a restart makes one repair count as a wish.
-type holds struct {
+type scaleMemory struct {
 	mu     sync.Mutex
 	owners map[ownerKey]hold
 }
@@ -119,21 +119,21 @@ type hold struct {
 	version string
 }
 
-func newHolds() *holds { return &holds{owners: map[ownerKey]hold{}} }
+func newHolds() *scaleMemory { return &scaleMemory{owners: map[ownerKey]hold{}} }
 
-func (h *holds) get(req *ScaleRequest) hold {
+func (h *scaleMemory) get(req *ScaleRequest) hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}]
 }
 
-func (h *holds) set(req *ScaleRequest, version string) {
+func (h *scaleMemory) set(req *ScaleRequest, version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = hold{req.Deployment.UID, req.Replicas, version}
 }
 
-func (h *holds) forget(manager string, owner types.NamespacedName) {
+func (h *scaleMemory) forgetOwner(manager string, owner types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.owners, ownerKey{manager, owner})

@@ -27,23 +27,23 @@ var ownersPath = fieldpath.MakePathOrDie("metadata", "ownerReferences")
 // ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
 // they would survive their removal from the spec for ever. It reads the object, as a foreign one is seen in part only.
 func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
-	live, err := e.read(ctx, p)
+	live, err := e.readLive(ctx, p)
 	if err != nil {
 		return err
 	}
 	if live.GetUID() != p.child.Live.GetUID() {
 		return reconciler.ErrStale
 	}
-	if err := p.claim(req, live); err != nil {
+	if err := p.checkOwnership(req, live); err != nil {
 		return err
 	}
 	p.before = live.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
-	t, err := e.transfer(req, p, live)
+	t, err := e.planTransfer(req, p, live)
 	if err != nil {
 		return err
 	}
 	patch := jsonPatch{{Op: "test", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
-	owners := p.owners(live.GetOwnerReferences(), req.Owner.GetUID())
+	owners := p.ownerReferences(live.GetOwnerReferences(), req.Owner.GetUID())
 	if len(owners) != len(live.GetOwnerReferences()) {
 		patch = append(patch, operation{Op: "replace", Path: "/metadata/ownerReferences", Value: owners})
 	}
@@ -54,7 +54,7 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 		if _, err := e.dryRun(ctx, req, p, live, t); err != nil {
 			return err
 		}
-		if err := e.patch(ctx, req, p, live, patch); err != nil {
+		if err := e.sendPatch(ctx, req, p, live, patch); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 // dryRun asks the API server whether it would take the object as the transfer and the apply after it leave it, and returns
 // what would come of it. Nothing is handed to our manager before that is known.
 func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.Object, t *transfer) (client.Object, error) {
-	merged, err := e.outcome(p, live, t)
+	merged, err := e.objectAfterTransfer(p, live, t)
 	if err != nil {
 		return nil, err
 	}
@@ -88,18 +88,18 @@ func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	tried, err := p.target()
+	tried, err := p.newTarget()
 	if err != nil {
 		return nil, err
 	}
 	tried.SetName(live.GetName())
-	return tried, e.classify(p, e.client.Patch(ctx, tried, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(req.Manager),
+	return tried, e.classifyError(p, e.client.Patch(ctx, tried, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(req.Manager),
 		client.DryRunAll, client.DisableReadYourWritesConsistency))
 }
 
 // outcomeOwners returns the owner references that the object has after an apply.
 func (p *plan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerReference {
-	owners := p.owners(live.GetOwnerReferences(), req.Owner.GetUID())
+	owners := p.ownerReferences(live.GetOwnerReferences(), req.Owner.GetUID())
 	for _, ref := range p.wanted.GetOwnerReferences() {
 		owners = slices.DeleteFunc(owners, func(old metav1.OwnerReference) bool { return old.UID == ref.UID })
 		owners = append(owners, ref)
@@ -136,26 +136,26 @@ func (e *Engine) verifyOwnerAlive(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// read gets the live object from the API server.
-func (e *Engine) read(ctx context.Context, p *plan) (client.Object, error) {
-	live, err := p.target()
+// readLive gets the live object from the API server.
+func (e *Engine) readLive(ctx context.Context, p *plan) (client.Object, error) {
+	live, err := p.newTarget()
 	if err != nil {
 		return nil, err
 	}
 	if err := e.live.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
-		return nil, e.classify(p, err)
+		return nil, e.classifyError(p, err)
 	}
 	return live, nil
 }
 
-// patch sends a patch whose first step tests the version of the object that it was made for.
-func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.Object, patch jsonPatch) error {
+// sendPatch sends a patch whose first step tests the version of the object that it was made for.
+func (e *Engine) sendPatch(ctx context.Context, req *Request, p *plan, live client.Object, patch jsonPatch) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
 	opts := []client.PatchOption{client.FieldOwner(req.Manager)}
-	if p.unwatched() {
+	if p.notCached() {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err = e.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), opts...)
@@ -163,7 +163,7 @@ func (e *Engine) patch(ctx context.Context, req *Request, p *plan, live client.O
 		return reconciler.ErrStale // The test failed.
 	}
 	if err != nil {
-		return e.classify(p, err)
+		return e.classifyError(p, err)
 	}
 	return nil
 }
@@ -176,11 +176,11 @@ type transfer struct {
 	ours, theirs *fieldpath.Set
 }
 
-// transfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
+// planTransfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
 // lists that are ours; and what is excluded, see exclusions, also where nobody owns it. Those of them that the apply after it
 // does not state, it removes.
-func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer, error) {
-	stated, err := e.stated(p)
+func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*transfer, error) {
+	stated, err := e.statedFields(p)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer,
 	}
 	row := TypeOf(p.child.Desired)
 	lists := row.Exclusive
-	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !applies(live, req.Manager) {
+	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !ownsAny(live, req.Manager) {
 		lists = append(slices.Clone(lists), row.Adopted...)
 	}
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
@@ -210,9 +210,9 @@ func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer,
 			ours, t.ours = entry, set
 			continue
 		}
-		part := strangers(set, stated, lists).Union(allBelow(set, p.excluded))
+		part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded))
 		switch {
-		case p.takeover && made(entry, set):
+		case p.takeover && createdByController(entry, set):
 			part = set
 		case p.takeover:
 			part = part.Union(set.Intersection(stated))
@@ -245,11 +245,11 @@ func (e *Engine) transfer(req *Request, p *plan, live client.Object) (*transfer,
 
 // excludedFields returns the live fields that are excluded by what is stated, and notes their roots in the plan.
 func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, error) {
-	s, err := e.shape(p.gvk)
+	s, err := e.shapeOf(p.gvk)
 	if err != nil {
 		return nil, err
 	}
-	if p.excluded = s.exclusions(p.wanted, live); len(p.excluded) == 0 {
+	if p.excluded = s.exclusionsOf(p.wanted, live); len(p.excluded) == 0 {
 		return &fieldpath.Set{}, nil
 	}
 	value, err := e.typedLive(p, live)
@@ -265,7 +265,7 @@ func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, er
 
 // typedLive returns a live object by its type's schema.
 func (e *Engine) typedLive(p *plan, live client.Object) (*typed.TypedValue, error) {
-	fields, err := literal(live)
+	fields, err := literalValue(live)
 	if err != nil {
 		return nil, err
 	}
@@ -278,21 +278,21 @@ func (e *Engine) typedLive(p *plan, live client.Object) (*typed.TypedValue, erro
 	return value, nil
 }
 
-// outcome returns the object as the transfer and the apply after it leave it, by the rules of server-side apply: what was
+// objectAfterTransfer returns the object as the transfer and the apply after it leave it, by the rules of server-side apply: what was
 // ours and is not stated goes, unless another manager owns it.
-func (e *Engine) outcome(p *plan, live client.Object, t *transfer) (map[string]any, error) {
+func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (map[string]any, error) {
 	value, err := e.typedLive(p, live)
 	if err != nil {
 		return nil, err
 	}
-	stated, err := e.stated(p)
+	stated, err := e.statedFields(p)
 	if err != nil {
 		return nil, err
 	}
 	schema, root := value.Schema(), value.TypeRef()
 	members := func(set *fieldpath.Set) *fieldpath.Set { return set.EnsureNamedFieldsAreMembers(schema, root) }
 	removed := members(t.ours).Difference(members(stated)).Difference(members(t.theirs))
-	wanted, err := e.typed(p.fields)
+	wanted, err := e.toTyped(p.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -307,9 +307,9 @@ func (e *Engine) outcome(p *plan, live client.Object, t *transfer) (map[string]a
 	return fields, nil
 }
 
-// made tells whether the fields are those of who made the object as a controller: by plain updates, with an owner
+// createdByController tells whether the fields are those of who made the object as a controller: by plain updates, with an owner
 // reference.
-func made(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
+func createdByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&
 		!fields.WithPrefix(ownersPath[0]).WithPrefix(ownersPath[1]).Empty()
 }
@@ -323,9 +323,9 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// owners returns the owner references without a controller other than the owner, and of a retained object without the
+// ownerReferences returns the owner references without a controller other than the owner, and of a retained object without the
 // owner too.
-func (p *plan) owners(refs []metav1.OwnerReference, owner types.UID) []metav1.OwnerReference {
+func (p *plan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []metav1.OwnerReference {
 	kept := make([]metav1.OwnerReference, 0, len(refs))
 	for _, ref := range refs {
 		switch {
@@ -367,5 +367,5 @@ func (e *Engine) handOver(ctx context.Context, p *plan) error {
 		return nil
 	}
 	// Any other conflict says that nothing was handed over: to leave the field out now would reset it.
-	return e.classify(p, err)
+	return e.classifyError(p, err)
 }

@@ -24,9 +24,9 @@ type trial struct {
 	err error
 }
 
-// try finds out, where a part of a request must not be carried out without the rest of it, whether the API server takes all
+// tryRequest finds out, where a part of a request must not be carried out without the rest of it, whether the API server takes all
 // of it: of an adoption, and of a request that is to be carried out as a whole. Of any other request it asks nothing.
-func (e *Engine) try(ctx context.Context, req *Request) (*trial, error) {
+func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 	n := len(req.Children)
 	t := &trial{order: make([]int, n), fresh: make([]bool, n), withheld: make([]bool, n)}
 	for i := range t.order {
@@ -39,13 +39,13 @@ func (e *Engine) try(ctx context.Context, req *Request) (*trial, error) {
 	news, adopts := 0, false
 	for i := range req.Children {
 		child := &req.Children[i]
-		p, err := e.plan(req, child)
+		p, err := e.planChild(req, child)
 		child.planned = &decision{p, err}
 		if err != nil {
 			unplanned = append(unplanned, err)
 			continue
 		}
-		adopts = adopts || p.adopts(req)
+		adopts = adopts || p.adoptsObject(req)
 		if p.isNew() {
 			t.fresh[i], news = true, news+1
 		}
@@ -83,7 +83,7 @@ func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplan
 		made := req.Children[i].planned
 		if made.err == nil {
 			created := made.action == Created && !req.Existed
-			t.withheld[i] = made.adopts(req) || created || all && t.fresh[i]
+			t.withheld[i] = made.adoptsObject(req) || created || all && t.fresh[i]
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (e *Engine) tryWhole(ctx context.Context, req *Request, t *trial) error {
 		case errors.Is(err, reconciler.ErrStale):
 			return err
 		case Refused(err):
-			t.refuse(err)
+			t.noteRefusal(err)
 			return nil
 		}
 	}
@@ -144,8 +144,8 @@ func (t *trial) putServicesFirst(req *Request) {
 	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// refuse withholds all that is new.
-func (t *trial) refuse(err error) {
+// noteRefusal withholds all that is new.
+func (t *trial) noteRefusal(err error) {
 	t.err = err
 	copy(t.withheld, t.fresh)
 }
@@ -161,8 +161,8 @@ func (p *plan) isNew() bool {
 	return p.action == Created || p.action == Replaced || p.action == Configured && !p.dropped
 }
 
-// adopts reports whether the plan takes over an object that the owner does not control.
-func (p *plan) adopts(req *Request) bool {
+// adoptsObject reports whether the plan takes over an object that the owner does not control.
+func (p *plan) adoptsObject(req *Request) bool {
 	return req.Adopt && p.claimed && p.takeover && !metav1.IsControlledBy(p.child.Live, req.Owner)
 }
 

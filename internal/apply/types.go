@@ -113,16 +113,16 @@ func indexTypes() map[reflect.Type]*Type {
 	return index
 }
 
-// unhashed returns the fields that do not count for the hash.
-func (t *Type) unhashed() *fieldpath.Set {
+// unhashedFields returns the fields that do not count for the hash.
+func (t *Type) unhashedFields() *fieldpath.Set {
 	if t.Unhashed == nil {
 		return &fieldpath.Set{}
 	}
 	return t.Unhashed
 }
 
-// hashed returns the part of an object that counts for its hash.
-func hashed(obj client.Object) any {
+// hashedPart returns the part of an object that counts for its hash.
+func hashedPart(obj client.Object) any {
 	if row := TypeOf(obj); row.Hashed != nil {
 		return row.Hashed(obj)
 	}

@@ -85,7 +85,7 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 		&corev1.Secret{Data: secret},
 	} {
 		row := TypeOf(obj)
-		full, err := literal(obj)
+		full, err := literalValue(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 				t.Errorf("%T has no field %s", obj, path)
 			}
 		})
-		before, err := hash(obj, "")
+		before, err := hashObject(obj, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 		case *corev1.Secret:
 			obj.Data["a"] = []byte("c")
 		}
-		if after, err := hash(obj, ""); err != nil || after != before {
+		if after, err := hashObject(obj, ""); err != nil || after != before {
 			t.Errorf("%T: the hash covers what it must not: %s, %s, %v", obj, before, after, err)
 		}
 	}

@@ -55,8 +55,8 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // ErrStale says that a decision was made on an outdated view. The next try sees the current one; nothing is reported.
 var ErrStale = errors.New("the cached state was outdated")
 
-// Words returns what an error means for a condition.
-func Words(err error) (reason, message string) {
+// ReasonAndMessageOf returns what an error means for a condition.
+func ReasonAndMessageOf(err error) (reason, message string) {
 	var stalled *StalledError
 	var waiting *WaitingError
 	var failed *FailedError

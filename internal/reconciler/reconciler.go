@@ -83,7 +83,7 @@ type Reconciler[T Resource] struct {
 	// Steps is the kind's own part.
 	Steps Steps[T]
 	// Gone, if set, is called when a resource no longer exists.
-	Gone func(types.NamespacedName)
+	OnDeleted func(types.NamespacedName)
 
 	written statusTimes
 	stalled stalledSeries
@@ -119,7 +119,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	r.stalled.set(r.Kind, req.NamespacedName, stalledReason(obj))
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event != "")
 	if patchErr == nil {
-		r.announce(before, obj, &report)
+		r.emitEvent(before, obj, &report)
 	}
 	return result(err, patchErr, MinRequeue(wait, report.RetryAfter))
 }
@@ -127,8 +127,8 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 func (r *Reconciler[T]) forget(name types.NamespacedName) {
 	r.written.forget(name)
 	r.stalled.set(r.Kind, name, "")
-	if r.Gone != nil {
-		r.Gone(name)
+	if r.OnDeleted != nil {
+		r.OnDeleted(name)
 	}
 }
 
@@ -166,9 +166,9 @@ const maxNote = 1024
 // maxAction is the length in bytes that the API allows an event's action.
 const maxAction = 128
 
-// announce sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
+// emitEvent sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
 // has become stalled.
-func (r *Reconciler[T]) announce(before, after T, report *Report) {
+func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
 	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
 	kind, reason, note := corev1.EventTypeNormal, report.Changed, lines(report.Note, report.Changes)

@@ -105,7 +105,7 @@ func TestAnnounce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			r := &Reconciler[*appv1.App]{Recorder: recorder}
-			r.announce(c.before, c.after, &c.report)
+			r.emitEvent(c.before, c.after, &c.report)
 			got := drain(recorder)
 			if diff := cmp.Diff(c.want, strings.Join(got, " AND ")); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)

@@ -40,7 +40,7 @@ func summarize(obj Resource, report *Report, err error) {
 	case errors.As(err, &stalledErr), err == nil && report.Stalled && !report.Ready:
 		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, report.Reason, report.Message
 		if err != nil {
-			stalled.Reason, stalled.Message = Words(err)
+			stalled.Reason, stalled.Message = ReasonAndMessageOf(err)
 		}
 		reconciling.Status = metav1.ConditionFalse
 	case ready.Status == metav1.ConditionTrue:
@@ -71,7 +71,7 @@ func appliedCondition(report *Report, err error) metav1.Condition {
 	switch {
 	case err != nil:
 		applied.Status = metav1.ConditionFalse
-		applied.Reason, applied.Message = Words(err)
+		applied.Reason, applied.Message = ReasonAndMessageOf(err)
 	case report.Paused && report.Pending:
 		applied.Status, applied.Reason, applied.Message = metav1.ConditionFalse, appv1.ReasonPaused, pendingMessage
 	case report.NotApplied.Reason != "":
@@ -92,7 +92,7 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 	switch {
 	case err != nil:
 		// Whatever the pods of an earlier spec do.
-		ready.Reason, ready.Message = Words(err)
+		ready.Reason, ready.Message = ReasonAndMessageOf(err)
 	case report.Paused && report.Pending:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
 		ready.Message = joinSentences(pendingMessage, report.Message)

@@ -72,7 +72,7 @@ func newFlow(t *testing.T) *flow {
 		Client: interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: f.patch}), Recorder: f.recorder, Clock: f.clock, Kind: t.Name(),
 		New:   func() reconciler.Stored[*appv1.App] { return &stored.App{} },
 		Steps: f.steps,
-		Gone:  func(name types.NamespacedName) { f.gone = append(f.gone, name) },
+		OnDeleted:  func(name types.NamespacedName) { f.gone = append(f.gone, name) },
 	}
 	return f
 }

@@ -8,19 +8,19 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Holders are those who say how many pods a Deployment has, beside the UnitedDeployment that names it.
-type Holders struct {
+// ScaleOwners are those who say how many pods a Deployment has, beside the UnitedDeployment that names it.
+type ScaleOwners struct {
 	// Controller is the Deployment's, if it is of a kind of ours; nil otherwise.
 	Controller *metav1.OwnerReference
-	// Elder is the name of an older UnitedDeployment that names the Deployment too; see Elder.
-	Elder string
+	// OldestClaimant is the name of an older UnitedDeployment that names the Deployment too; see Elder.
+	OldestClaimant string
 	// Autoscaler is the name of one that targets the Deployment, empty if there is none.
 	Autoscaler string
 }
 
 // ScaleConflict says why a UnitedDeployment has to keep off the Deployment that it names, and what to do; it is empty if it
 // need not.
-func ScaleConflict(ud *appv1.UnitedDeployment, held Holders) string {
+func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 	name, controller := ud.Spec.DeploymentName, held.Controller
 	switch {
 	case controller != nil && controller.Kind == "UnitedDeployment" && controller.Name == ud.Name:
@@ -28,8 +28,8 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held Holders) string {
 	case controller != nil:
 		return fmt.Sprintf("Deployment %s is owned by %s %s, which sets its replicas; set replicas there, or change spec.deploymentName",
 			name, controller.Kind, controller.Name)
-	case held.Elder != "":
-		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two, or change spec.deploymentName", held.Elder, name)
+	case held.OldestClaimant != "":
+		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two, or change spec.deploymentName", held.OldestClaimant, name)
 	}
 	if held.Autoscaler != "" {
 		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; delete one of the two, or let the autoscaler target this UnitedDeployment",
@@ -38,9 +38,9 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held Holders) string {
 	return ""
 }
 
-// Elder returns the name of the oldest of the UnitedDeployments that name the same Deployment as ud and are to stay, empty if
+// OldestClaimant returns the name of the oldest of the UnitedDeployments that name the same Deployment as ud and are to stay, empty if
 // that is ud itself. Of the same age, the first by name is the older one.
-func Elder(ud *appv1.UnitedDeployment, all []appv1.UnitedDeployment) string {
+func OldestClaimant(ud *appv1.UnitedDeployment, all []appv1.UnitedDeployment) string {
 	oldest := ud
 	for i := range all {
 		other := &all[i]

@@ -32,10 +32,10 @@ func TestElder(t *testing.T) {
 		"a younger, first one": {united("a", "x", 0, false), united("b", "x", time.Hour, false), "b", ""},
 	} {
 		all := []appv1.UnitedDeployment{c.a, c.b}
-		if got := Elder(&c.a, all); got != c.wantA {
+		if got := OldestClaimant(&c.a, all); got != c.wantA {
 			t.Errorf("%s: the elder of a is %q, want %q", name, got, c.wantA)
 		}
-		if got := Elder(&c.b, all); got != c.want {
+		if got := OldestClaimant(&c.b, all); got != c.want {
 			t.Errorf("%s: the elder of b is %q, want %q", name, got, c.want)
 		}
 	}
@@ -46,16 +46,16 @@ func TestScaleConflict(t *testing.T) {
 	ud := &appv1.UnitedDeployment{}
 	ud.Name, ud.Spec.DeploymentName = "me", "x"
 	for name, c := range map[string]struct {
-		held Holders
+		held ScaleOwners
 		want string
 	}{
-		"nobody":               {Holders{}, ""},
-		"an App":               {Holders{Controller: &metav1.OwnerReference{Kind: "App", Name: "me"}, Elder: "old"}, "Deployment x is owned by App me"},
-		"another one":          {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "other"}}, "is owned by UnitedDeployment other"},
-		"this one":             {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, Elder: "old"}, ""},
-		"this one, and scaled": {Holders{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales"},
-		"an older one":         {Holders{Elder: "old", Autoscaler: "hpa"}, "UnitedDeployment old is older"},
-		"an autoscaler of it":  {Holders{Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales Deployment x"},
+		"nobody":               {ScaleOwners{}, ""},
+		"an App":               {ScaleOwners{Controller: &metav1.OwnerReference{Kind: "App", Name: "me"}, OldestClaimant: "old"}, "Deployment x is owned by App me"},
+		"another one":          {ScaleOwners{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "other"}}, "is owned by UnitedDeployment other"},
+		"this one":             {ScaleOwners{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, OldestClaimant: "old"}, ""},
+		"this one, and scaled": {ScaleOwners{Controller: &metav1.OwnerReference{Kind: "UnitedDeployment", Name: "me"}, Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales"},
+		"an older one":         {ScaleOwners{OldestClaimant: "old", Autoscaler: "hpa"}, "UnitedDeployment old is older"},
+		"an autoscaler of it":  {ScaleOwners{Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales Deployment x"},
 	} {
 		if got := ScaleConflict(ud, c.held); c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
