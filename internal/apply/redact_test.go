@@ -61,6 +61,7 @@ func TestRedactionOfLongValues(t *testing.T) {
 			for name, err := range map[string]error{
 				"value":   invalid(field.Invalid(at.Child("env").Index(0).Child("value"), filler+secret, "is bad")),
 				"whole":   invalid(field.Invalid(at, map[string]any{"env": []string{filler, secret}}, "is bad")),
+				"other":   invalid(field.Invalid(at.Child("args").Index(0), strings.Repeat("s3cr3t of another ", 8000), "is bad")),
 				"webhook": statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: filler + `denied: PASSWORD=` + secret}},
 				"quoted":  statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: fmt.Sprintf("%s denied: %q", filler, secret)}},
 			} {
