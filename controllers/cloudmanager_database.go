@@ -230,12 +230,12 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 	}
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
 	if unlisted == nil && (db.set != nil || startable) {
-		set := newChild(resource.StatefulSet(w), db.set)
+		set := applyChild(resource.StatefulSet(w), db.set)
 		set.Replace = grows
 		req.Children = append(append(req.Children, claims...), set)
 	}
 	if !how.alone {
-		headless, service := newChild(resource.Headless(w), db.headless), newChild(resource.Service(w), db.service)
+		headless, service := applyChild(resource.Headless(w), db.headless), applyChild(resource.Service(w), db.service)
 		headless.Independent, service.Independent = remains, remains
 		req.Children = append(req.Children, headless, service)
 	}

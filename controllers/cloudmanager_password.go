@@ -48,7 +48,7 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 	if password == "" {
 		password = rand.Text()
 	}
-	c := newChild(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
+	c := applyChild(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
 	c.Retained = w.Retain
 	return c, usable && password == kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }

@@ -86,7 +86,7 @@ func kinds() []kind {
 
 // setupWithManager adds the controller of a kind to the manager.
 func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
-	b := ctrl.NewControllerManagedBy(mgr).WithOptions(requeueAfter()).For(k.empty(), builder.WithPredicates(userChanged()))
+	b := ctrl.NewControllerManagedBy(mgr).WithOptions(retryOptions()).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range apply.Types {
 		row := &apply.Types[i]
 		if row.Scope == apply.ScopeLive {

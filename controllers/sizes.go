@@ -99,7 +99,7 @@ func (s *Sizes) SetupWithManager(mgr ctrl.Manager) error {
 	s.cache, s.recorder = mgr.GetCache(), mgr.GetEventRecorder(fieldOwner)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("sizes").
-		WithOptions(requeueAfter()).
+		WithOptions(retryOptions()).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(s.onConfigMapChange)).
 		Complete(s)
 }

@@ -76,7 +76,7 @@ func (u *upgradeable) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("upgradeable").
-		WithOptions(requeueAfter()).
+		WithOptions(retryOptions()).
 		Watches(&corev1.Pod{}, all, builder.WithPredicates(strayChanged())).
 		Watches(&stored.CloudManager{}, all, builder.WithPredicates(comesOrGoes())).
 		WatchesRawSource(start).

@@ -23,8 +23,8 @@ import (
 // nobody watches, a raised quota for one.
 const retryMost = time.Minute
 
-// requeueAfter is how failed requests are tried again.
-func requeueAfter() controller.Options {
+// retryOptions is how failed requests are tried again.
+func retryOptions() controller.Options {
 	return controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, retryMost),
 	}

@@ -562,8 +562,8 @@ func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	}
 }
 
-// newChild returns an object as a child of the engine's. live may be a nil pointer.
-func newChild[T any, P interface {
+// applyChild returns an object as a child of the engine's. live may be a nil pointer.
+func applyChild[T any, P interface {
 	*T
 	client.Object
 }](desired, live P) apply.Child {
