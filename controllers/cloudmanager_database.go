@@ -74,7 +74,7 @@ func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, cm *appv1.
 	return db, err
 }
 
-// liveClaims returns all claims that have the names of those of the database's pods, whoever made them, as the API server
+// liveClaims returns all claims that have the names of those of the database's pods, regardless of their creator, as the API server
 // has them now.
 func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	if db.listed == nil {
@@ -345,7 +345,7 @@ func (db *database) refusedBefore() bool {
 	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
 }
 
-// volumeChange tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
+// volumeChange reports whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
 // be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
 // larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
 func (db *database) volumeChange(w *resource.Workload) (bool, error) {
@@ -384,7 +384,7 @@ func className(class *string) string {
 }
 
 // wantedClaims returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
-// database's, which the engine refuses or adopts. Somebody else's are not in the cache, so they are looked for where the
+// database's, which the engine refuses or adopts. Those of others are not in the cache, so they are looked for where the
 // StatefulSet may be about to use more claims than before. Unguarded are further ones, which only lack the annotations that
 // keep tools from deleting them.
 func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {

@@ -35,7 +35,7 @@ func (r *CloudManagerReconciler) retainPreviousTiers(ctx context.Context, s *tie
 	return err
 }
 
-// retainPrevious lets the volumes and the Secret of a former database outlive it. The policy comes last, as it tells whether anything
+// retainPrevious lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
 // is left to do.
 func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
 	if deletesClaims(set) {
@@ -108,13 +108,13 @@ func (r *CloudManagerReconciler) previousSecret(ctx context.Context, set *appsv1
 	return secret, nil
 }
 
-// deletesClaims tells whether a StatefulSet takes its claims along when it is deleted.
+// deletesClaims reports whether a StatefulSet takes its claims along when it is deleted.
 func deletesClaims(set *appsv1.StatefulSet) bool {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	return policy != nil && policy.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 }
 
-// goesWith tells whether a claim goes with a StatefulSet.
+// goesWith reports whether a claim goes with a StatefulSet.
 func goesWith(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	for _, ref := range claim.OwnerReferences {
 		if ref.UID == set.UID {

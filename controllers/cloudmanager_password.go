@@ -53,8 +53,8 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 	return c, usable && password == kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }
 
-// checkPasswordChange returns why the password cannot be chosen anew, nil if it can. Claims that are there may hold a database that
-// has one; the API server is asked for them, as a view of some time ago must not cost anybody the data.
+// checkPasswordChange returns why the password cannot be chosen again, nil if it can. Claims that are there may hold a database that
+// has one; the API server is asked for them, as a view of some time ago must not cost the data.
 func (db *database) checkPasswordChange(ctx context.Context, secret string, kept bool) error {
 	claims, err := db.liveClaims(ctx)
 	if err != nil || len(claims) == 0 {

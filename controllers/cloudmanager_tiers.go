@@ -237,13 +237,13 @@ func (t *tier) formerRecord() string {
 	return records[0]
 }
 
-// isNameTaken reports whether an error says that an object of a tier is somebody else's. No new tier is led to it.
+// isNameTaken reports whether an error says that an object of a tier has another owner. No new tier is led to it.
 func isNameTaken(err error) bool {
 	var stalled *reconciler.StalledError
 	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
-// needsSecretCheck tells whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
+// needsSecretCheck reports whether the database's Secret has to be looked at: where it was not, for this spec; where the database is to
 // be made; and where a pod misses a Secret. Nobody watches Secrets, and each look is a request.
 func (s *tiers) needsSecretCheck() bool {
 	c := meta.FindStatusCondition(s.cm.Status.Conditions, appv1.ConditionPasswordInClearText)

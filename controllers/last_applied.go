@@ -17,7 +17,7 @@ import (
 )
 
 // An invalid spec leaves the last applied one in force: the children are repaired by the record that is on the workload
-// object. Nothing is pruned by it. A spec of which the API server refuses a part is invalid too.
+// object. Nothing is pruned by it. A spec that the API server refuses in part is invalid too.
 
 // workloadObjects are the objects of one workload, as a kind of workload object has them.
 type workloadObjects interface {

@@ -81,7 +81,7 @@ func newSizes(name, own string) (*Sizes, error) {
 	return s, nil
 }
 
-// watchesConfigMap tells whether there is a ConfigMap to watch.
+// watchesConfigMap reports whether there is a ConfigMap to watch.
 func (s *Sizes) watchesConfigMap() bool { return s.key.Name != "" }
 
 // cacheOptions has the cache hold that one ConfigMap and no other, whichever namespaces the manager watches.
@@ -107,12 +107,12 @@ func (s *Sizes) SetupWithManager(mgr ctrl.Manager) error {
 // onConfigMapChange is called on a stand-by too, which has to know the last good values should the ConfigMap be wrong when it takes
 // over.
 func (s *Sizes) onConfigMapChange(ctx context.Context, _ client.Object) []ctrl.Request {
-	// What cannot be read now is read by Reconcile, which has somebody to tell.
+	// What cannot be read now is read by Reconcile, which can report it.
 	_, _ = s.refreshSizes(ctx)
 	return []ctrl.Request{{NamespacedName: s.key}}
 }
 
-// Reconcile implements reconcile.Reconciler: it tells, once, of a ConfigMap that is wrong, and that it was mended.
+// Reconcile implements reconcile.Reconciler: it tells, once, of a ConfigMap that is wrong, and that it was fixed.
 func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now, err := s.refreshSizes(ctx)
 	switch {

@@ -53,7 +53,7 @@ func OperatorCondition(cfg *rest.Config) (conditions.Condition, error) {
 }
 
 // upgradeable tells OLM when not to replace the operator: while pods of a database are without their StatefulSet, which
-// was deleted to be made anew with larger volumes. It is the one step after which somebody is worse off until the next is
+// was deleted to be recreated with larger volumes. It is the one step after which the user is worse off until the next is
 // taken: a pod that is lost in between does not come back. All others can be left at any point.
 //
 // It goes by what is there and not by what the operator remembers, so that a restart changes nothing.
@@ -141,7 +141,7 @@ func (u *upgradeable) findStrays(ctx context.Context) ([]types.NamespacedName, e
 	return found, nil
 }
 
-// isStray tells whether a pod of a StatefulSet has lost it.
+// isStray reports whether a pod of a StatefulSet has lost it.
 func isStray(pod client.Object) bool {
 	_, made := pod.GetLabels()[appsv1.StatefulSetPodNameLabel]
 	return made && pod.GetDeletionTimestamp() == nil && metav1.GetControllerOf(pod) == nil

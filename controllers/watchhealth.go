@@ -19,7 +19,7 @@ var watches = &watchHealth{now: time.Now, failed: map[watched]watchFailure{}, ki
 
 func init() { metrics.Registry.MustRegister(watches) }
 
-// watched is the list and watch of one kind, of which there is one a namespace.
+// watched is the list and watch of one kind; there is one for each namespace.
 type watched interface {
 	// TypeDescription is the kind's Go type.
 	TypeDescription() string

@@ -131,7 +131,7 @@ type provenance struct {
 	template corev1.PodTemplateSpec
 	// autoscaled is true where an autoscaler targets the object.
 	autoscaled bool
-	// kept is the record of the inputs of an object that is gone and is to be made anew as it was; empty if there is none.
+	// kept is the record of the inputs of an object that is gone and is to be recreated as it was; empty if there is none.
 	kept string
 }
 
@@ -290,7 +290,7 @@ func invalidSpec(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	const most = 5 // A condition's message is limited, and one person mends one thing at a time.
+	const most = 5 // A condition's message is limited, and a user fixes one thing at a time.
 	said := make([]string, 0, most+1)
 	for _, err := range errs[:min(len(errs), most)] {
 		said = append(said, err.Error())
@@ -323,7 +323,7 @@ func (d *target) provenanceOf(m provenance) resource.History {
 	if live == nil {
 		return resource.History{Exists: m.kept != "", Ours: m.kept != "", Inputs: m.kept}
 	}
-	// Either may have been removed by somebody.
+	// Either may have been removed by another writer.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
 	adopt := d.owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
@@ -345,7 +345,7 @@ func (d *target) provenanceOf(m provenance) resource.History {
 }
 
 // checkInputs takes out of the history what cannot be believed of the recorded inputs, as they lie on an object that others
-// may write: all of it where somebody else has written the record, and a size that is not what the pod template has. It
+// may write: all of it where another writer has written the record, and a size that is not what the pod template has. It
 // returns the size that can be believed nevertheless.
 func (s *Deps) checkInputs(d *target, h *resource.History, m provenance, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
 	recorded, err := resource.DecodeInputs(h.Inputs)
@@ -357,7 +357,7 @@ func (s *Deps) checkInputs(d *target, h *resource.History, m provenance, build f
 		return recorded.Size, nil
 	}
 	if !owned && apply.Applies(m.object, d.manager) {
-		// Somebody has edited the record by hand, be it together with what it speaks of.
+		// The record was edited by hand, perhaps together with what it speaks of.
 		h.Inputs = ""
 		return resource.ResolvedSize{}, nil
 	}

@@ -30,7 +30,7 @@ func App(app *appv1.App, seen Observed) (*Workload, field.ErrorList) {
 	return w, errs
 }
 
-// AppSpecChanged tells whether an App's spec differs from a record of an earlier one; see specChanged.
+// AppSpecChanged reports whether an App's spec differs from a record of an earlier one; see specChanged.
 func AppSpecChanged(spec *appv1.AppSpec, record string) (bool, error) {
 	return specChanged(spec, record, appWorkload)
 }

@@ -31,7 +31,7 @@ type tier struct {
 	role string
 	spec *appv1.Component
 	path *field.Path
-	// envs come before the user's, who may use them, and state them otherwise.
+	// envs come before those of the user, which can refer to them and override them.
 	envs []corev1.EnvVar
 	// port is the one that the component offers if the spec states none, 0 for none.
 	port int32
@@ -109,13 +109,13 @@ func CloudManagerFront(cm *appv1.CloudManager, seen Observed) (*Workload, field.
 	return w, errs
 }
 
-// ComponentSpecChanged tells whether a component's spec differs from a record of an earlier one; see specChanged. A
+// ComponentSpecChanged reports whether a component's spec differs from a record of an earlier one; see specChanged. A
 // database's storage does not count.
 func ComponentSpecChanged(spec *appv1.Component, record string) (bool, error) {
 	return specChanged(spec, record, componentWorkload)
 }
 
-// DatabaseSpecChanged tells whether a database's spec, the storage included, differs from a record of an earlier one.
+// DatabaseSpecChanged reports whether a database's spec, the storage included, differs from a record of an earlier one.
 func DatabaseSpecChanged(spec *appv1.Database, record string) (bool, error) {
 	changed, err := ComponentSpecChanged(&spec.Component, record)
 	if changed || err != nil {

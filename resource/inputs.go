@@ -26,7 +26,7 @@ const (
 	RenderingLatest = RenderingNamedPorts
 )
 
-// Inputs is all that shapes a pod template beside the spec. It is recorded on the workload object.
+// Inputs is all that shapes a pod template apart from the spec. It is recorded on the workload object.
 // A field that is added later is left out of the record while it is empty, or records without it become unreadable.
 type Inputs struct {
 	// Rendering is the number of the rendering.

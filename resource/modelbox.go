@@ -36,13 +36,13 @@ func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
 	return w, errs
 }
 
-// ModelBoxSpecChanged tells whether a ModelBox's spec differs from a record of an earlier one; see specChanged.
+// ModelBoxSpecChanged reports whether a ModelBox's spec differs from a record of an earlier one; see specChanged.
 func ModelBoxSpecChanged(box *appv1.ModelBox, record string) (bool, error) {
 	return specChanged(&box.Spec, record, modelBoxWorkload(box.Name))
 }
 
 // modelBoxWorkload returns what finds the workload in the spec of a ModelBox of a name. A spec that states the default for its
-// container's name is the same as one that leaves it out, whoever has stated it.
+// container's name is the same as one that leaves it out, regardless of who has stated it.
 func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 		spec.Paused = false

@@ -39,7 +39,7 @@ func pod(p part, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs
 	return servicePorts, pod
 }
 
-// sidecars returns those of the containers that start before the main one which stay and run beside it.
+// sidecars returns those of the containers that start before the main one which stay and run next to it.
 func sidecars(init []corev1.Container) []corev1.Container {
 	return slices.DeleteFunc(slices.Clone(init), func(c corev1.Container) bool {
 		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways

@@ -35,10 +35,10 @@ var ErrNoSpec = errors.New("the record holds no spec")
 
 // EncodeSpec returns the record of a spec: its canonical JSON, compressed where that is long. Where even that is too
 // long for an annotation, or for DecodeSpec, only the hash of identity is left, which returns the part of the spec that tells one from another,
-// and whole is false. beside are the annotations that take up room beside it.
-func EncodeSpec(spec any, identity func() json.RawMessage, beside map[string]string) (record string, whole bool) {
+// and whole is false. others are the annotations that take up room next to it.
+func EncodeSpec(spec any, identity func() json.RawMessage, others map[string]string) (record string, whole bool) {
 	room := apivalidation.TotalAnnotationSizeLimitB - recordOthers
-	for key, value := range beside {
+	for key, value := range others {
 		room -= len(key) + len(value)
 	}
 	room = min(room, recordMax)

@@ -125,7 +125,7 @@ func (s Sizes) Resolve(size appv1.Size) ResolvedSize {
 	return ResolvedSize{Name: size, Amounts: amounts}
 }
 
-// Equal tells whether two sizes have one name and stand for the same.
+// Equal reports whether two sizes have one name and stand for the same.
 func (r ResolvedSize) Equal(other ResolvedSize) bool { return equality.Semantic.DeepEqual(r, other) }
 
 // String is the size in words, each resource as request/limit, such as "small (cpu 100m/500m, memory 128Mi/256Mi)";

@@ -48,7 +48,7 @@ func StatefulSet(w *Workload) *appsv1.StatefulSet {
 func HeadlessName(workload string) string { return workload + "-headless" }
 
 // Headless returns the Service that gives each pod of the workload's StatefulSet a name, from before it is ready on. It
-// has the record of the inputs too: the StatefulSet is deleted when its volumes grow, and made anew with what its pods
+// has the record of the inputs too: the StatefulSet is deleted when its volumes grow, and recreated with what its pods
 // were made with.
 func Headless(w *Workload) *corev1.Service {
 	meta := w.meta()

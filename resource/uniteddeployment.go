@@ -38,7 +38,7 @@ func UnitedDeploymentSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
 	return spec
 }
 
-// UnitedDeploymentSpecChanged tells whether the template of a UnitedDeployment differs from a record of an earlier one;
+// UnitedDeploymentSpecChanged reports whether the template of a UnitedDeployment differs from a record of an earlier one;
 // see specChanged.
 func UnitedDeploymentSpecChanged(ud *appv1.UnitedDeployment, record string) (bool, error) {
 	return specChanged(UnitedDeploymentSpec(ud), record, itself)

@@ -55,17 +55,17 @@ type Workload struct {
 	refused bool
 }
 
-// Observed is what a builder needs to know beside the custom resource.
+// Observed is what a builder needs to know in addition to the custom resource.
 type Observed struct {
 	// Selector is that of the live workload object, nil if there is none.
 	Selector map[string]string
-	// Inputs shape the pod template beside the spec; see ChooseInputs.
+	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs Inputs
 	// Autoscaled is true where a HorizontalPodAutoscaler decides the number of pods.
 	Autoscaled bool
 }
 
-// part says which workload of which custom resource is to be built, and what its kind has for defaults.
+// part says the workload and the custom resource that is to be built, and what its kind has for defaults.
 type part struct {
 	// name is that of the objects, namespace that of the custom resource.
 	name, namespace string
@@ -141,7 +141,7 @@ func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field
 	return w, errs
 }
 
-// record notes on the workload what it was built from: the spec, and the inputs beside it. identity returns the part of the
+// record notes on the workload what it was built from: the spec, and the inputs in addition to it. identity returns the part of the
 // spec that shapes the pods.
 func (w *Workload) record(spec any, identity func() json.RawMessage, in Inputs) {
 	var record string

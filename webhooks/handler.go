@@ -25,7 +25,7 @@ import (
 // storedResource is a custom resource as it is stored.
 type storedResource[T client.Object] interface {
 	client.Object
-	// Decode returns the typed resource, without a spec beside an error.
+	// Decode returns the typed resource, without a spec if there is an error.
 	Decode() (T, error)
 	// Raw returns the spec as it is.
 	Raw() stored.Spec

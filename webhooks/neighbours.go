@@ -19,7 +19,7 @@ import (
 	"huolala.cn/app-operator/internal/stored"
 )
 
-// Whatever else there is in the cluster, these only warn. An order in which somebody applies and removes objects must not
+// Whatever else there is in the cluster, these only warn. An order in which a user applies and removes objects must not
 // matter: what is in the way now may be about to go, as where the deletion of the old is part of the same change.
 
 // taken warns of children whose names others have.

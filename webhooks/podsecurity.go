@@ -18,7 +18,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // podSecurity warns of pods that the namespace refuses by its Pod Security Standard
-// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Kubernetes itself would say so to whoever makes the
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Kubernetes itself would say so to the client that creates the
 // pods, which is a controller.
 //
 // The namespace is read from the API server, and only for pods that the strictest standard refuses: a cache would hold every

@@ -49,7 +49,7 @@ type child struct {
 	object client.Object
 }
 
-// is tells whether two children are one and the same object.
+// is reports whether two children are one and the same object.
 func (c child) is(other child) bool {
 	return reflect.TypeOf(c.object) == reflect.TypeOf(other.object) && c.object.GetName() == other.object.GetName()
 }

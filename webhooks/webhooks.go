@@ -1,6 +1,6 @@
 // Package webhooks is what the API server asks before it stores a resource of ours: one thin file a kind. The rules are in
 // api/v1/validation and in the builders of resource, where the controllers find them too, so that an error has the same words
-// at the door and, had it come in while nobody was there, in the status.
+// at admission and, if it was admitted while no webhook ran, in the status.
 package webhooks
 
 import (
@@ -40,11 +40,11 @@ type Options struct {
 	// Host and Port are where to listen. Defaults: all addresses, 9443.
 	Host string
 	Port int
-	// CertDir is the folder with tls.crt and tls.key, for somebody else to renew. Empty: the manager makes them itself.
+	// CertDir is the folder with tls.crt and tls.key, renewed by another component. Empty: the manager makes them itself.
 	CertDir string
 	// OwnNamespace is the manager's, which has the Service and the Secret of the certificate; empty if it is not known.
 	OwnNamespace string
-	// Certificate says how long a certificate that the manager makes is valid, and for which Hosts beside the Service's.
+	// Certificate says how long a certificate that the manager makes is valid, and for which Hosts in addition to the Service's.
 	Certificate certificate.Options
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
@@ -63,7 +63,7 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 type Webhooks struct {
 	opts    Options
 	enabled bool
-	// keeper keeps the certificate, nil where somebody else does.
+	// keeper keeps the certificate, nil where another component does.
 	keeper *certificate.Keeper
 }
 

@@ -10,7 +10,7 @@ const (
 	// controls: made by hand, orphaned, or restored from a backup.
 	AnnotationAdopt = "app.huolala.cn/adopt"
 
-	// AnnotationRefresh, set to a value that it did not have before, takes over what has changed beside the spec since
+	// AnnotationRefresh, set to a value that it did not have before, takes over what has changed apart from the spec since
 	// the pod template was last built, such as a newer rendering. The pods may restart.
 	AnnotationRefresh = "app.huolala.cn/refresh"
 
@@ -60,6 +60,6 @@ const (
 	LabelCloudManager = "app.huolala.cn/cloudmanager"
 	LabelPart         = "app.huolala.cn/component"
 	// LabelUnitedDeployment names the UnitedDeployment whose template a pod was made of. It is in the selector of the
-	// Deployment and the Service, beside the Deployment's name.
+	// Deployment and the Service, in addition to the Deployment's name.
 	LabelUnitedDeployment = "app.huolala.cn/uniteddeployment"
 )

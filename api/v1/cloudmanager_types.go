@@ -43,7 +43,7 @@ type Tier struct {
 // Component is one workload of a CloudManager.
 type Component struct {
 	// name is that of the component's objects and of its main container. Defaults to the CloudManager's name with "-front",
-	// "-identity" or "-db" behind it. Under a new name the component is made anew, and the old one goes once the new one is
+	// "-identity" or "-db" appended. Under a new name the component is recreated, and the old one is removed once the new one is
 	// up. That of a database has at most 52 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -61,8 +61,8 @@ type DatabaseTier struct {
 	// +required
 	StatefulSet Database `json:"statefulSet,omitzero"`
 
-	// rootPass is the root password of the database, in clear text: whoever may read this resource may read it. Better is
-	// rootPassSecretRef. Without either, a strong password is made once and kept in the Secret "<name>auth". The database
+	// rootPass is the root password of the database, in clear text: anyone who can read this resource can read it. Prefer
+	// rootPassSecretRef. Without either, the operator creates a strong password in the Secret "<name>auth". The database
 	// takes it over when it first starts on an empty volume; from then on it cannot be changed here.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -92,13 +92,13 @@ type Database struct {
 // Storage is the volume of a database's pod.
 type Storage struct {
 	// class is the StorageClass of the volumes. It can be set only until the database is made; "" stands for volumes that
-	// somebody has made by hand. Defaults to the cluster's.
+	// are created by hand. Defaults to the cluster's.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	// +optional
 	Class *string `json:"class,omitempty"`
 
-	// accessModes says who may mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
+	// accessModes states what can mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
 	// ReadWriteMany. It can be set only until the database is made. Defaults to ReadWriteOnce.
 	// +default="ReadWriteOnce"
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany

@@ -11,7 +11,7 @@ const (
 	// ConditionReconciling is True while the operator or the cluster works towards the spec.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled is True when nothing more happens until somebody acts.
+	// ConditionStalled is True when nothing more happens until a user acts.
 	ConditionStalled = "Stalled"
 )
 
@@ -33,7 +33,7 @@ const (
 	ConditionDatabaseReady = "DatabaseReady"
 	ConditionIdentityReady = "IdentityReady"
 	ConditionFrontReady    = "FrontReady"
-	// ConditionPasswordInClearText is abnormal when True: whoever may read the resource may read the password.
+	// ConditionPasswordInClearText is abnormal when True: anyone who can read the resource can read the password.
 	ConditionPasswordInClearText = "PasswordInClearText"
 )
 

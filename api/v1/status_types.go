@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type CommonStatus struct {
 	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
 	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
-	// happens until somebody acts; its message says what to do. The meaning is that of kstatus.
+	// happens until a user acts; its message says what to do. The meaning is that of kstatus.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

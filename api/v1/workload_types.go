@@ -92,7 +92,7 @@ type WorkloadSpec struct {
 
 	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
 	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
-	// of whoever runs the operator says otherwise; status.size shows what is in use. A definition that has changed is
+	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
 	// taken over with the next change of the spec. custom stands for what resources says, and needs it. A named size and
 	// resources exclude each other.
 	// +kubebuilder:validation:Enum=small;medium;large;custom
@@ -112,7 +112,7 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:RollingUpdate","urn:alm:descriptor:com.tectonic.ui:select:Recreate"}
 	Strategy appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
 
-	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may take away, at a time:
+	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may remove, at a time:
 	// a number from 1, or a percentage of replicas from "1%" to "100%"; of a percentage the former is rounded up and the
 	// latter down. Defaults to "25%".
 	// +kubebuilder:validation:XIntOrString
@@ -175,14 +175,14 @@ type WorkloadSpec struct {
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
 	// initContainers run one after the other before the main container starts, in this order. One with restartPolicy
-	// Always is a sidecar: it keeps running beside the main container. Names must be unique among all containers.
+	// Always is a sidecar: it keeps running next to the main container. Names must be unique among all containers.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	InitContainers []corev1.Container `json:"initContainers,omitempty"`
 
-	// containers run beside the main container, in this order. They share its network, and nothing else unless they say
+	// containers run next to the main container, in this order. They share its network, and nothing else unless they say
 	// so: neither its environment nor its resources. Names must be unique among all containers.
 	// +listType=map
 	// +listMapKey=name
@@ -351,7 +351,7 @@ const (
 	SizeCustom Size = "custom"
 )
 
-// Named tells whether the size stands for requests and limits of its own.
+// Named reports whether the size stands for requests and limits of its own.
 func (s Size) Named() bool { return s != "" && s != SizeCustom }
 
 // ServiceSpec says how a Service offers the ports of a workload.
@@ -359,7 +359,7 @@ func (s Size) Named() bool { return s != "" && s != SizeCustom }
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || (has(self.type) && self.type == 'LoadBalancer')",message="is valid only with the type LoadBalancer; set that type, or remove it",fieldPath=".loadBalancerClass"
 type ServiceSpec struct {
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
-	// balancer of whoever provides the cluster). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
+	// balancer of the cluster's provider). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
 	// at any time.
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	// +optional
@@ -400,12 +400,12 @@ type ServiceSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="disabled: true and probes are mutually exclusive; remove one",fieldPath=".disabled"
 type Probes struct {
 	// liveness says when the container is restarted. Defaults to none; for a ModelBox, to a connection to the first TCP port
-	// every 10 seconds, of which six in a row must fail.
+	// every 10 seconds, with a failureThreshold of 6.
 	// +optional
 	Liveness *corev1.Probe `json:"liveness,omitempty"`
 
 	// readiness says when the Service leads to the pod. Defaults to a connection to the first TCP port every 5 seconds,
-	// of which three in a row must fail.
+	// with a failureThreshold of 3.
 	// +optional
 	Readiness *corev1.Probe `json:"readiness,omitempty"`
 

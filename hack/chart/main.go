@@ -142,7 +142,7 @@ func (p *panel) plot(r *report) (*plot.Plot, error) {
 		drawn.Add(path, marks, spread)
 		drawn.Legend.Add(l.label, path, marks)
 	}
-	// The same for all panels, also for one of which nothing was measured.
+	// The same for all panels, also for one without a measurement.
 	ticks := r.ticks()
 	drawn.X.Min, drawn.X.Max = ticks[0].Value/margin, ticks[len(ticks)-1].Value*margin
 	drawn.Y.Max = max(drawn.Y.Max, 0.1) * 1.25 // Room for the legend.

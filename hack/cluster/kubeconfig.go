@@ -59,7 +59,7 @@ func adminClient(s *state) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// checkExport refuses to write over a file with something in it: it would be somebody's kubeconfig, and
+// checkExport refuses to write over a file with something in it: it would be a user's kubeconfig, and
 // lost at the latest when the cluster ends. An empty one, as mktemp makes it, is welcome.
 func checkExport(path string) error {
 	info, err := os.Stat(path)

@@ -10,7 +10,7 @@ import (
 
 // reservedPort is a free TCP port of 127.0.0.1, held until it is released. "Listen on :0, note the number, close"
 // would leave a gap for someone else to take it; this one stays bound, without listening, and with SO_REUSEPORT,
-// so that the API server, which is told to set that too, can bind it beside us and gets every connection.
+// so that the API server, which is told to set that too, can also bind it and gets every connection.
 type reservedPort struct {
 	number int
 	fd     int

@@ -94,7 +94,7 @@ func (s *supervisor) stop(grace time.Duration) {
 	_ = s.lifeline.Close()
 }
 
-// complete tells whether all components that were started are still there.
+// complete reports whether all components that were started are still there.
 func (s *supervisor) complete() bool {
 	for _, p := range s.processes {
 		select {
@@ -122,7 +122,7 @@ type lostError struct {
 }
 
 func newLostError(p *process) *lostError {
-	// The log is read now: it may be removed before anybody looks at the error.
+	// The log is read now: it may be removed before the error is read.
 	return &lostError{name: p.name, state: p.cmd.ProcessState.String(), logTail: p.logTail()}
 }
 

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// state is what a cluster keeps on disk, a directory, and the lock beside it that its supervisor holds for as
+// state is what a cluster keeps on disk, a directory, and the lock next to it that its supervisor holds for as
 // long as it lives. The kernel drops the lock with the supervisor, however that ends, so whether a cluster
 // runs is never guessed from a process id that may long belong to someone else.
 type state struct {
@@ -51,7 +51,7 @@ func (s *state) path(elem ...string) string {
 	return filepath.Join(append([]string{s.dir}, elem...)...)
 }
 
-// checkSocketPath tells whether the directory's path leaves enough room for those of the sockets in it, which may
+// checkSocketPath reports whether the directory's path leaves enough room for those of the sockets in it, which may
 // have 103 bytes (macOS; 107 on Linux).
 func (s *state) checkSocketPath() error {
 	if path := s.path(peerSocket); len(path) > 103 {
@@ -72,7 +72,7 @@ func (s *state) claim() (stale bool, err error) {
 			return stale, errors.Join(err, s.lock.Close())
 		}
 	}
-	// Mkdir and not MkdirAll: it fails if somebody else put something there in between.
+	// Mkdir and not MkdirAll: it fails if another process put something there in between.
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return stale, errors.Join(err, s.lock.Close())
 	}
@@ -129,7 +129,7 @@ func (s *state) supervisorPID() (int, error) {
 	return readPID(file)
 }
 
-// running makes the error for a lock that somebody else has.
+// running makes the error for a lock that another process has.
 func (s *state) running(file *os.File) error {
 	pid, err := readPID(file)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *state) openLock(flags int) (*os.File, error) {
 	return file, nil
 }
 
-// isCurrent tells whether the path of an open file still leads to it.
+// isCurrent reports whether the path of an open file still leads to it.
 func isCurrent(file *os.File) bool {
 	opened, err := file.Stat()
 	if err != nil {

@@ -163,7 +163,7 @@ func boundList(node map[string]any, elem reflect.Type, path string) {
 	atMost(node, "maxItems", most)
 }
 
-// withoutListDefaults removes the defaults of a field in a list: whoever applies the same file again would be told of a change,
+// withoutListDefaults removes the defaults of a field in a list: a user who applies the same file again would be told of a change,
 // as the file does not state them. Kubernetes fills in the same values in the objects that the operator makes.
 func withoutListDefaults(property map[string]any, path string) {
 	if strings.Contains(path, listItem) || strings.Contains(path, atomicItem) {

@@ -29,7 +29,7 @@ import (
 )
 
 // budget is the most bytes that a definition may have, as compact JSON. Client-side apply keeps a
-// copy in an annotation, of which all together may have 256 KiB.
+// copy in an annotation; all annotations together may have 256 KiB.
 const budget = 250_000
 
 func main() {

@@ -9,11 +9,11 @@ import (
 )
 
 // patchQuantity matches any text whose exponent, if it is a quantity with one, is short. Whether it is one at all is left to
-// whoever reads the patch.
+// the code that reads the patch.
 const patchQuantity = "^[^eE]*([eE].{0,4})?$"
 
 // templateProperties returns the part of the schema of a patch for the pod template that keeps its lists and its quantities
-// within bounds. All else is left to whoever reads the patch. Each value may be null, which removes it, and an item may be an
+// within bounds. All else is left to the code that reads the patch. Each value may be null, which removes it, and an item may be an
 // instruction, such as {$patch: replace}.
 func templateProperties() map[string]any {
 	container := func() map[string]any {
@@ -32,7 +32,7 @@ func templateProperties() map[string]any {
 	})}
 }
 
-// open is any value, of which some properties are known if it is an object.
+// open is any value; if it is an object, some of its properties are known.
 func open(properties map[string]any) map[string]any {
 	node := map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 	if properties != nil {

@@ -35,7 +35,7 @@ func trimCRD(crd map[string]any, types func(schema.GroupVersionKind) (reflect.Ty
 	return nil
 }
 
-// trim walks a schema beside the type that it describes. The schema's own text is the business of
+// trim walks a schema together with the type that it describes. The schema's own text is the business of
 // the field that has the type: here it is only about what lies below.
 func trim(node map[string]any, t reflect.Type, path string) error {
 	t = value(t)
@@ -158,7 +158,7 @@ func fields(t reflect.Type) map[string]field {
 	return known
 }
 
-// ours tells whether we wrote the type. A type without a name (a list, a map, a basic one) has no
+// ours reports whether we wrote the type. A type without a name (a list, a map, a basic one) has no
 // text of its own, so it hides none of ours.
 func ours(t reflect.Type) bool {
 	return t.PkgPath() == "" || strings.HasPrefix(t.PkgPath()+"/", module)

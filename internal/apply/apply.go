@@ -91,10 +91,10 @@ type Child struct {
 	// Live is the object as it was last seen, nil if there is none. After Apply it is what was written.
 	Live client.Object
 	// Retained is an object that outlives the owner. Desired has no owner reference, and says by the annotation
-	// app.huolala.cn/retained-for, as "<kind>.<name>", whose it is.
+	// app.huolala.cn/retained-for, as "<kind>.<name>", who owns it.
 	Retained bool
 	// Replace deletes the live object, if it is not as wanted, instead of updating it, and leaves alone what it controls.
-	// The next Apply makes it anew.
+	// The next Apply recreates it.
 	Replace bool
 	// Prerequisite is an object that must be in place before any child behind it is created or replaced, as a database's
 	// password is before the database.
@@ -297,7 +297,7 @@ func (e *Engine) rewriteOverridden(ctx context.Context, req *Request, p *plan) e
 const neverVersion = "1"
 
 // create applies an object that is not there. It is not forced, and refused if the object exists. What is then in the
-// way is read to say whose it is. It may be our own: the answer to its creation was lost, and the cache does not show it
+// way is read to find its owner. It may be our own: the answer to its creation was lost, and the cache does not show it
 // yet.
 func (e *Engine) create(ctx context.Context, req *Request, p *plan) (client.Object, error) {
 	written, err := e.sendRequest(ctx, req, p, map[string]string{"resourceVersion": neverVersion})

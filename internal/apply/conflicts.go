@@ -39,7 +39,7 @@ type ownerKey struct {
 	owner   types.NamespacedName
 }
 
-// fight is the state of one object that somebody keeps changing.
+// fight is the state of one object that another writer keeps changing.
 type fight struct {
 	repairs []time.Time
 	// lately are the repairs of the last hour.

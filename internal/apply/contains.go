@@ -34,9 +34,9 @@ func (e *Engine) shapeOf(gvk schema.GroupVersionKind) (shape, error) {
 	return s, nil
 }
 
-// matchesLive tells whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
+// matchesLive reports whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
 // nothing but what the literal states, and is done in a fraction of the time that it takes to merge the two and to compare.
-// In return it says no where it does not know, as for a list in which others have items beside ours.
+// In return it says no where it does not know, as for a list in which others have items in addition to ours.
 func (s shape) matchesLive(wanted, live client.Object) bool {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)
@@ -54,7 +54,7 @@ func fieldType(m *smd.Map, name string) smd.TypeRef {
 	return m.ElementType
 }
 
-// containsValue tells whether a live value of a type states all that is wanted. The two are of one Go type.
+// containsValue reports whether a live value of a type states all that is wanted. The two are of one Go type.
 func (s shape) containsValue(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	atom, ok := s.Resolve(ref)
 	if !ok || isNull(wanted) || isNull(live) {
@@ -76,7 +76,7 @@ func (s shape) containsValue(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	return false
 }
 
-// isNull tells whether a value is none.
+// isNull reports whether a value is none.
 func isNull(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
@@ -85,7 +85,7 @@ func isNull(v reflect.Value) bool {
 	return false
 }
 
-// equalValues tells whether two values of one Go type are the same to the API server.
+// equalValues reports whether two values of one Go type are the same to the API server.
 func equalValues(a, b reflect.Value) bool {
 	x, y := toInterface(a), toInterface(b)
 	if reflect.DeepEqual(x, y) {
@@ -151,7 +151,7 @@ func (s shape) containsList(l *smd.List, wanted, live reflect.Value) bool {
 	return true
 }
 
-// statesAllKeys tells whether an item of a list states all keys of it.
+// statesAllKeys reports whether an item of a list states all keys of it.
 func statesAllKeys(item reflect.Value, keys []string) bool {
 	for _, key := range keys {
 		field, ok := value.TypeReflectEntryOf(item.Type()).Fields()[key]

@@ -52,7 +52,7 @@ func retainedForAnother(p *plan, keptFor string) error {
 		object, message.Quote(keptFor), p.gvk.Kind, appv1.AnnotationRetainedFor, p.self)
 }
 
-// beingReplaced says that an object is made anew once its deletion is seen.
+// beingReplaced says that an object is recreated once its deletion is seen.
 func beingReplaced(p *plan) error {
 	return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for %s %s to be replaced; its pods are not changed",
 		p.gvk.Kind, p.child.Desired.GetName())
@@ -142,15 +142,15 @@ func tooLarge(words string) bool {
 	return strings.Contains(words, "trying to send message larger than max") || strings.Contains(words, "request is too large")
 }
 
-// forbiddenError says what is in the way of a write, in the API server's words. Whoever takes it away does so without our seeing
-// it, so it is tried again.
+// forbiddenError says what is in the way of a write, in the API server's words. The obstacle goes without our seeing
+// it, so the write is tried again.
 func forbiddenError(object string, err error) error {
 	return &reconciler.FailedError{
 		Reason: appv1.ReasonForbidden, Message: object + ": " + message.Quote(err.Error()), Err: err,
 	}
 }
 
-// deniedByAdmission tells whether the API server's words say that an admission webhook or policy is in the way. The status code does
+// deniedByAdmission reports whether the API server's words say that an admission webhook or policy is in the way. The status code does
 // not: unless they choose one, it is that of a bad request for a webhook, and that of an invalid object for a policy
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/errors and …/policy/validating).
 func deniedByAdmission(words string) bool {
@@ -190,7 +190,7 @@ func (p *plan) rejectedError(err error) error {
 	return &reconciler.StalledError{Reason: reason, Message: line}
 }
 
-// isImmutable tells whether the API server's words say that a field can only be set at creation. There is no code for it;
+// isImmutable reports whether the API server's words say that a field can only be set at creation. There is no code for it;
 // these are the phrases of Kubernetes' validation (k8s.io/apimachinery/pkg/api/validation and k8s.io/kubernetes/pkg/apis).
 func isImmutable(words string) bool {
 	for _, phrase := range []string{"field is immutable", "may not change once set", "updates to statefulset spec for fields other than"} {
@@ -217,7 +217,7 @@ func (p *plan) remedy() string {
 // lookAgain is when to try again where nothing that is watched tells that it has become possible.
 const lookAgain = time.Minute
 
-// isPortTaken tells whether the API server's words say that a port of the nodes is another Service's
+// isPortTaken reports whether the API server's words say that a port of the nodes is another Service's
 // (k8s.io/kubernetes/pkg/registry/core/service/portallocator).
 func isPortTaken(cause metav1.StatusCause) bool {
 	return strings.HasSuffix(cause.Field, ".nodePort") && strings.Contains(cause.Message, "provided port is already allocated")
@@ -233,7 +233,7 @@ func nodePortTaken(object, words string) error {
 	}
 }
 
-// isResizeForbidden tells whether the API server's words say that a claim, or its class, cannot grow
+// isResizeForbidden reports whether the API server's words say that a claim, or its class, cannot grow
 // (k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize).
 func isResizeForbidden(words string) bool {
 	return strings.Contains(words, "pvc can be resized") || strings.Contains(words, "persistent volume claims can be expanded")
@@ -249,6 +249,6 @@ func resizeFailed(object, words string) error {
 	}
 }
 
-// isUndeclared tells whether the API server says of a field that it does not know it. It has no code for that and calls it
+// isUndeclared reports whether the API server says of a field that it does not know it. It has no code for that and calls it
 // an error of its own; this is the phrase of sigs.k8s.io/structured-merge-diff.
 func isUndeclared(words string) bool { return strings.Contains(words, "field not declared in schema") }

@@ -17,7 +17,7 @@ import (
 // A port that is renumbered by hand becomes an item next to ours, with the same name.
 var uniqueFields = map[reflect.Type]string{reflect.TypeFor[corev1.ContainerPort](): "name"}
 
-// exclusionsOf returns what of a live object cannot stand next to what a literal of its type states, whoever owns it: the
+// exclusionsOf returns what of a live object cannot stand next to what a literal of its type states, regardless of its owner: the
 // other members of one-ofs, see oneOfs; items of lists that repeat what must be unique; limits below our requests; and
 // copies of our containers, see twins. It looks at nothing but what the literal states.
 func (s shape) exclusionsOf(wanted, live client.Object) []fieldpath.Path {

@@ -41,7 +41,7 @@ var (
 	itemFields     = []string{"apiVersion", "kind", "status"}
 )
 
-// replicasPath is the field that an autoscaler may own. It does not count for the hash: that somebody scales an object
+// replicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
 // is no change of what is wanted.
 var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 
@@ -197,7 +197,7 @@ func (e *Engine) mergeFields(fields map[string]any, live client.Object) (*fieldp
 // orderPath stands for a difference in nothing but the order of a list.
 var orderPath = fieldpath.MakePathOrDie("spec")
 
-// Matches tells whether a live object has all that a literal of its type states.
+// Matches reports whether a live object has all that a literal of its type states.
 func (e *Engine) Matches(wanted, live client.Object) (bool, error) {
 	diff, err := e.diffObject(wanted, live)
 	return err == nil && diff.Empty(), err
@@ -247,19 +247,19 @@ func foreignFields(fields, stated *fieldpath.Set, lists []fieldpath.Path) *field
 	return found
 }
 
-// ownsPath tells whether the manager's apply requests own the path.
+// ownsPath reports whether the manager's apply requests own the path.
 func ownsPath(live client.Object, manager string, path fieldpath.Path) bool {
 	return ownedFields(live, manager).Has(path)
 }
 
-// ownsAny tells whether the manager's apply requests own anything.
+// ownsAny reports whether the manager's apply requests own anything.
 func ownsAny(live client.Object, manager string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return ofApply(entry, manager) && entry.FieldsV1 != nil && len(entry.FieldsV1.GetRawString()) > len("{}")
 	})
 }
 
-// ofApply tells whether an entry of managedFields is of the manager's apply requests.
+// ofApply reports whether an entry of managedFields is of the manager's apply requests.
 func ofApply(entry metav1.ManagedFieldsEntry, manager string) bool {
 	return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
@@ -278,7 +278,7 @@ func ownedFields(live client.Object, manager string) *fieldpath.Set {
 	return fields
 }
 
-// droppedByServer tells whether the fields in which a live object differs from what the manager has applied are all the manager's
+// droppedByServer reports whether the fields in which a live object differs from what the manager has applied are all the manager's
 // still. Any other writer would have become their owner, or left them without one: then it is the API server that did not
 // keep them, which drops a field whose feature is switched off, and lets admission change what it likes.
 func droppedByServer(diff *fieldpath.Set, live client.Object, manager string) bool {

@@ -12,7 +12,7 @@ var (
 		Help: "Number of objects that were created, configured, replaced or deleted for custom resources.",
 	}, []string{"kind", "action"})
 
-	// repairs counts the objects that somebody else had changed and that were put right.
+	// repairs counts the objects that another writer had changed and that were repaired.
 	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "app_operator_child_repairs_total",
 		Help: "Number of times that an object was repaired after another writer had changed it.",

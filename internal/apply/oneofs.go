@@ -12,7 +12,7 @@ import (
 // oneOf is a rule by which fields of one struct exclude each other. The API server refuses an object in which two members
 // are set, and server-side apply cannot remove a member that another manager owns, or that nobody owns.
 type oneOf struct {
-	// members are the JSON names of the fields of which one at most may be set; all of the struct's own if there are none.
+	// members are the JSON names of the fields that exclude each other; all of the struct's own if there are none.
 	members []string
 	// implicit is the member that the API server sets if none is stated.
 	implicit string

@@ -161,7 +161,7 @@ func cutFields(fields []string, most int) []string {
 }
 
 // shortPaths returns how a message names fields: those of the main container without the way to it, items of lists by their
-// keys, and nothing of which another one is a part.
+// keys, and nothing that another one is a part.
 func shortPaths(set *fieldpath.Set, main string) []string {
 	var paths []string
 	var items []fieldpath.Path // They come or go as a whole.

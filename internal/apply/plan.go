@@ -30,12 +30,12 @@ type plan struct {
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
 	self  string
-	// takeover is set where the live object was made by somebody else, or by an operator before this one.
+	// takeover is set where the live object was created by another client, or by an operator before this one.
 	takeover bool
 	// claimed is set where nothing of the owner's controls the live object yet, or any more.
 	claimed bool
 	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
-	// remove: items of others in a list of which all are ours, and excluded, the other members of one-ofs.
+	// remove: items of others in a list that is ours as a whole, and excluded, the other members of one-ofs.
 	crowded  bool
 	excluded []fieldpath.Path
 	// diff are the fields in which the live object is not as wanted although nothing new is. repair is set where another
@@ -187,7 +187,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	case live.GetDeletionTimestamp() != nil:
 		return p.waitForDeletion("Waiting for %s %s to be deleted before recreating it", p.gvk.Kind, live.GetName())
 	case controller != nil && controller.UID == req.Owner.GetUID():
-		// The garbage collector must find no reference on what is to outlive the owner, whoever wrote it.
+		// The garbage collector must find no reference on what is to outlive the owner, regardless of its writer.
 		p.takeover = unmanaged || p.child.Retained
 		return nil
 	case keptFor == p.self && (controller == nil || p.createsClaims(controller)):
@@ -198,7 +198,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	case keptFor != "" && keptFor != p.self:
 		return retainedForAnother(p, keptFor)
 	case controller == nil && known && sum == p.sum:
-		// The hash covers the owner's UID: this very owner applied it, and somebody has removed the reference since, or
+		// The hash covers the owner's UID: this very owner applied it, and another writer has removed the reference since, or
 		// the annotation of a retained object.
 		p.claimed = !p.child.Retained
 		return nil
@@ -221,7 +221,7 @@ func (p *plan) waitForDeletion(format string, args ...any) error {
 	return err
 }
 
-// createsClaims tells whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
+// createsClaims reports whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
 // the claim goes by the StatefulSet's persistentVolumeClaimRetentionPolicy. Whose that is, the claim's annotation says.
 func (p *plan) createsClaims(controller *metav1.OwnerReference) bool {
 	if !p.volumeClaim() {
@@ -230,7 +230,7 @@ func (p *plan) createsClaims(controller *metav1.OwnerReference) bool {
 	return apiGroup(*controller) == "apps" && controller.Kind == "StatefulSet" || controller.APIVersion == "v1" && controller.Kind == "Pod"
 }
 
-// formerSelf tells whether a controller reference means an earlier object of the owner's own kind and name, as after a
+// formerSelf reports whether a controller reference means an earlier object of the owner's own kind and name, as after a
 // restore from a backup.
 func (p *plan) formerSelf(controller *metav1.OwnerReference) bool {
 	return apiGroup(*controller) == p.owner.Group && controller.Kind+"."+controller.Name == p.self
@@ -283,7 +283,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashedFields())):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
 	case ours && e.conflicts.isOverridden(req, p, diff):
-		// managedFields alone do not tell: whoever writes under our manager's name looks the same.
+		// managedFields alone do not tell: another writer under our manager's name looks the same.
 		p.dropped, p.diff = true, diff
 	default:
 		// Nothing new is wanted, and yet it does not hold: another writer has changed it.
@@ -294,7 +294,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 }
 
 // hashEdited reports whether another writer has changed or removed the hash of an object that our manager applies and the
-// owner controls. Then the hash does not tell whether anything new is wanted.
+// owner controls. Then the hash does not show whether anything new is wanted.
 func (p *plan) hashEdited(req *Request) bool {
 	live := p.child.Live
 	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && ownsAny(live, req.Manager) &&
@@ -321,7 +321,7 @@ func (e *Engine) paceRepairs(req *Request, p *plan) {
 	}
 }
 
-// foreignListItems returns what others have in lists of which all items are ours.
+// foreignListItems returns what others have in lists that are ours as a whole.
 func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error) {
 	lists := TypeOf(p.child.Desired).Exclusive
 	if len(lists) == 0 {
@@ -346,7 +346,7 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 	return foreignFields(theirs, stated, lists), nil
 }
 
-// handsOver tells whether the number of replicas is ours and is to become an autoscaler's.
+// handsOver reports whether the number of replicas is ours and is to become an autoscaler's.
 func (p *plan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]

@@ -18,7 +18,7 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 }
 
 // Applies reports whether the manager's apply requests own anything of a live object, as they do unless another tool has made
-// it again, from a backup for one, or somebody has cleared its managed fields.
+// it again, from a backup for one, or a user has cleared its managed fields.
 func Applies(live client.Object, manager string) bool { return ownsAny(live, manager) }
 
 // Marks returns the entries of managed fields that say which managers of the operator have applied an object, without the

@@ -42,7 +42,7 @@ var (
 	privatePath = regexp.MustCompile(`(?:^|[.\[])` + privateFields + `(?:$|[.\[])`)
 )
 
-// redactError returns an answer of the API server, of which an admission webhook may have written the words, without those
+// redactError returns an answer of the API server, which may have the words of an admission webhook, without those
 // that repeat a value of the spec: it is on its way to a condition, an event and the log.
 func (p *plan) redactError(err error) error {
 	secrets := secretValues(p.child.Desired, p.child.Live)
@@ -92,7 +92,7 @@ func redact(words string, private []string) string {
 	return words
 }
 
-// hide returns words without a value. From a long value on, of which the end may be cut off, nothing is shown.
+// hide returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
 func hide(words, value string) string {
 	if len(value) <= maxPrefix {
 		return strings.ReplaceAll(words, value, hidden)

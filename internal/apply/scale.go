@@ -44,7 +44,7 @@ func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
 	}
 	p := &plan{child: &Child{Desired: d, Live: d}, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
 	if known {
-		// It has had this number, and somebody has changed it.
+		// It has had this number, and another writer has changed it.
 		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
 		if fighting {
 			return change, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
@@ -98,13 +98,13 @@ func (e *Engine) withManagers(ctx context.Context, p *plan, d *appsv1.Deployment
 	return d
 }
 
-// isOlder tells whether one resource version of an object is of before another. Where they cannot be compared it is not.
+// isOlder reports whether one resource version of an object is of before another. Where they cannot be compared it is not.
 func isOlder(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
 }
 
-// scaleMemory remembers at which numbers Deployments were found or put, one for each owner. It tells a number that somebody
+// scaleMemory remembers at which numbers Deployments were found or put, one for each owner. It tells a number that a user
 // else has changed from a new one that is asked for, and a view from before a write from one after it. What it forgets in
 // a restart makes one repair count as a wish.
 type scaleMemory struct {

@@ -307,7 +307,7 @@ func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (
 	return fields, nil
 }
 
-// createdByController tells whether the fields are those of who made the object as a controller: by plain updates, with an owner
+// createdByController reports whether the fields are those of who made the object as a controller: by plain updates, with an owner
 // reference.
 func createdByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&

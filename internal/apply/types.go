@@ -17,7 +17,7 @@ import (
 type Role int
 
 const (
-	// RoleChild is a type of which custom resources have children: the operator creates, repairs and prunes them.
+	// RoleChild is a type of child objects of custom resources: the operator creates, repairs and prunes them.
 	RoleChild Role = iota + 1
 	// RoleClaim is a type that a child's controller creates for the operator's pods: the operator updates them and never
 	// creates or deletes one.

@@ -127,7 +127,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{RequeueAfter: k.next(secret, now)}, nil
 }
 
-// renew replaces in the Secret what is not valid for long enough. It tells whether anything was.
+// renew replaces in the Secret what is not valid for long enough. It reports whether anything was.
 func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	maker := rotator.CertRotator{
 		CAName: k.opts.Secret.Name + "-ca", CAOrganization: k.opts.Secret.Name,
@@ -164,7 +164,7 @@ func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// valid tells whether a certificate is the authority's for a host, with its key, and is so at a time.
+// valid reports whether a certificate is the authority's for a host, with its key, and is so at a time.
 func valid(authority, cert, key []byte, host string, usages *[]x509.ExtKeyUsage, at time.Time) bool {
 	ok, err := rotator.ValidCert(authority, cert, key, host, usages, at)
 	return ok && err == nil
@@ -212,7 +212,7 @@ func bundle(secret *corev1.Secret, now time.Time) []byte {
 }
 
 // serve serves the certificate of the Secret. One of a new authority takes the place of another that is still trusted only
-// after a while; serve returns how long that is from now. Where the Secret was taken away the authority of before is trusted
+// after a while; serve returns how long that is from now. Where the Secret was removed the authority of before is trusted
 // no longer.
 func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
 	served := k.served.Load()
@@ -232,7 +232,7 @@ func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
 	return 0
 }
 
-// trusted tells whether a certificate is one of the authorities', at a time.
+// trusted reports whether a certificate is one of the authorities', at a time.
 func trusted(cert *x509.Certificate, authorities []byte, at time.Time) bool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)

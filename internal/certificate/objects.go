@@ -100,7 +100,7 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
 }
 
 // trust states authorities in a webhook configuration that was read with an error, and whose webhooks trust those given. One
-// that does not exist is left so: whoever took it away knows why.
+// that does not exist is left so: it was removed on purpose.
 func (k *Keeper) trust(ctx context.Context, config client.Object, err error, trusted [][]byte, authorities []byte) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)

@@ -40,7 +40,7 @@ type Fence struct {
 func New(fresh time.Duration, clk clock.PassiveClock) *Fence { return &Fence{fresh: fresh, clock: clk} }
 
 // Election returns a way to the API server for the election, whose renewals keep the fence open. Once it is closed, the lease
-// is not given up either: it may be somebody else's, and client-go, which reads it anew first, would take it from them.
+// is not given up either: it may be another manager's, and client-go, which reads it again first, would take it from them.
 func (f *Fence) Election(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -124,7 +124,7 @@ func refuse(req *http.Request) error {
 	return ErrLapsed
 }
 
-// releases tells whether a write of a lease, in JSON or, as client-go sends it, Protobuf, gives it up.
+// releases reports whether a write of a lease, in JSON or, as client-go sends it, Protobuf, gives it up.
 func releases(req *http.Request) bool {
 	if req.GetBody == nil {
 		return false
@@ -143,7 +143,7 @@ func releases(req *http.Request) bool {
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
 }
 
-// lapsed tells whether the lease was held and is no longer fresh, by either clock: that of the process stands still while the
+// lapsed reports whether the lease was held and is no longer fresh, by either clock: that of the process stands still while the
 // machine sleeps, and the wall's may be set.
 func (f *Fence) lapsed() bool {
 	f.mu.Lock()

@@ -22,7 +22,7 @@ type Verdict struct {
 	Ready bool
 	// Stalled is true if the rollout has not finished in time, and will not without help.
 	Stalled bool
-	// Reason is the condition's reason, Message the line beside it.
+	// Reason is the condition's reason, Message the line next to it.
 	Reason, Message string
 }
 

@@ -13,7 +13,7 @@ import (
 // and once its controller has made the latest template the current one. A partition, which holds a rollout back, is no
 // part of what is wanted.
 //
-// It is never stalled: a StatefulSet has no progress deadline, and a clock of our own would start anew with each restart
+// It is never stalled: a StatefulSet has no progress deadline, and a clock of our own would start again with each restart
 // of the operator. Its status has no word on pods that the API server refuses either; the message says where to look.
 func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	object := "StatefulSet " + s.Name
@@ -40,7 +40,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	return v
 }
 
-// Up tells whether enough of a workload is ready for others to rely on it: more than half of its wanted pods.
+// Up reports whether enough of a workload is ready for others to rely on it: more than half of its wanted pods.
 func Up(wanted, ready int32) bool {
 	return wanted == 0 || int64(ready)*2 > int64(wanted)
 }

@@ -8,7 +8,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// StalledError says that nothing more can be done until somebody acts. It is reported in the status and not retried:
+// StalledError says that nothing more can be done until a user acts. It is reported in the status and not retried:
 // what would change it is watched.
 type StalledError struct {
 	// Reason is the condition's reason; Message says what is wrong and what to do.

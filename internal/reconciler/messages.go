@@ -6,7 +6,7 @@ const (
 	pendingMessage = "spec.paused is true and a change of the child objects is pending; set it to false to apply the change"
 )
 
-// joinSentences joins two parts of a message, either of which may be empty.
+// joinSentences joins two parts of a message; either may be empty.
 func joinSentences(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

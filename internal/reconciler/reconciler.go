@@ -33,7 +33,7 @@ type Resource interface {
 // ReasonAndMessage is the reason and the message of a condition.
 type ReasonAndMessage struct{ Reason, Message string }
 
-// Report is what a kind's steps found. What they could not do they return as an error beside it.
+// Report is what a kind's steps found. What they could not do they return as an error next to it.
 type Report struct {
 	// Ready, Reason and Message are the Ready condition, as far as pods tell.
 	Ready           bool
@@ -60,7 +60,7 @@ type Report struct {
 // Stored is a custom resource as the API server stores it.
 type Stored[T Resource] interface {
 	client.Object
-	// Decode returns the typed resource. Beside an error, which says what is wrong with the spec, it has no spec.
+	// Decode returns the typed resource. With an error, which says what is wrong with the spec, it has no spec.
 	Decode() (T, error)
 }
 
@@ -152,7 +152,7 @@ func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// MinRequeue returns the smaller of two delays of which 0 means none.
+// MinRequeue returns the smaller of two delays; 0 means none.
 func MinRequeue(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b
@@ -210,7 +210,7 @@ func newlyRefused(before, after Resource) bool {
 	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason
 }
 
-// lines joins two parts of a note of which either may be empty.
+// lines joins two parts of a note; either may be empty.
 func lines(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -19,7 +19,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// figureInterval is how often at most a status is written of which only figures have changed, and the messages that
+// figureInterval is how often at most a status is written if only figures have changed, and the messages that
 // repeat them.
 const figureInterval = time.Second
 
@@ -169,7 +169,7 @@ func statusOf(obj Resource) (any, error) {
 }
 
 // withoutFigures returns a status without the messages that count pods: written at once, they would make a rollout cost
-// two writes and more for each pod. That of Stalled stays, as it asks somebody to act, and its event goes with the write.
+// two writes and more for each pod. That of Stalled stays, as it asks the user to act, and its event goes with the write.
 func withoutFigures(status *appv1.CommonStatus) *appv1.CommonStatus {
 	status = status.DeepCopy()
 	for i := range status.Conditions {

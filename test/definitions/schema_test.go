@@ -50,7 +50,7 @@ type place struct {
 
 func (p place) String() string { return strings.Join(p.path, ".") }
 
-// in tells whether the place is below a name.
+// in reports whether the place is below a name.
 func (p place) in(name string) bool { return slices.Contains(p.path, name) }
 
 // holding returns an object of the kind with the value at the place, and nothing else.
@@ -205,7 +205,7 @@ func attempts(schema *apiextensionsv1.JSONSchemaProps) []any {
 	return values
 }
 
-// admits returns a function that tells whether a schema admits a value.
+// admits returns a function that reports whether a schema admits a value.
 func admits(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) func(any) bool {
 	t.Helper()
 	internal := &apiextensions.JSONSchemaProps{}

@@ -38,12 +38,12 @@ type Request struct {
 	Code int
 }
 
-// Write tells whether the request writes an object; events, which are sent on the side and may be lost, are none.
+// Write reports whether the request writes an object; events, which are sent on the side and may be lost, are none.
 func (q Request) Write() bool {
 	return !q.read() && q.Resource != "events" && q.Resource != "leases" && q.Resource != ""
 }
 
-// counts tells whether a manager with this request under way is at work: one that waits for changes, or that keeps its lease,
+// counts reports whether a manager with this request under way is at work: one that waits for changes, or that keeps its lease,
 // is not.
 func (q Request) counts() bool { return q.Verb != "watch" && q.Resource != "leases" }
 

@@ -135,7 +135,7 @@ func (p *Plane) Bind(t testing.TB, own, account string, rights []Right, namespac
 	}
 }
 
-// allows tells whether the right is enough for a request.
+// allows reports whether the right is enough for a request.
 func (r Right) allows(q Request) bool {
 	return r.Verb == q.Verb && r.Group == q.Group && r.Resource == q.Resource &&
 		(r.Namespace == "" || r.Namespace == q.Namespace) && (r.Name == "" || r.Name == q.Name || r.Name == q.Selected)

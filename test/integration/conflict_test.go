@@ -84,7 +84,7 @@ type fight struct {
 	child client.Object
 	// field is how a message names it.
 	field string
-	// spoil changes it, to another value each time; spoiled tells whether it is changed.
+	// spoil changes it, to another value each time; spoiled reports whether it is changed.
 	spoil   func(i int)
 	spoiled func() bool
 }

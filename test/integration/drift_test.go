@@ -260,7 +260,7 @@ func drift(t *testing.T, live *unstructured.Unstructured, path fieldpath.Path, w
 	return repaired
 }
 
-// isKey tells whether a path leads to a field that identifies an item of a list.
+// isKey reports whether a path leads to a field that identifies an item of a list.
 func isKey(path fieldpath.Path) bool {
 	if len(path) < 2 || path[len(path)-2].Key == nil || path[len(path)-1].FieldName == nil {
 		return false

@@ -252,7 +252,7 @@ func TestLongFaultIsReported(t *testing.T) {
 	}
 }
 
-// switchedOff tells whether a message of a field that is not kept names none but those whose features this API server has
+// switchedOff reports whether a message of a field that is not kept names none but those whose features this API server has
 // switched off. All else is to be stated as it comes back.
 func switchedOff(message string) bool {
 	_, fields, _ := strings.Cut(message, "did not keep ")

@@ -47,7 +47,7 @@ func run(m *testing.M) (code int) {
 	return code
 }
 
-// everything tells whether all tests have run, and not only some that the command line chose.
+// everything reports whether all tests have run, and not only some that the command line chose.
 func everything() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {

@@ -104,7 +104,7 @@ func (g *generator) fieldSpots(all *[]spot, typ reflect.Type, v map[string]any) 
 	}
 }
 
-// opaque tells whether a struct is one value in JSON.
+// opaque reports whether a struct is one value in JSON.
 func opaque(typ reflect.Type) bool {
 	return slices.Contains([]reflect.Type{
 		reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[runtime.RawExtension](),

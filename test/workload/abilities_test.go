@@ -145,7 +145,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// lose deletes an object. The function that it returns tells whether another one has taken its place.
+// lose deletes an object. The function that it returns reports whether another one has taken its place.
 func lose(t *testing.T, obj client.Object) func() error {
 	t.Helper()
 	lost := read(t, obj).GetUID()

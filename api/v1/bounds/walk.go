@@ -126,7 +126,7 @@ func (w *walker) unexpected(words string) error {
 	return w.skip()
 }
 
-// object goes through an object, of which nothing else is known if s is nil.
+// object goes through an object; if s is nil, nothing else is known of it.
 func (w *walker) object(s *shape) error {
 	w.pos++
 	if w.next() == '}' {
@@ -250,7 +250,7 @@ func (w *walker) literal() {
 	}
 }
 
-// skip goes past a value of which only the depth counts.
+// skip goes past a value and checks only its depth.
 func (w *walker) skip() error {
 	for open := 0; ; {
 		switch w.next() {

@@ -320,7 +320,7 @@ func descends(name string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// filename checks the path of a file in a volume, of which those that begin with '..' are the kubelet's.
+// filename checks the path of a file in a volume. Those that begin with '..' are the kubelet's.
 func filename(name string, at *field.Path) field.ErrorList {
 	if errs := descends(name, at); len(errs) > 0 {
 		return errs

@@ -82,7 +82,7 @@ func annotations(given map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// reserved tells whether a key is under the operator's prefix.
+// reserved reports whether a key is under the operator's prefix.
 func reserved(key string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") }
 
 // annotations checks those of a pod that say something to Kubernetes.

@@ -8,7 +8,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// ScaleOwners are those who say how many pods a Deployment has, beside the UnitedDeployment that names it.
+// ScaleOwners are the other objects that set the number of pods of a Deployment that a UnitedDeployment names.
 type ScaleOwners struct {
 	// Controller is the Deployment's, if it is of a kind of ours; nil otherwise.
 	Controller *metav1.OwnerReference

@@ -109,7 +109,7 @@ func (p *pod) each(do func(*corev1.Container, place)) {
 
 // check returns what is wrong with what a spec can state of a pod. The main container has a name and an image already.
 func (p *pod) check() field.ErrorList {
-	main, beside := &p.spec.Containers[0], p.spec.Containers[1:]
+	main, rest := &p.spec.Containers[0], p.spec.Containers[1:]
 	errs := p.container(main, p.at.containers[0])
 	errs = append(errs, p.running(main, p.at.containers[0])...)
 	errs = append(errs, checkVolumes(p.spec.Volumes, p.at.spec.Child("volumes"))...)
@@ -117,11 +117,11 @@ func (p *pod) check() field.ErrorList {
 	for i := range p.spec.InitContainers {
 		errs = append(errs, p.initial(&p.spec.InitContainers[i], p.at.init[i])...)
 	}
-	for i := range beside {
+	for i := range rest {
 		at := p.at.containers[i+1]
-		errs = append(errs, p.named(&beside[i], at.self)...)
-		errs = append(errs, p.container(&beside[i], at)...)
-		errs = append(errs, p.running(&beside[i], at)...)
+		errs = append(errs, p.named(&rest[i], at.self)...)
+		errs = append(errs, p.container(&rest[i], at)...)
+		errs = append(errs, p.running(&rest[i], at)...)
 		paths = append(paths, at.self)
 	}
 	errs = append(errs, hostPorts(p.spec.Containers, paths)...)

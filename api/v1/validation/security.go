@@ -134,7 +134,7 @@ func (p *pod) sysctls(list []corev1.Sysctl, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// sysctlOf tells whether a sysctl is one of those named, or below one that is a prefix. With a slash for its first
+// sysctlOf reports whether a sysctl is one of those named, or below one that is a prefix. With a slash for its first
 // separator, dots and slashes have changed places.
 func sysctlOf(name string, known ...string) bool {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {

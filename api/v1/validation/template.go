@@ -203,23 +203,23 @@ func (p *pod) room(name corev1.ResourceName, of func(*corev1.Container) corev1.R
 
 // need is how much of a resource the containers ask for together: those that run at once, or more for one that runs before.
 func (p *pod) need(name corev1.ResourceName, of func(*corev1.Container) corev1.ResourceList) resource.Quantity {
-	var beside, most resource.Quantity
+	var running, most resource.Quantity
 	for i := range p.spec.InitContainers {
 		c := &p.spec.InitContainers[i]
 		now := of(c)[name]
-		now.Add(beside)
+		now.Add(running)
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
-			beside = now
+			running = now
 		}
 		if now.Cmp(most) > 0 {
 			most = now
 		}
 	}
 	for i := range p.spec.Containers {
-		beside.Add(of(&p.spec.Containers[i])[name])
+		running.Add(of(&p.spec.Containers[i])[name])
 	}
-	if beside.Cmp(most) > 0 {
-		return beside
+	if running.Cmp(most) > 0 {
+		return running
 	}
 	return most
 }

@@ -39,7 +39,7 @@ func checkVolumes(list []corev1.Volume, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// volumeSource checks a volume's source, of which there is one.
+// volumeSource checks that a volume has exactly one valid source.
 func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 	switch s := &v.VolumeSource; {
 	case s.EmptyDir != nil:
@@ -246,7 +246,7 @@ func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorL
 	return errs
 }
 
-// projected checks the sources of one volume, of which no two may make the same file. What clusterTrustBundle and
+// projected checks the sources of one volume. No two may write the same file. What clusterTrustBundle and
 // podCertificate say is the API server's to check: unless their features are on, it drops them.
 func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorList {
 	var errs field.ErrorList

@@ -115,7 +115,7 @@ func ImageTag(image string) (tag string, tagged, pinned bool) {
 	return tag, tagged, pinned
 }
 
-// floating warns of an image whose name stands for another one each time that somebody pushes it.
+// floating warns of an image whose name can stand for another one after each push.
 func floating(image string, path *field.Path) []string {
 	tag, tagged, pinned := ImageTag(image)
 	switch {
@@ -129,7 +129,7 @@ func floating(image string, path *field.Path) []string {
 		"%q is a moving tag: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest", image))}
 }
 
-// all tells whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
+// all reports whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
 func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
 	pods := 1
 	if replicas != nil {
