@@ -125,8 +125,16 @@ vet: ## Run go vet.
 
 .PHONY: lint
 # The cache of findings names files by where they are: one for all clones would report those of another.
-lint: bin/golangci-lint ## Run the linters (.golangci.yml says why each).
+lint: words workflows bin/golangci-lint ## Run the linters (.golangci.yml says why each), make words and make workflows.
 	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
+
+.PHONY: words
+words: ## Check the words of README and docs by the list in hack/words.txt.
+	@hack/words.sh
+
+.PHONY: workflows
+workflows: bin/actionlint ## Check the workflows in .github/workflows.
+	bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 .PHONY: verify
 verify: ## Check that all that is generated is up to date, and formatting, go.mod, vet and the CRDs' sizes.
@@ -342,7 +350,7 @@ scorecard-push: ## Push the image SCORECARD_IMG.
 
 ##@ Tools
 
-TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod
+TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint
 
 # What a tool is built with beside its module. Both would else ask for cgo and a C library (gpgme), and operator-sdk
 # writes its own version into what it generates.
