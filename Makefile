@@ -348,6 +348,30 @@ scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
 scorecard-push: ## Push the image SCORECARD_IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(SCORECARD_IMG)
 
+##@ Release
+
+# RELEASE.md has the order; .github/workflows/release.yml calls them.
+.PHONY: release-check
+release-check: ## Check that HEAD can be released as VERSION: its tags, CHANGELOG.md, the catalog, an unchanged tree.
+	@VERSION='$(VERSION)' hack/release-check.sh
+
+.PHONY: registry-login
+registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
+	@printenv REGISTRY_PASSWORD | $(CONTAINER_TOOL) login --username "$${REGISTRY_USER:?}" --password-stdin $(firstword $(subst /, ,$(IMAGE_TAG_BASE)))
+
+# By digest: the tag of an image can be moved.
+.PHONY: release-files
+release-files: bin/crane sbom ## Write the files of a release into dist, once its images are pushed: manifests, SBOM, digests, notes, checksums.
+	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do echo "$$image@$$(bin/crane digest $$image)"; done > dist/images.txt
+	$(MAKE) --no-print-directory build-installer IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
+	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
+	cd dist && sha256sum install.yaml sbom.cdx.json images.txt > SHA256SUMS
+
+.PHONY: release-publish
+release-publish: ## Create the release v$(VERSION) with the files of release-files, by gh (GH_TOKEN).
+	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file dist/notes.md \
+		dist/install.yaml dist/sbom.cdx.json dist/images.txt dist/SHA256SUMS
+
 ##@ Tools
 
 TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint
