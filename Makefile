@@ -215,7 +215,7 @@ chaos: ## Let everything fail around the manager, in numbers that count; up to 2
 # One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
 BENCH_OUT ?= $(if $(RUN),,docs/bench)
 .PHONY: bench
-bench: ## Measure the manager beside the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
+bench: ## Measure the manager next to the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
 	@$(WITH_ASSETS); set -x; BENCH_OUT='$(abspath $(BENCH_OUT))' \
 		go test -vet=off -timeout 6h -run NONE -bench '$(or $(RUN),.)' -benchtime 1x $(TESTFLAGS) ./test/bench; \
 		$(if $(BENCH_OUT),cd hack/chart; go run . '$(abspath $(BENCH_OUT))/bench.json' '$(abspath $(BENCH_OUT))/bench.svg')
@@ -376,7 +376,7 @@ release-publish: ## Create the release v$(VERSION) with the files of release-fil
 
 TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint
 
-# What a tool is built with beside its module. Both would else ask for cgo and a C library (gpgme), and operator-sdk
+# What a tool is built with in addition to its module. Both would otherwise ask for cgo and a C library (gpgme), and operator-sdk
 # writes its own version into what it generates.
 SDK_VERSION = $(shell sed -n 's|.*operator-framework/operator-sdk \(v[^ ]*\).*|\1|p' hack/tools/operator-sdk/go.mod)
 TOOLFLAGS_operator-sdk = -tags containers_image_openpgp \
