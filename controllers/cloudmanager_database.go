@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -48,6 +49,9 @@ func (r *CloudManagerReconciler) database(ctx context.Context, cm *appv1.CloudMa
 	spec := &cm.Spec.DB.StatefulSet.Component
 	db := &database{shared: r, cm: cm, deployed: r.component(cm, spec, errs,
 		componentBuilder{resource.CloudManagerDatabase, resource.CloudManagerDatabaseFromRecord})}
+	db.anyChanged = func(record string) (bool, error) {
+		return resource.DatabaseSpecChanged(&cm.Spec.DB.StatefulSet, record)
+	}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: db.name}
 	var err error
 	if db.set, err = get(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
@@ -138,88 +142,111 @@ func (db *database) carryOut(ctx context.Context) (reconciler.Report, error) {
 	case err != nil:
 		return reconciler.Report{}, err
 	case refusal != nil:
-		err = db.keepLastApplied(ctx, &report, refusal)
+		err = db.shared.keepLastApplied(ctx, db.deployed, db, nil, application{earlier: true}, &report, refusal)
 	default:
-		db.shared.Records.forget(db.recordKey())
 		if !workload.Recorded {
 			report.Warning = "the database's spec is too long for an annotation, only its hash is recorded"
 		}
-		err = db.apply(ctx, workload, &report)
+		err = db.shared.applySpec(ctx, db.deployed, db, workload, &report)
 		db.noteIgnoredReplicas(db.autoscaler, "StatefulSet", &report)
 	}
 	db.report(&report)
 	return report, err
 }
 
-// keepLastApplied applies the last applied spec again, and returns refusal, which says what is wrong with the present one.
-func (db *database) keepLastApplied(ctx context.Context, report *reconciler.Report, refusal error) error {
-	if db.paused {
-		return refusal
-	}
-	workload, err := db.shared.lastApplied(db.deployed, db.making())
-	if workload == nil || err != nil {
-		return reconciler.Aggregate(err, db.goneMessage(refusal, db.set == nil, "StatefulSet"))
-	}
-	return withTrouble(refusal, db.apply(ctx, workload, report))
+func (db *database) kind() string { return "StatefulSet" }
+
+func (db *database) keptMessage() string {
+	return "Until then, the database keeps its volumes and its last applied spec, and its objects are repaired by that"
 }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
 // none of the others, except that no StatefulSet is made for which there is no Secret, nor a first one whose password is
-// refused, and that one whose volumes cannot be as the spec wants them stays as it is.
-func (db *database) apply(ctx context.Context, w *resource.Workload, report *reconciler.Report) error {
-	grows, grown := db.grows(w)
+// refused. Nothing is applied of a workload whose volumes are refused.
+func (db *database) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
+	grows := false
+	if how.earlier {
+		if volume := db.template(); volume != nil {
+			w.KeepVolume(&volume.Spec)
+		}
+	} else {
+		var err error
+		if grows, err = db.grows(w); err != nil {
+			return outcome{err: err, refused: err}
+		}
+	}
 	if db.set != nil && !grows {
 		w.KeepClaimTemplates(db.set.Spec.VolumeClaimTemplates)
 	}
-	claims, unguarded, err := db.wantedClaims(ctx, w)
-	if err != nil {
-		return reconciler.Aggregate(grown, err)
+	req, trouble := db.request(ctx, w, how, grows)
+	if req == nil {
+		return outcome{err: trouble}
 	}
-	req := db.newRequest()
-	var locked error
-	if !db.paused && (db.look || len(unguarded) > 0) {
-		var secret apply.Child
-		if secret, locked = db.secret(ctx, w); locked == nil {
-			secret.Prerequisite = true
-			// The Secret goes first: the claims tell that neither was made by a release without guards.
-			req.Children = append(append(req.Children, secret), unguarded...)
-		} else if db.set == nil && (!db.remains() || !passwordFixed(locked)) {
-			return reconciler.Aggregate(grown, locked)
-		}
-	}
-	if grown == nil {
-		set := child(resource.StatefulSet(w), db.set)
-		set.Replace = grows
-		req.Children = append(append(req.Children, claims...), set)
-	}
-	req.Children = append(req.Children, child(resource.Headless(w), db.headless), child(resource.Service(w), db.service))
 	exposed := db.refuseHeadlessChange(db.shared.Client.Scheme(), req, db.service)
 	switch {
 	case db.paused:
-		return reconciler.Aggregate(grown, exposed, db.shared.planRequest(req, report))
+		return outcome{err: reconciler.Aggregate(exposed, trouble, db.shared.planRequest(req, report))}
+	case exposed != nil && req.Whole:
+		return outcome{err: exposed, refused: exposed}
 	case exposed != nil && db.adopts(req):
-		return reconciler.Aggregate(grown, locked, exposed)
+		return outcome{err: reconciler.Aggregate(trouble, exposed)}
 	}
 
 	changes, err := db.shared.Engine.Apply(ctx, req)
 	reportChanges(report, changes)
 	db.written(req.Children)
-	db.looked = err == nil && locked == nil
+	db.looked = err == nil && trouble == nil
 	if err == nil && db.set != nil && w.Retain {
 		err = released(db.set, db.claims)
 	}
-	return reconciler.Aggregate(grown, locked, exposed, lookAgain(err))
+	out := outcome{err: reconciler.Aggregate(trouble, exposed, lookAgain(err)), refused: req.Refusal()}
+	for i := range req.Children {
+		if _, ok := req.Children[i].Desired.(*appsv1.StatefulSet); ok {
+			out.held = req.Children[i].Held
+		}
+	}
+	return out
 }
 
-// remains reports whether there was a StatefulSet before: one of its Services is there.
+// request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
+func (db *database) request(ctx context.Context, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
+	claims, unguarded, unlisted := db.wantedClaims(ctx, w)
+	req := db.newRequest()
+	req.Whole = how.whole
+	remains, startable := db.remains(), true
+	var locked error
+	if !db.paused && (db.look || len(unguarded) > 0) {
+		secret, usable, err := db.secret(ctx, w)
+		if locked = err; locked == nil {
+			secret.Prerequisite = !usable
+			// The Secret goes first: the claims tell that neither was made by a release without guards.
+			req.Children = append(append(req.Children, secret), unguarded...)
+		}
+		startable = locked == nil || usable && remains
+	}
+	trouble := reconciler.Aggregate(locked, unlisted)
+	if trouble != nil && !remains && db.set == nil {
+		return nil, trouble
+	}
+	// A StatefulSet that wants more claims than can be looked at stays as it is.
+	if unlisted == nil && (db.set != nil || startable) {
+		set := child(resource.StatefulSet(w), db.set)
+		set.Replace = grows
+		req.Children = append(append(req.Children, claims...), set)
+	}
+	if !how.alone {
+		headless, service := child(resource.Headless(w), db.headless), child(resource.Service(w), db.service)
+		headless.Independent, service.Independent = remains, remains
+		req.Children = append(req.Children, headless, service)
+	}
+	return req, trouble
+}
+
+// remains reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
 func (db *database) remains() bool {
-	return db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) || db.service != nil && metav1.IsControlledBy(db.service, db.cm)
-}
-
-// passwordFixed reports whether an error says that there is a Secret, and that it has another password than the spec.
-func passwordFixed(err error) bool {
-	var stalled *reconciler.StalledError
-	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonPasswordFixed
+	return db.hadWorkload() || db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
+		db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) ||
+		db.service != nil && metav1.IsControlledBy(db.service, db.cm)
 }
 
 // lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
@@ -256,19 +283,80 @@ func (db *database) written(children []apply.Child) {
 	}
 }
 
-// grows tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
-// be changed, and they cannot shrink.
-func (db *database) grows(w *resource.Workload) (bool, error) {
+// template returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
+func (db *database) template() *corev1.PersistentVolumeClaim {
 	if db.set == nil || metav1.GetControllerOf(db.set) != nil && !metav1.IsControlledBy(db.set, db.cm) {
-		return false, nil
+		return nil
 	}
 	i := slices.IndexFunc(db.set.Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
 		return template.Name == resource.DataVolume
 	})
 	if i < 0 {
+		return nil
+	}
+	return &db.set.Spec.VolumeClaimTemplates[i]
+}
+
+// volume returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
+// claims; nil if there is none to go by.
+func (db *database) volume() *corev1.PersistentVolumeClaim {
+	if db.set != nil || !db.remains() {
+		return db.template()
+	}
+	var smallest *corev1.PersistentVolumeClaim
+	for i := range db.claims {
+		claim := &db.claims[i]
+		size := claim.Spec.Resources.Requests.Storage()
+		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager+"."+db.cm.Name &&
+			(smallest == nil || size.Cmp(*smallest.Spec.Resources.Requests.Storage()) < 0) {
+			smallest = claim
+		}
+	}
+	return smallest
+}
+
+// enlarges reports whether a workload has larger volumes than the database.
+func (db *database) enlarges(w *resource.Workload) bool {
+	volume := db.volume()
+	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
+}
+
+// substitute returns the refused workload with the volumes that the database has, if nothing else of it differs from what was
+// applied last, or nothing tells what that was and the StatefulSet is gone.
+func (db *database) substitute(refused *resource.Workload) *resource.Workload {
+	volume := db.volume()
+	if volume == nil {
+		return nil
+	}
+	if db.set != nil {
+		record := db.set.Annotations[appv1.AnnotationLastAppliedSpec]
+		if changed, err := db.changed(record); err != nil || changed || !db.ownsRecord(db.set) {
+			return nil
+		}
+		refused.Record[appv1.AnnotationLastAppliedSpec] = record
+	}
+	refused.KeepVolume(&volume.Spec)
+	return refused
+}
+
+// refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
+func (db *database) refusedBefore() bool {
+	c := meta.FindStatusCondition(db.cm.Status.Conditions, appv1.ConditionDatabaseReady)
+	return c != nil && c.Reason == appv1.ReasonStorageRefused
+}
+
+// grows tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
+// be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
+// larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
+func (db *database) grows(w *resource.Workload) (bool, error) {
+	volume := db.volume()
+	if volume == nil {
 		return false, nil
 	}
-	live, wanted := &db.set.Spec.VolumeClaimTemplates[i].Spec, &w.Claims[0].Spec
+	live, wanted := volume.Spec.DeepCopy(), &w.Claims[0].Spec
+	if db.set == nil && wanted.StorageClassName == nil {
+		live.StorageClassName = nil // That of the claim is the cluster's default.
+	}
 	const at = "spec.db.statefulSet.storage."
 	const remedy = "To have other volumes, give the database another name: it is made anew, and the data of this one is kept"
 	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); is != want {
@@ -280,7 +368,7 @@ func (db *database) grows(w *resource.Workload) (bool, error) {
 			"%saccessModes cannot be changed from %v to %v; take the change back. %s", at, live.AccessModes, wanted.AccessModes, remedy)
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
-	if want.Cmp(*is) < 0 {
+	if want.Cmp(*is) < 0 && (db.set != nil || db.refusedBefore()) {
 		return false, reconciler.Stalled(appv1.ReasonStorageRefused,
 			"%ssize cannot shrink from %s to %s, as no volume can; take the change back. %s", at, is, want, remedy)
 	}
@@ -338,9 +426,6 @@ func (db *database) report(report *reconciler.Report) {
 	}
 	live := db.set
 	if live == nil || !metav1.IsControlledBy(live, db.cm) {
-		if !db.gone {
-			db.status.Rendering = 0
-		}
 		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, "StatefulSet "+db.name+" does not exist yet"
 		return

@@ -20,20 +20,21 @@ const rootUser = "root"
 
 // secret returns the database's Secret as it should be. The database takes its password over when it first starts on an
 // empty volume, and never again. So the password is chosen freely only while there is no claim; after that, what the Secret
-// has is the one that counts.
-func (db *database) secret(ctx context.Context, w *resource.Workload) (apply.Child, error) {
+// has is the one that counts. It is usable if it is there with that password already, so that pods can start with it.
+func (db *database) secret(ctx context.Context, w *resource.Workload) (secret apply.Child, usable bool, err error) {
 	name := resource.SecretName(db.name)
 	live, err := db.shared.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
-		return apply.Child{}, err
-	}
-	stated, err := db.statedPassword(ctx)
-	if err != nil {
-		return apply.Child{}, err
+		return apply.Child{}, false, err
 	}
 	kept := ""
 	if live != nil {
 		kept = string(live.Data[resource.SecretPassword])
+		usable = kept != "" && apply.Taken(db.shared.Client.Scheme(), db.cm, live, false) == nil
+	}
+	stated, err := db.statedPassword(ctx)
+	if err != nil {
+		return apply.Child{}, usable, err
 	}
 	password := stated
 	if stated == "" {
@@ -41,7 +42,7 @@ func (db *database) secret(ctx context.Context, w *resource.Workload) (apply.Chi
 	}
 	if password == "" || kept != "" && password != kept {
 		if err := db.choosable(ctx, name, kept != ""); err != nil {
-			return apply.Child{}, err
+			return apply.Child{}, usable, err
 		}
 	}
 	if password == "" {
@@ -49,7 +50,7 @@ func (db *database) secret(ctx context.Context, w *resource.Workload) (apply.Chi
 	}
 	c := child(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
 	c.Retained = w.Retain
-	return c, nil
+	return c, usable && password == kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }
 
 // choosable returns why the password cannot be chosen anew, nil if it can. Claims that are there may hold a database that

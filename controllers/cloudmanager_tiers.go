@@ -29,6 +29,8 @@ type stack struct {
 	cm    *appv1.CloudManager
 	db    *database
 	tiers []*tier
+	// inForce is the CloudManager with the specs of the tiers so far that are in force, which the later tiers are led to.
+	inForce *appv1.CloudManager
 }
 
 // tier is one tier of a CloudManager in one reconcile.
@@ -74,12 +76,13 @@ func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManag
 	if err != nil {
 		return nil, err
 	}
-	identity, err := r.tier(ctx, cm, &cm.Spec.Identity.Deployment, wrong.Identity,
+	inForce := cm.DeepCopy()
+	identity, err := r.tier(ctx, cm, inForce, &cm.Spec.Identity.Deployment, wrong.Identity,
 		componentBuilder{resource.CloudManagerIdentity, resource.CloudManagerIdentityFromRecord})
 	if err != nil {
 		return nil, err
 	}
-	front, err := r.tier(ctx, cm, &cm.Spec.Front.Deployment, wrong.Front,
+	front, err := r.tier(ctx, cm, inForce, &cm.Spec.Front.Deployment, wrong.Front,
 		componentBuilder{resource.CloudManagerFront, resource.CloudManagerFrontFromRecord})
 	if err != nil {
 		return nil, err
@@ -88,18 +91,22 @@ func (r *CloudManagerReconciler) stack(ctx context.Context, cm *appv1.CloudManag
 	below.role, below.phase, below.condition = roleDatabase, appv1.PhaseDatabase, appv1.ConditionDatabaseReady
 	identity.role, identity.phase, identity.condition = roleIdentity, appv1.PhaseIdentity, appv1.ConditionIdentityReady
 	front.role, front.phase, front.condition = roleFront, appv1.PhaseFront, appv1.ConditionFrontReady
-	s := &stack{cm: cm, db: db, tiers: []*tier{below, identity, front}}
+	s := &stack{cm: cm, db: db, inForce: inForce, tiers: []*tier{below, identity, front}}
 	for _, t := range s.tiers {
 		t.former = former[t.role]
 	}
 	return s, nil
 }
 
-// tier observes a tier that is a Deployment and, if it has ports, a Service.
-func (r *CloudManagerReconciler) tier(ctx context.Context, cm *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
+// tier observes a tier that is a Deployment and, if it has ports, a Service. It is led to what inForce has of the tiers before it.
+func (r *CloudManagerReconciler) tier(ctx context.Context, cm, inForce *appv1.CloudManager, spec *appv1.Component, errs field.ErrorList,
 	build componentBuilder,
 ) (*tier, error) {
 	d := r.component(cm, spec, errs, build)
+	d.build = func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(inForce, seen) }
+	d.fromRecord = func(record string, seen resource.Observed) (*resource.Workload, error) {
+		return build.fromRecord(inForce, record, seen)
+	}
 	seen, err := r.observe(ctx, d)
 	if err != nil {
 		return nil, err
@@ -165,17 +172,18 @@ func stands(live client.Object, owner metav1.Object, observed int64, replicas *i
 	return standing{exists: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
-// carryOut makes the tiers true. One that does not exist is made once those before it are up. One that exists is kept as
-// it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
-// led to before it is up.
+// carryOut makes the tiers true. One that never existed is made once those before it are up. One that exists, or did, is kept
+// as it is wanted whatever they do; unless one of them is to be replaced by one of another name, which this tier must not be
+// led to before it is up: it is kept as it was applied last.
 func (s *stack) carryOut(ctx context.Context) {
 	var waitsFor *tier
 	renamed := false
 	s.db.look = s.looks()
 	for _, t := range s.tiers {
-		t.held = waitsFor != nil && (renamed || !t.stands().exists)
+		t.held = waitsFor != nil && (renamed || !t.stands().exists && !t.hadWorkload())
 		t.report, t.err = t.carryOut(ctx)
 		now := t.stands()
+		s.noteInForce(t, now.up)
 		if t.held {
 			t.waiting = fmt.Sprintf("%s is made once %s is up", t.name, waitsFor.name)
 		}
@@ -189,6 +197,44 @@ func (s *stack) carryOut(ctx context.Context) {
 			waitsFor = t
 		}
 	}
+}
+
+// noteInForce notes what the later tiers are led to: an earlier spec of this tier where the present one is refused, and the tier
+// of an earlier name until the present one is up.
+func (s *stack) noteInForce(t *tier, up bool) {
+	record := t.kept
+	if record == "" && !up {
+		record = t.formerRecord()
+	}
+	if record == "" {
+		return
+	}
+	switch t.role {
+	case roleDatabase:
+		var past appv1.Database
+		if err := resource.DecodeSpec(record, &past); err == nil && past.Name != "" {
+			s.inForce.Spec.DB.StatefulSet = past
+		}
+	case roleIdentity:
+		var past appv1.Component
+		if err := resource.DecodeSpec(record, &past); err == nil && past.Name != "" {
+			s.inForce.Spec.Identity.Deployment = past
+		}
+	}
+}
+
+// formerRecord returns the spec of the tier's workload object of an earlier name, empty if there is none, or several.
+func (t *tier) formerRecord() string {
+	var records []string
+	for _, obj := range t.former {
+		if _, service := obj.(*corev1.Service); !service && t.ownsRecord(obj) {
+			records = append(records, obj.GetAnnotations()[appv1.AnnotationLastAppliedSpec])
+		}
+	}
+	if len(records) != 1 {
+		return ""
+	}
+	return records[0]
 }
 
 // taken reports whether an error says that an object of a tier is somebody else's. No new tier is led to it.

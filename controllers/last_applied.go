@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,53 +19,134 @@ import (
 // An invalid spec leaves the last applied one in force: the children are repaired by the record that is on the workload
 // object. Nothing is pruned by it. A spec of which the API server refuses a part is invalid too.
 
+// workloadObjects are the objects of one workload, as a kind of workload object has them.
+type workloadObjects interface {
+	// making says how the live workload object was made, kind is that object's.
+	making() making
+	kind() string
+	// enlarges reports whether a workload asks for other volumes than the live workload object has.
+	enlarges(w *resource.Workload) bool
+	// apply makes the objects true. What it wrote replaces what was observed.
+	apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome
+	// substitute returns what to apply in the place of a workload that is refused, where no record tells what was applied last;
+	// nil if nothing can be.
+	substitute(refused *resource.Workload) *resource.Workload
+	// keptMessage says what is in force while the spec is refused, empty if that needs no words.
+	keptMessage() string
+}
+
+// application is how to apply a workload.
+type application struct {
+	// whole writes nothing new if a part of it is refused.
+	whole bool
+	// earlier is true for what an earlier spec means: nothing is pruned by it.
+	earlier bool
+	// alone applies the workload object, with what it cannot be without, and nothing else.
+	alone bool
+}
+
+// outcome is what came of an application.
+type outcome struct {
+	err error
+	// refused is why nothing new was written, nil if it was.
+	refused error
+	// held is true where the workload object is not as wanted, and was certainly not written.
+	held bool
+}
+
 // applySpec applies the workload that the spec means. If the spec is new, and a part of it is refused, the last applied one
-// stays in force.
-func (s *Shared) applySpec(ctx context.Context, d *deployed, w *resource.Workload, seen *observed, report *reconciler.Report) error {
-	req := s.request(d, w, seen)
-	req.Whole = s.respecified(d, seen.deployment)
-	err := s.applyWorkload(ctx, d, req, seen, report)
-	if !req.Whole || err == nil {
-		s.Records.forget(d.recordKey())
-		return err
-	}
-	if !apply.Refused(err) {
-		return err
+// stays in force. If only the workload object cannot be written as the spec means it, that alone is kept as it was last applied.
+func (s *Shared) applySpec(ctx context.Context, d *deployed, objects workloadObjects, w *resource.Workload, report *reconciler.Report) error {
+	whole := s.respecified(d, objects.making().object) || objects.enlarges(w)
+	out := objects.apply(ctx, w, application{whole: whole}, report)
+	again := application{earlier: true}
+	switch {
+	case errors.Is(out.err, reconciler.ErrStale):
+		return out.err
+	case out.refused != nil:
+	case whole && out.held:
+		again.alone = true
+	default:
+		if !whole || out.err == nil {
+			s.Records.forget(d.recordKey())
+		}
+		return out.err
 	}
 	action, line := report.Changed, report.Changes
-	err = s.keepLastApplied(ctx, d, seen, report, err)
-	if report.Changed == "" {
+	err := s.keepLastApplied(ctx, d, objects, w, again, report, out.err)
+	switch {
+	case report.Changed == "":
 		report.Changed, report.Changes = action, line
+	case line != "":
+		report.Changes = line + "; " + report.Changes
 	}
 	return err
 }
 
-// respecified reports whether the spec differs from the record on the live Deployment, or from what is remembered of one that
-// is gone.
-func (s *Shared) respecified(d *deployed, live *appsv1.Deployment) bool {
-	if live != nil {
+// respecified reports whether the spec differs from the record on the live workload object, or from what is remembered of one
+// that is gone.
+func (s *Shared) respecified(d *deployed, live client.Object) bool {
+	record := ""
+	switch {
+	case live == nil:
+		if remembered, ok := s.Records.get(d.recordKey()); ok {
+			record = remembered.spec
+		}
+	case d.anyChanged == nil: // The history of the live object has compared it already.
 		return d.specChanged && metav1.IsControlledBy(live, d.owner)
+	case metav1.IsControlledBy(live, d.owner):
+		record = live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
 	}
-	remembered, ok := s.Records.get(d.recordKey())
-	if !ok || remembered.spec == "" {
+	if record == "" {
 		return false
 	}
-	changed, err := d.changed(remembered.spec)
+	compare := d.changed
+	if d.anyChanged != nil {
+		compare = d.anyChanged
+	}
+	changed, err := compare(record)
 	return err == nil && changed
 }
 
 // keepLastApplied applies the last applied spec again, and returns refusal, which says what is wrong with the present one.
-func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, seen *observed, report *reconciler.Report, refusal error) error {
-	if d.held || d.paused {
+// refused is what that one means, nil if nothing could be built from it.
+func (s *Shared) keepLastApplied(ctx context.Context, d *deployed, objects workloadObjects, refused *resource.Workload, how application,
+	report *reconciler.Report, refusal error,
+) error {
+	if d.paused {
 		return refusal
 	}
-	workload, err := s.lastApplied(d, seen.making())
-	if workload == nil || err != nil {
-		return reconciler.Aggregate(err, d.goneMessage(refusal, seen.deployment == nil, "Deployment"))
+	made := objects.making()
+	workload, err := s.lastApplied(d, made)
+	if workload == nil && err == nil && refused != nil {
+		workload = objects.substitute(refused)
 	}
-	req := s.request(d, workload, seen)
-	req.Unwanted = nil
-	return withTrouble(refusal, s.applyWorkload(ctx, d, req, seen, report))
+	if workload == nil || err != nil {
+		return reconciler.Aggregate(err, d.goneMessage(refusal, made.object == nil, objects.kind()))
+	}
+	err = objects.apply(ctx, workload, how, report).err
+	if !how.alone {
+		d.kept = workload.Record[appv1.AnnotationLastAppliedSpec]
+	}
+	if said := objects.keptMessage(); said != "" && err == nil {
+		refusal = appendMessage(refusal, said)
+	}
+	if how.alone {
+		return reconciler.Aggregate(refusal, err)
+	}
+	return withTrouble(refusal, err)
+}
+
+// repairHeld repairs what was applied last of a workload whose present spec has to wait.
+func (s *Shared) repairHeld(ctx context.Context, d *deployed, objects workloadObjects, report *reconciler.Report) error {
+	if d.paused {
+		return nil
+	}
+	workload, err := s.lastApplied(d, objects.making())
+	if workload == nil || err != nil {
+		return err
+	}
+	return objects.apply(ctx, workload, application{earlier: true}, report).err
 }
 
 // goneMessage adds to the refusal of a spec that there is no workload object, if there was one that is gone.
@@ -111,16 +191,15 @@ func (s *Shared) lastApplied(d *deployed, m making) (*resource.Workload, error) 
 	if m.object != nil && !metav1.IsControlledBy(m.object, d.owner) {
 		return nil, nil
 	}
-	if m.object != nil {
-		for _, key := range []string{appv1.AnnotationLastAppliedSpec, appv1.AnnotationLastAppliedInputs} {
-			if !apply.OwnsAnnotation(m.object, d.manager, key) {
-				return nil, nil
-			}
-		}
+	remembered, _ := s.Records.get(key)
+	switch {
+	case m.object == nil:
+		record = remembered
+	case d.ownsRecord(m.object):
 		annotations := m.object.GetAnnotations()
 		record.spec, record.inputs = annotations[appv1.AnnotationLastAppliedSpec], annotations[appv1.AnnotationLastAppliedInputs]
-	} else if remembered, ok := s.Records.get(key); ok {
-		record = remembered
+	default:
+		record.spec, record.inputs = remembered.spec, remembered.inputs
 	}
 	in, err := resource.DecodeInputs(record.inputs)
 	if err != nil || record.spec == "" || d.fromRecord == nil {
@@ -138,6 +217,12 @@ func (s *Shared) lastApplied(d *deployed, m making) (*resource.Workload, error) 
 		s.Records.remember(key, record)
 	}
 	return workload, nil
+}
+
+// ownsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
+func (d *deployed) ownsRecord(live client.Object) bool {
+	return apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedSpec) &&
+		apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedInputs)
 }
 
 // recordKey tells the workloads of all owners apart.

@@ -105,14 +105,18 @@ type deployed struct {
 	build func(resource.Observed) (*resource.Workload, field.ErrorList)
 	// changed compares the spec with a record of an earlier one.
 	changed func(record string) (bool, error)
+	// anyChanged compares with a record also what does not shape the pods; nil where changed does so.
+	anyChanged func(record string) (bool, error)
 	// tutorial is the record that a tutorial's operator left, nil if there is none.
 	tutorial *string
 	// foreign is true where the Deployment is reported on although the owner does not control it.
 	foreign bool
 	// fromRecord builds it from a record of an earlier spec; see lastApplied.
 	fromRecord func(record string, seen resource.Observed) (*resource.Workload, error)
-	// held is true where nothing may be written for now, paused where that is the user's wish.
+	// held is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
 	held, paused bool
+	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
+	kept string
 	// today are the inputs that it is built with if it is new, and specChanged reports whether the spec differs from the record on
 	// the live workload object; choose sets both.
 	today       resource.Inputs
@@ -144,18 +148,21 @@ func (s *Shared) deploy(ctx context.Context, d *deployed) (reconciler.Report, er
 // invalid, the last applied one stays in force.
 func (s *Shared) carryOut(ctx context.Context, d *deployed, seen *observed) (reconciler.Report, error) {
 	report := reconciler.Report{Paused: d.paused}
+	objects := &deploymentObjects{shared: s, deployed: d, seen: seen}
 	workload, refusal, err := s.chooseValid(ctx, d, seen.making())
 	switch {
 	case err != nil:
 		return reconciler.Report{}, err
 	case refusal != nil:
-		err = s.keepLastApplied(ctx, d, seen, &report, refusal)
+		err = s.keepLastApplied(ctx, d, objects, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
 			report.Warning = "the spec is too long for an annotation, only its hash is recorded"
 		}
-		if !d.held {
-			err = s.applySpec(ctx, d, workload, seen, &report)
+		if d.held {
+			err = s.repairHeld(ctx, d, objects, &report)
+		} else {
+			err = s.applySpec(ctx, d, objects, workload, &report)
 		}
 		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)
 	}
@@ -191,7 +198,7 @@ func (s *Shared) choose(ctx context.Context, d *deployed, m making) (*resource.W
 		return w
 	}
 	history, refresh := d.history(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
-	d.specChanged = history.SpecChanged
+	d.specChanged = history.Ours && history.SpecChanged
 	size, err := s.checkInputs(d, &history, m, build)
 	if err != nil {
 		return nil, nil, err
@@ -478,18 +485,47 @@ func (d *deployed) existed() bool {
 // hadWorkload reports whether, by the status, there was a workload object before.
 func (d *deployed) hadWorkload() bool { return d.status.Selector != "" || d.status.Rendering != 0 }
 
-// applyWorkload applies the request, or, while the owner is paused, finds out whether there is anything to apply. What it
-// wrote replaces what was observed.
-func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Request, seen *observed, report *reconciler.Report) error {
+// deploymentObjects are the objects of a workload that is a Deployment and a Service.
+type deploymentObjects struct {
+	shared   *Shared
+	deployed *deployed
+	seen     *observed
+}
+
+func (o *deploymentObjects) making() making { return o.seen.making() }
+
+func (o *deploymentObjects) kind() string { return "Deployment" }
+
+func (o *deploymentObjects) enlarges(*resource.Workload) bool { return false }
+
+func (o *deploymentObjects) substitute(*resource.Workload) *resource.Workload { return nil }
+
+func (o *deploymentObjects) keptMessage() string { return "" }
+
+// apply applies the workload, or, while the owner is paused, finds out whether there is anything to apply. What it wrote
+// replaces what was observed.
+func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
+	s, d, seen := o.shared, o.deployed, o.seen
+	req := s.request(d, w, seen)
+	req.Whole = how.whole
+	if how.earlier {
+		req.Unwanted = nil
+	}
+	if how.alone {
+		req.Children = req.Children[:1]
+	}
 	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
 	switch {
 	case d.paused:
-		return reconciler.Aggregate(headless, s.planRequest(req, report))
-	case headless != nil && (req.Whole || d.adopts(req)):
-		return headless
+		return outcome{err: reconciler.Aggregate(headless, s.planRequest(req, report))}
+	case headless != nil && req.Whole:
+		return outcome{err: headless, refused: headless}
+	case headless != nil && d.adopts(req):
+		return outcome{err: headless}
 	}
 	changes, err := s.Engine.Apply(ctx, req)
 	reportChanges(report, changes)
+	out := outcome{err: reconciler.Aggregate(err, headless), refused: req.Refusal()}
 	for _, child := range req.Children {
 		switch live := child.Live.(type) {
 		case *appsv1.Deployment:
@@ -497,13 +533,16 @@ func (s *Shared) applyWorkload(ctx context.Context, d *deployed, req *apply.Requ
 		case *corev1.Service:
 			seen.service = live
 		}
+		if _, ok := child.Desired.(*appsv1.Deployment); ok {
+			out.held = child.Held
+		}
 	}
 	if err == nil && seen.service != nil && slices.ContainsFunc(req.Unwanted, func(obj client.Object) bool {
 		return obj.GetUID() == seen.service.UID
 	}) {
 		seen.service = nil
 	}
-	return reconciler.Aggregate(err, headless)
+	return out
 }
 
 // planRequest finds out, without a request to the API server, whether there is anything to apply.
@@ -580,7 +619,8 @@ func (s *Shared) report(d *deployed, seen *observed, report *reconciler.Report) 
 	}
 	live := seen.deployment
 	if live == nil || !d.foreign && !metav1.IsControlledBy(live, owner) {
-		if d.gone {
+		if d.gone || d.tier != "" {
+			// It tells that the workload object was there.
 			status.Selector, status.Rendering = before.Selector, before.Rendering
 		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Replicas, 1))

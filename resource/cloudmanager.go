@@ -1,10 +1,12 @@
 package resource
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -111,6 +113,22 @@ func CloudManagerFront(cm *appv1.CloudManager, seen Observed) (*Workload, field.
 // database's storage does not count.
 func ComponentSpecChanged(spec *appv1.Component, record string) (bool, error) {
 	return specChanged(spec, record, componentWorkload)
+}
+
+// DatabaseSpecChanged tells whether a database's spec, the storage included, differs from a record of an earlier one.
+func DatabaseSpecChanged(spec *appv1.Database, record string) (bool, error) {
+	changed, err := ComponentSpecChanged(&spec.Component, record)
+	if changed || err != nil {
+		return changed, err
+	}
+	var then appv1.Database
+	switch err := DecodeSpec(record, &then); {
+	case errors.Is(err, ErrNoSpec):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return !equality.Semantic.DeepEqual(spec.Storage, then.Storage), nil
 }
 
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }

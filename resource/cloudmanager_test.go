@@ -102,3 +102,32 @@ func TestUsersVariables(t *testing.T) {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 }
+
+// TestDatabaseSpecChanged compares a database's spec with a record: unlike for the pods, the storage counts.
+func TestDatabaseSpecChanged(t *testing.T) {
+	was := appv1.Database{Component: appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "mariadb:10.3"}}}
+	was.Storage.Size = apiresource.MustParse("1024Mi")
+	record := string(canonical(was))
+	for name, c := range map[string]struct {
+		change func(*appv1.Database)
+		want   bool
+	}{
+		"nothing":         {func(*appv1.Database) {}, false},
+		"the same size":   {func(db *appv1.Database) { db.Storage.Size = apiresource.MustParse("1Gi") }, false},
+		"another size":    {func(db *appv1.Database) { db.Storage.Size = apiresource.MustParse("2Gi") }, true},
+		"another class":   {func(db *appv1.Database) { db.Storage.Class = new(string) }, true},
+		"another image":   {func(db *appv1.Database) { db.Image = "mariadb:11" }, true},
+		"number of pods":  {func(db *appv1.Database) { db.Replicas = new(int32) }, false},
+		"another mode":    {func(db *appv1.Database) { db.Storage.AccessModes = corev1.ReadWriteMany }, true},
+		"another mounted": {func(db *appv1.Database) { db.Storage.MountPath = "/data" }, true},
+	} {
+		now := was.DeepCopy()
+		c.change(now)
+		if got, err := DatabaseSpecChanged(now, record); err != nil || got != c.want {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
+	if _, err := DatabaseSpecChanged(&was, "{}"); err == nil {
+		t.Error("a record of nothing is taken for one of a spec")
+	}
+}

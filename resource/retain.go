@@ -44,6 +44,17 @@ func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return meta
 }
 
+// KeepVolume has the workload's volumes be as a live claim, or the template for it, has them. The size is not that of what was
+// provided, but what was asked for.
+func (w *Workload) KeepVolume(live *corev1.PersistentVolumeClaimSpec) {
+	for i := range w.Claims {
+		wanted := &w.Claims[i].Spec
+		wanted.AccessModes = live.AccessModes
+		wanted.StorageClassName = live.StorageClassName
+		wanted.Resources = claimed(*live.Resources.Requests.Storage())
+	}
+}
+
 // KeepClaimTemplates leaves the annotations of claim templates as they are where the live ones were made without the
 // guards: a template cannot be changed. The claims themselves get them.
 func (w *Workload) KeepClaimTemplates(live []corev1.PersistentVolumeClaim) {

@@ -75,7 +75,13 @@ type Request struct {
 
 	// alive is set once the owner was read from the API server.
 	alive bool
+	// refusal is why nothing new was written; see Refusal.
+	refusal error
 }
+
+// Refusal returns why nothing of what is new in a Whole request was written, nil if it was. It is for after Apply, whose error
+// may tell of something else that is in the way as well.
+func (r *Request) Refusal() error { return r.refusal }
 
 // Child is one wanted object.
 type Child struct {
@@ -93,6 +99,11 @@ type Child struct {
 	// Prerequisite is an object that must be in place before any child behind it is created or replaced, as a database's
 	// password is before the database.
 	Prerequisite bool
+	// Independent is an object that is created whether or not the prerequisites before it are in place.
+	Independent bool
+	// Held is set by Apply where the object certainly was not written although it is not as wanted: another child is in the way, or
+	// the API server refuses or forbids it. It is then as it was before.
+	Held bool
 
 	// planned is what to do with it if that was found out before its turn, nil if not.
 	planned *decision
@@ -122,13 +133,16 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 	for _, i := range t.order {
 		child := &req.Children[i]
 		if !t.withheld[i] {
-			changes[i], errs[i] = e.applyChild(ctx, req, child, missing)
+			changes[i], errs[i] = e.applyChild(ctx, req, child, missing && !child.Independent)
 		}
+		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
 		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
-			// Of an outdated view it is not known yet whether the part is refused.
-			t.refuse(errs[i])
+			t.refuse(errs[i]) // On an outdated view it is not known yet whether a part is refused.
 		}
 		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
+	}
+	if req.Whole && Refused(t.err) {
+		req.refusal = t.err
 	}
 	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Action == "" })
 	if err := reconciler.Aggregate(reconciler.Aggregate(errs...), t.err); err != nil {

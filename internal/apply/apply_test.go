@@ -152,15 +152,15 @@ func TestOutcomePerChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		prerequisite bool
-		requests     int
-	}{"independent": {false, 1}, "prerequisite": {true, 0}} {
+		prerequisite, independent bool
+		requests                  int
+	}{"no prerequisite": {false, false, 1}, "prerequisite": {true, false, 0}, "independent": {true, true, 1}} {
 		r := &recorder{code: http.StatusOK, answer: string(answer)}
 		foreign := settled(t)
 		foreign.OwnerReferences, foreign.Annotations = nil, nil
 		req := request(foreign)
 		req.Children[0].Prerequisite = c.prerequisite
-		req.Children = append(req.Children, Child{Desired: wantedService()})
+		req.Children = append(req.Children, Child{Desired: wantedService(), Independent: c.independent})
 		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
 		_, err := engineOver(t, r).Apply(t.Context(), req)
 		if got := outcomeOf(t, err); got.reason != appv1.ReasonResourceExists {
@@ -168,6 +168,9 @@ func TestOutcomePerChild(t *testing.T) {
 		}
 		if len(r.list) < c.requests || c.requests == 0 && len(r.list) > 0 {
 			t.Errorf("%s: requests are %q", name, r.list)
+		}
+		if held := req.Children[1].Held; held != (c.requests == 0) || req.Children[0].Held {
+			t.Errorf("%s: held is %t of the child, %t of the prerequisite", name, held, req.Children[0].Held)
 		}
 		for _, q := range r.list {
 			if q.method != http.MethodPatch {

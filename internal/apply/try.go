@@ -124,18 +124,22 @@ func (e *Engine) tryChild(ctx context.Context, req *Request, i int) error {
 	return err
 }
 
-// putServicesFirst has Services written before all but prerequisites: a dry run does not find out that a port is outside the
-// range of ports of the nodes (k8s.io/kubernetes/pkg/registry/core/service/portallocator).
+// putServicesFirst has Services written before all but what they need: a dry run does not find out that a port is outside the
+// range of ports of the nodes (k8s.io/kubernetes/pkg/registry/core/service/portallocator). Claims come after them, as a volume
+// that has grown stays large.
 func (t *trial) putServicesFirst(req *Request) {
 	rank := func(i int) int {
 		_, service := req.Children[i].Desired.(*corev1.Service)
+		claim := volumeClaim(req.Children[i].Desired)
 		switch {
-		case req.Children[i].Prerequisite:
+		case req.Children[i].Prerequisite && !claim:
 			return 0
 		case service:
 			return 1
+		case claim:
+			return 2
 		}
-		return 2
+		return 3
 	}
 	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
 }
@@ -162,10 +166,18 @@ func (p *plan) adopts(req *Request) bool {
 	return req.Adopt && p.claimed && p.takeover && !metav1.IsControlledBy(p.child.Live, req.Owner)
 }
 
+// isForbidden reports whether the API server may take what is wanted, and does not let it be written.
+func isForbidden(err error) bool {
+	var failed *reconciler.FailedError
+	return errors.As(err, &failed) && failed.Reason == appv1.ReasonForbidden
+}
+
 // Refused reports whether an error of Apply says that the API server refuses what is wanted, so that only another spec, or
 // other objects, help.
 func Refused(err error) bool {
 	var stalled *reconciler.StalledError
-	return errors.As(err, &stalled) &&
-		slices.Contains([]string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken}, stalled.Reason)
+	return errors.As(err, &stalled) && slices.Contains(refusals, stalled.Reason)
 }
+
+// refusals are the reasons of what the API server refuses.
+var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonStorageRefused}

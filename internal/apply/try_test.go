@@ -46,7 +46,7 @@ func TestWholeRequest(t *testing.T) {
 	gk := schema.GroupKind{Kind: "Object"}
 	invalid := apierrors.NewInvalid(gk, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), 1, "is wrong")})
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "web", nil)
-	outdated := apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, "web", nil)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, "web", nil)
 	unknown := apierrors.NewBadRequest(`admission webhook "w" does not support dry run because the effects are unknown`)
 	failing := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: "later"}}
 	for name, c := range map[string]struct {
@@ -55,17 +55,17 @@ func TestWholeRequest(t *testing.T) {
 		want              []string
 		refused           bool
 	}{
-		"all is right":                    {want: []string{"Deployment?", "Service", "Deployment"}},
-		"part by part":                    {partly: true, want: []string{"Deployment", "Service"}},
-		"part by part, refused":           {partly: true, answers: map[string]error{"Deployment": invalid}, want: []string{"Deployment", "Service"}, refused: true},
-		"the Deployment alone":            {unchanged: true, want: []string{"Deployment"}},
-		"the dry run is refused":          {answers: map[string]error{"Deployment?": invalid}, want: []string{"Deployment?"}, refused: true},
-		"the Service is refused":          {answers: map[string]error{"Service": invalid}, want: []string{"Deployment?", "Service"}, refused: true},
-		"the Service is outdated":         {answers: map[string]error{"Service": outdated}, want: []string{"Deployment?", "Service", "Service"}},
-		"the Service is forbidden":        {answers: map[string]error{"Service": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
-		"the dry run is forbidden":        {answers: map[string]error{"Deployment?": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
-		"the dry run fails":               {answers: map[string]error{"Deployment?": failing}, want: []string{"Deployment?", "Service", "Deployment"}},
-		"a webhook that knows no dry run": {answers: map[string]error{"Deployment?": unknown}, want: []string{"Deployment?", "Service", "Deployment"}},
+		"all is right":                        {want: []string{"Deployment?", "Service", "Deployment"}},
+		"part by part":                        {partly: true, want: []string{"Deployment", "Service"}},
+		"part by part, refused":               {partly: true, answers: map[string]error{"Deployment": invalid}, want: []string{"Deployment", "Service"}, refused: true},
+		"the Deployment alone":                {unchanged: true, want: []string{"Deployment"}},
+		"the dry run is refused":              {answers: map[string]error{"Deployment?": invalid}, want: []string{"Deployment?"}, refused: true},
+		"the Service is refused":              {answers: map[string]error{"Service": invalid}, want: []string{"Deployment?", "Service"}, refused: true},
+		"the view of the Service is outdated": {answers: map[string]error{"Service": conflict}, want: []string{"Deployment?", "Service", "Service"}},
+		"the Service is forbidden":            {answers: map[string]error{"Service": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
+		"the dry run is forbidden":            {answers: map[string]error{"Deployment?": forbidden}, want: []string{"Deployment?", "Service", "Deployment"}},
+		"the dry run fails":                   {answers: map[string]error{"Deployment?": failing}, want: []string{"Deployment?", "Service", "Deployment"}},
+		"a webhook that knows no dry run":     {answers: map[string]error{"Deployment?": unknown}, want: []string{"Deployment?", "Service", "Deployment"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, requests := asked(t, c.answers)
@@ -96,7 +96,7 @@ func TestWholeRequest(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for reason, want := range map[string]bool{
 		appv1.ReasonInvalid: true, appv1.ReasonImmutableField: true, appv1.ReasonNodePortTaken: true,
-		appv1.ReasonResourceExists: false, appv1.ReasonFieldConflict: false, appv1.ReasonStorageRefused: false,
+		appv1.ReasonResourceExists: false, appv1.ReasonFieldConflict: false, appv1.ReasonStorageRefused: true,
 	} {
 		if got := Refused(reconciler.Stalled(reason, "said")); got != want {
 			t.Errorf("%s: %t", reason, got)

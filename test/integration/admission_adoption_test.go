@@ -75,9 +75,9 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := aboutAdoption(t, u.warnings())
-	if len(said) != 2 || !strings.HasPrefix(said[0], "Service web exists and will be taken over: ports not in") ||
-		!strings.HasPrefix(said[1], "Deployment web exists and will be taken over: containers not in the spec are removed") ||
-		!strings.HasSuffix(said[1], "then change it with --dry-run=server") {
+	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be taken over: ports not in") ||
+		!strings.HasPrefix(said[0], "Deployment web exists and will be taken over: containers not in the spec are removed") ||
+		!strings.HasSuffix(said[0], "then change it with --dry-run=server") {
 		t.Errorf("a creation warns of %q", said)
 	}
 	m.Idle(t)
@@ -93,7 +93,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	}
 	said = aboutAdoption(t, u.warnings())
 	const want = "Deployment web exists and will be taken over: removes containers[helper]; keeps command, env[THEIRS], volumes[w]; changes "
-	if len(said) != 2 || !strings.HasPrefix(said[1], want) || !strings.Contains(said[1], "image") || !strings.HasSuffix(said[1], "; replaces its pods") {
+	if len(said) != 2 || !strings.HasPrefix(said[0], want) || !strings.Contains(said[0], "image") || !strings.HasSuffix(said[0], "; replaces its pods") {
 		t.Errorf("a change warns of %q\nwant %q", said, want)
 	}
 	// While it stays paused, nothing is taken over yet.
@@ -103,7 +103,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	if err := u.Update(t.Context(), still, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[1], "will be taken over once spec.paused is false: removes containers[helper]") {
+	if said = aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "will be taken over once spec.paused is false: removes containers[helper]") {
 		t.Errorf("a change of a paused App warns of %q", said)
 	}
 
@@ -138,7 +138,7 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[1], "removes containers[helper]") {
+	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "removes containers[helper]") {
 		t.Errorf("the annotation warns of %q", said)
 	}
 	plane.Read(t, app)
@@ -271,7 +271,7 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[1], "containers not in the spec are removed") {
+	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
 		t.Errorf("without an answer it warns of %q", said)
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"huolala.cn/app-operator/test/harness"
 )
@@ -53,4 +55,53 @@ func TestAdmissionDenies(t *testing.T) {
 	plane.Delete(t, binding)
 	plane.Stands(t, app, progressing...)
 	children(t, app)
+}
+
+// TestAdmissionDeniesTheNewSpec has an admission policy refuse the new image of an App: edits of the Deployment are still
+// repaired, by the last applied spec.
+func TestAdmissionDeniesTheNewSpec(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, _ := start(t, app)
+	was := app.Spec.Image
+	rule := admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, Rule: rule,
+			}}},
+		},
+		Validations: []admissionregistrationv1.Validation{{
+			Expression: `!object.spec.template.spec.containers.exists(c, c.image == "nginx:7.7")`, Message: "not this image",
+		}},
+	}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}}
+	plane.Create(t, policy, binding)
+	t.Cleanup(func() { remove(t, policy) })
+	harness.Eventually(t, func() error {
+		probe := handMade(ns, "probe")
+		probe.Spec.Template.Spec.Containers[0].Image = "nginx:7.7"
+		if err := plane.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+
+	setImage(t, app, "nginx:7.7")
+	plane.Stands(t, app, "Applied=False/Forbidden", "Ready=False/Forbidden", "Stalled=False/NotStalled")
+	m.Idle(t)
+	settled := whole(t, d)
+	plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+	image(t, d, was)
+	if spec := whole(t, d)["spec"]; !cmp.Equal(spec, settled["spec"]) {
+		t.Errorf("the Deployment is not as it was:\n%s", cmp.Diff(settled["spec"], spec))
+	}
+	plane.Delete(t, binding)
+	image(t, d, "nginx:7.7")
+	plane.Stands(t, app, progressing...)
 }

@@ -1,0 +1,234 @@
+package controllers
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// specs are specs of each kind by which the resource "web" wants children: "web" of an App and a ModelBox, "held" of a
+// UnitedDeployment, and the default names of a CloudManager.
+var specs = map[string]string{
+	"App": `{"image":"nginx:1"}`, "ModelBox": `{"image":"nginx:1"}`, "UnitedDeployment": `{"deploymentName":"held","replicas":1}`,
+	"CloudManager": `{"db":{"statefulSet":{"name":"data"}},"identity":{"deployment":{"name":"id"}},"front":{"deployment":{"name":"front"}}}`,
+}
+
+// wantedNames are the names of children that the resource "web" of a kind wants.
+var wantedNames = map[string][]string{
+	"App": {"web"}, "ModelBox": {"web"}, "UnitedDeployment": {"held"}, "CloudManager": {"data", "data-headless", "id", "front"},
+}
+
+// newStored returns the resource "web" of a kind with a spec.
+func newStored(t *testing.T, k *kind, spec string) client.Object {
+	t.Helper()
+	obj := k.empty()
+	text := `{"apiVersion":"app.huolala.cn/v1","kind":"` + k.name + `","metadata":{"name":"web","namespace":"default","uid":"1"},"spec":` + spec + `}`
+	if err := json.Unmarshal([]byte(text), obj); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// withCache returns what the controllers share, with a cache that holds objects and has all indexes.
+func withCache(t *testing.T, objects ...client.Object) *Shared {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, stored.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	for _, k := range kinds() {
+		if k.index != "" {
+			b.WithIndex(k.empty(), k.index, k.childNames)
+		}
+	}
+	return &Shared{Client: b.Build()}
+}
+
+// mappedNames are those of the requests that a map function returns, sorted and each once.
+func mappedNames(t *testing.T, k *kind, s *Shared, obj client.Object) []string {
+	t.Helper()
+	var names []string
+	for _, req := range k.mapFunc(s, apply.TypeOf(obj).Role)(t.Context(), obj) {
+		if req.Namespace != "default" {
+			t.Errorf("%s: a request for the namespace %q", k.name, req.Namespace)
+		}
+		names = append(names, req.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// newChild returns an object of a type with a name and, if it is not empty, a controller of a kind.
+func newChild(t *testing.T, row *apply.Type, name, controllerKind, controller string) client.Object {
+	t.Helper()
+	obj, ok := row.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		t.Fatalf("%T", row.Object)
+	}
+	obj.SetNamespace("default")
+	obj.SetName(name)
+	if controller != "" {
+		obj.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: appv1.GroupVersion.String(), Kind: controllerKind, Name: controller, UID: "1", Controller: ptr.To(true),
+		}})
+	}
+	return obj
+}
+
+// TestKindsAreComplete checks that each row says what the others range over it for.
+func TestKindsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range kinds() {
+		for _, key := range []string{k.name, k.manager, k.podLabel} {
+			if key == "" || seen[key] {
+				t.Errorf("%s: %q is missing, or another kind's", k.name, key)
+			}
+			seen[key] = true
+		}
+		if (k.index == "") != (k.childNames == nil) {
+			t.Errorf("%s has an index without its function, or the other way", k.name)
+		}
+		if specs[k.name] == "" {
+			t.Errorf("the tests have no spec for %s", k.name)
+		}
+		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&Shared{}) == nil {
+			t.Errorf("%s lacks a part", k.name)
+		}
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d keys", len(seen))
+	}
+}
+
+// TestMapOwnedOrNamed maps a child of each type to resources of each kind: those that control it, or want one of its name.
+func TestMapOwnedOrNamed(t *testing.T) {
+	for _, k := range kinds() {
+		s := withCache(t, newStored(t, &k, specs[k.name]))
+		for i := range apply.Types {
+			row := &apply.Types[i]
+			if row.Role != apply.RoleChild {
+				continue
+			}
+			for name, c := range map[string]struct {
+				obj  client.Object
+				want []string
+			}{
+				"owned, by another name":   {newChild(t, row, "former", k.name, "web"), []string{"web"}},
+				"nobody's":                 {newChild(t, row, "unknown", "", ""), nil},
+				"another kind's":           {newChild(t, row, "unknown", "Other", "web"), nil},
+				"owned by one that is not": {newChild(t, row, "unknown", k.name, "gone"), []string{"gone"}},
+			} {
+				if got := mappedNames(t, &k, s, c.obj); !slices.Equal(got, c.want) {
+					t.Errorf("%s, %T, %s: %q, want %q", k.name, row.Object, name, got, c.want)
+				}
+			}
+			for _, wanted := range wantedNames[k.name] {
+				if got := mappedNames(t, &k, s, newChild(t, row, wanted, "", "")); !slices.Equal(got, []string{"web"}) {
+					t.Errorf("%s, %T: an object of the name %s that it wants: %q", k.name, row.Object, wanted, got)
+				}
+			}
+		}
+	}
+}
+
+// TestMapByLabel maps pods and claims to the resource that their label names.
+func TestMapByLabel(t *testing.T) {
+	for _, k := range kinds() {
+		s := withCache(t)
+		for _, obj := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
+			obj.SetNamespace("default")
+			if got := mappedNames(t, &k, s, obj); len(got) > 0 {
+				t.Errorf("%s, %T without a label: %q", k.name, obj, got)
+			}
+			obj.SetLabels(map[string]string{k.podLabel: "web"})
+			if got := mappedNames(t, &k, s, obj); !slices.Equal(got, []string{"web"}) {
+				t.Errorf("%s, %T: %q", k.name, obj, got)
+			}
+		}
+	}
+}
+
+// TestMapScaleTarget maps autoscalers to the resources that they scale, themselves or by their workload objects.
+func TestMapScaleTarget(t *testing.T) {
+	for _, k := range kinds() {
+		s := withCache(t, newStored(t, &k, specs[k.name]))
+		scaler := func(kind, name string) client.Object {
+			h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "scaler"}}
+			h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: kind, Name: name}
+			return h
+		}
+		for _, workload := range []string{"Deployment", "StatefulSet"} {
+			if got := mappedNames(t, &k, s, scaler(workload, wantedNames[k.name][0])); !slices.Equal(got, []string{"web"}) {
+				t.Errorf("%s by its %s: %q", k.name, workload, got)
+			}
+		}
+		if got := mappedNames(t, &k, s, scaler("ReplicaSet", wantedNames[k.name][0])); len(got) > 0 {
+			t.Errorf("%s by a ReplicaSet: %q", k.name, got)
+		}
+		var want []string
+		if k.scalable {
+			want = []string{"web"}
+		}
+		if got := mappedNames(t, &k, s, scaler(k.name, "web")); !slices.Equal(got, want) {
+			t.Errorf("%s itself: %q, want %q", k.name, got, want)
+		}
+	}
+}
+
+// TestChildNamesOfAnUndecodable checks that a resource whose spec cannot be decoded wants no names, and does no harm.
+func TestChildNamesOfAnUndecodable(t *testing.T) {
+	for _, k := range kinds() {
+		if k.childNames == nil {
+			continue
+		}
+		if got := k.childNames(newStored(t, &k, `{"db":5,"deploymentName":{}}`)); len(got) > 0 {
+			t.Errorf("%s: %q", k.name, got)
+		}
+		if got := k.childNames(&appsv1.Deployment{}); len(got) > 0 {
+			t.Errorf("%s: a Deployment has %q", k.name, got)
+		}
+		want := wantedNames[k.name]
+		if got := k.childNames(newStored(t, &k, specs[k.name])); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", k.name, got, want)
+		}
+	}
+}
+
+// TestUserChanged selects what a user has changed of a resource, and not what the operator has written into its status.
+func TestUserChanged(t *testing.T) {
+	was := &stored.App{}
+	was.Generation, was.ResourceVersion = 1, "1"
+	for name, c := range map[string]struct {
+		change func(*stored.App)
+		want   bool
+	}{
+		"the status":    {func(a *stored.App) { a.Status.Value.Ready = "1/1" }, false},
+		"the spec":      {func(a *stored.App) { a.Generation = 2 }, true},
+		"an annotation": {func(a *stored.App) { a.Annotations = map[string]string{"a": "b"} }, true},
+	} {
+		now := was.DeepCopyObject().(*stored.App) //nolint:forcetypeassert // It is the copy of one.
+		now.ResourceVersion = "2"
+		c.change(now)
+		if got := userChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: now}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// TestCloudManagerRefusedPart changes several objects of a database, of which the API server refuses one. Nothing of the new
+// spec may be applied, no claim may grow, the last applied spec stays in force, and the corrected one is applied.
+func TestCloudManagerRefusedPart(t *testing.T) {
+	t.Parallel()
+	nowhere := &runtime.RawExtension{Raw: []byte(`{"spec":{"hostAliases":[{"ip":"nowhere"}]}}`)}
+	outOfRange := func(db *appv1.Database) {
+		db.Service.Type, db.Ports = corev1.ServiceTypeNodePort, []appv1.Port{{Port: 3306, NodePort: 80}}
+	}
+	for name, c := range map[string]struct {
+		mutate func(*appv1.Database)
+		reason string
+		says   string
+	}{
+		"service": {outOfRange, appv1.ReasonInvalid, "Service db is refused"},
+		"service-and-size": {func(db *appv1.Database) {
+			outOfRange(db)
+			db.Storage.Size = resource.MustParse("30Gi")
+		}, appv1.ReasonInvalid, "Service db is refused"},
+		"service-of-another-type": {func(db *appv1.Database) { db.Service.ClusterIP = corev1.ClusterIPNone }, appv1.ReasonImmutableField, "Service db is refused"},
+		"template": {func(db *appv1.Database) {
+			db.PodTemplatePatch, db.Ports = nowhere, []appv1.Port{{Port: 3307}}
+		}, appv1.ReasonInvalid, "must be a valid IP address"},
+		"template-and-size": {func(db *appv1.Database) {
+			db.PodTemplatePatch, db.Ports, db.Storage.Size = nowhere, []appv1.Port{{Port: 3307}}, resource.MustParse("30Gi")
+		}, appv1.ReasonInvalid, "must be a valid IP address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			m := plane.Start(t, ns)
+			cm := newCloudManager(ns)
+			cm.Spec.DB.StatefulSet.Storage.Class = new(string)
+			*cm.Spec.DB.StatefulSet.Storage.Class = "class-" + ns
+			bringUp(t, cm)
+			claim := namedClaim(ns, "datadir-db-0")
+			claim.Spec.StorageClassName = cm.Spec.DB.StatefulSet.Storage.Class
+			plane.Create(t, claim)
+			bindClaim(t, ns, true)
+			m.Idle(t)
+			set, service, headless := namedStatefulSet(ns, "db"), namedService(ns, "db"), namedService(ns, "db-headless")
+			setWas, serviceWas, headlessWas := whole(t, set), whole(t, service), whole(t, headless)
+			plane.Read(t, cm)
+			right := cm.Spec.DB.StatefulSet.DeepCopy()
+			plane.Change(t, cm, func() {
+				c.mutate(&cm.Spec.DB.StatefulSet)
+				cm.Spec.DB.StatefulSet.Image = "mariadb:11"
+			})
+			stands := []string{"Applied=False/" + c.reason, "Ready=False/" + c.reason, "DatabaseReady=False/" + c.reason, "Stalled=True/" + c.reason}
+			plane.Stands(t, cm, stands...)
+			harness.Says(t, cm, "Stalled", c.says)
+			m.Idle(t)
+			untouched(t, set, setWas)
+			untouched(t, service, serviceWas)
+			untouched(t, headless, headlessWas)
+			plane.Read(t, claim)
+			if size := claim.Spec.Resources.Requests.Storage().String(); size != "20Gi" {
+				t.Errorf("the claim has grown to %s", size)
+			}
+
+			playControllers(t, ns)
+			plane.Change(t, set, func() { set.Spec.Template.Spec.Containers[0].Image = "theirs" })
+			setImageIs(t, set, "mariadb:10.3")
+			replaced(t, set, headless)
+			setImageIs(t, set, "mariadb:10.3")
+			plane.Stands(t, cm, stands...)
+
+			plane.Read(t, cm)
+			plane.Change(t, cm, func() {
+				right.DeepCopyInto(&cm.Spec.DB.StatefulSet)
+				cm.Spec.DB.StatefulSet.Image = "mariadb:12"
+			})
+			setImageIs(t, set, "mariadb:12")
+			reaches(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
+		})
+	}
+}
+
+// TestCloudManagerRepairsWithoutPassword deletes objects of a database while its password is in trouble: only a StatefulSet
+// that would have no Secret is not recreated.
+func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	playControllers(t, ns)
+	plane.Create(t, namedClaim(ns, "datadir-db-0"))
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = "", &appv1.SecretKeyRef{Name: "missing"} })
+	plane.Stands(t, cm, "Applied=False/SecretNotFound", "Ready=False/SecretNotFound", "Stalled=False")
+	set, services := namedStatefulSet(ns, "db"), []client.Object{namedService(ns, "db"), namedService(ns, "db-headless")}
+	replaced(t, append(services, set)...)
+	plane.Stands(t, cm, "Applied=False/SecretNotFound")
+
+	plane.Delete(t, namedSecret(ns, "dbauth"))
+	plane.Change(t, cm, func() { cm.Spec.DB.RootPassSecretRef = nil })
+	plane.Stands(t, cm, "Applied=False/PasswordLost", "Ready=False/PasswordLost", "Stalled=True/PasswordLost")
+	plane.Read(t, set)
+	plane.Delete(t, set)
+	plane.Gone(t, set)
+	replaced(t, services...)
+	m.Idle(t)
+	plane.Absent(t, set)
+	plane.Stands(t, cm, "Stalled=True/PasswordLost")
+}
+
+// setImageIs waits until a StatefulSet's main container has an image.
+func setImageIs(t *testing.T, set *appsv1.StatefulSet, image string) {
+	t.Helper()
+	plane.Until(t, set, func() error { return holds(image, set.Spec.Template.Spec.Containers[0].Image) })
+}
+
+// TestCloudManagerRecreatesTiers deletes the objects of later tiers while the database is in trouble: a tier waits for the one
+// before it only as long as it never existed.
+func TestCloudManagerRecreatesTiers(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(t *testing.T, cm *appv1.CloudManager){
+		"down": func(t *testing.T, cm *appv1.CloudManager) {
+			t.Helper()
+			settleSet(t, namedStatefulSet(cm.Namespace, "db"), 0)
+		},
+		"another's": func(t *testing.T, cm *appv1.CloudManager) {
+			t.Helper()
+			set := namedStatefulSet(cm.Namespace, "db")
+			plane.Read(t, set)
+			yes := true
+			plane.Change(t, set, func() {
+				set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "other", UID: "1", Controller: &yes}}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			m := plane.Start(t, ns)
+			cm := newCloudManager(ns)
+			bringUp(t, cm)
+			fail(t, cm)
+			plane.Stands(t, cm, "DatabaseReady=False")
+			m.Idle(t)
+			identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
+			replaced(t, identity, front, namedService(ns, "front"))
+			plane.Until(t, cm, func() error {
+				if cm.Status.Front.Ready != "0/1" || cm.Status.Identity.Ready != "0/1" {
+					return fmt.Errorf("the status is %+v", cm.Status)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestCloudManagerRepairsWhileRenamed edits and deletes objects of later tiers while the database is to be replaced by one of
+// another name that does not come up: they stay led to the one that there is.
+func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() {
+		cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Ports = "data", []appv1.Port{{Port: 3307}}
+		cm.Spec.Front.Deployment.Image = "nginx:1.21"
+	})
+	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/WaitingForTier")
+	m.Idle(t)
+	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
+	right := func(d *appsv1.Deployment, wanted string) {
+		t.Helper()
+		plane.Until(t, d, func() error {
+			c := d.Spec.Template.Spec.Containers[0]
+			return errors.Join(holds(wanted, c.Image), holds("db."+ns+".svc", hostOf(d)), holds("3306", portOf(d)))
+		})
+	}
+	for _, d := range []*appsv1.Deployment{identity, front} {
+		plane.Read(t, d)
+		wanted, was := d.Spec.Template.Spec.Containers[0].Image, d.UID
+		plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+		right(d, wanted)
+		if d.UID != was {
+			t.Errorf("%s is replaced", d.Name)
+		}
+		replaced(t, d)
+		right(d, wanted)
+	}
+	replaced(t, namedService(ns, "front"))
+	plane.Stands(t, cm, "Applied=False/WaitingForTier")
+
+	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	for _, d := range []*appsv1.Deployment{identity, front} {
+		plane.Until(t, d, func() error { return errors.Join(holds("data."+ns+".svc", hostOf(d)), holds("3307", portOf(d))) })
+	}
+	image(t, front, "nginx:1.21")
+}
+
+// TestCloudManagerLedToWhatIsInForce changes the port of a database together with what is refused: the later tiers are led to
+// the port that the database has, also with their next change.
+func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	bringUp(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() {
+		cm.Spec.DB.StatefulSet.Ports, cm.Spec.DB.StatefulSet.Storage.Size = []appv1.Port{{Port: 3307}}, resource.MustParse("1Gi")
+		cm.Spec.Front.Deployment.Image = "nginx:1.21"
+	})
+	plane.Stands(t, cm, "Applied=False/StorageRefused")
+	front := namedDeployment(ns, "front")
+	image(t, front, "nginx:1.21")
+	if port := portOf(front); port != "3306" {
+		t.Errorf("the front is led to port %s", port)
+	}
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("20Gi") })
+	plane.Until(t, front, func() error { return holds("3307", portOf(front)) })
+}
+
+// portOf is at which port a tier is told that the database is.
+func portOf(d *appsv1.Deployment) string {
+	for _, env := range d.Spec.Template.Spec.Containers[0].Env {
+		if env.Name == "DB_PORT" {
+			return env.Value
+		}
+	}
+	return ""
+}
