@@ -25,6 +25,12 @@ const hidden = "(value not shown)"
 // shorter is part of too many words to tell anything.
 const minSecret = 4
 
+// maxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.
+const maxAnswer = 16 << 10
+
+// maxPrefix is how much of a private value, in bytes, is enough to find it in words that are cut.
+const maxPrefix = 1 << 10
+
 // privateFields are the parts of paths below which values are private, as the API server spells them.
 const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplate)`
 
@@ -51,7 +57,7 @@ func (p *plan) redactError(err error) error {
 			return true
 		}
 		was := *words
-		*words = redact(*words, private)
+		*words = redact(cutAnswer(*words), private)
 		return *words != was
 	}
 	found := redact(&answer.Message)
@@ -78,12 +84,31 @@ func redact(words string, private []string) string {
 	words = wholeValue.ReplaceAllString(words, "$1")
 	words = quotedValue.ReplaceAllString(words, "$1")
 	for _, value := range private {
-		words = strings.ReplaceAll(words, value, hidden)
-		if quoted := strconv.Quote(value); quoted != `"`+value+`"` {
-			words = strings.ReplaceAll(words, quoted[1:len(quoted)-1], hidden)
+		words = hide(words, value)
+		if quoted := strconv.Quote(value[:min(len(value), maxAnswer)]); quoted != `"`+value+`"` {
+			words = hide(words, quoted[1:len(quoted)-1])
 		}
 	}
 	return words
+}
+
+// hide returns words without a value. From a long value on, of which the end may be cut off, nothing is shown.
+func hide(words, value string) string {
+	if len(value) <= maxPrefix {
+		return strings.ReplaceAll(words, value, hidden)
+	}
+	if i := strings.Index(words, value[:maxPrefix]); i >= 0 {
+		return words[:i] + hidden
+	}
+	return words
+}
+
+// cutAnswer returns the beginning of long words. What may be open at its end is closed, so that it is found as a value.
+func cutAnswer(words string) string {
+	if len(words) <= maxAnswer {
+		return words
+	}
+	return strings.ToValidUTF8(words[:maxAnswer], "") + `"}]`
 }
 
 // privateValues returns the values of variables, arguments, commands, headers and annotations of the pods of objects, the

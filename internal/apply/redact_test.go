@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,6 +43,34 @@ func TestRedaction(t *testing.T) {
 	err := (&Engine{}).classify(p, invalid(field.Invalid(at.Child("image"), "nginx latest", "is bad")))
 	if !strings.Contains(err.Error(), `image: Invalid value: "nginx latest": is bad`) {
 		t.Errorf("the value of an image is not shown: %v", err)
+	}
+}
+
+// TestRedactionOfLongValues is TestRedaction for values that are cut off in an answer of which no more than the beginning is
+// read, before the value, within it, or in the middle of an escape.
+func TestRedactionOfLongValues(t *testing.T) {
+	for _, before := range []int{0, 200, maxAnswer - 3, maxAnswer - 2000, 2 * maxAnswer} {
+		for _, unit := range []string{"s3cr3t ", `s3cr3t"`, `\s3cr3t`, "s3cr3t\n", "s3cr3t界"} {
+			secret := strings.Repeat(unit, 8000)
+			wanted := wantedDeployment()
+			wanted.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}
+			p := &plan{child: &Child{Desired: wanted}, action: Created}
+			p.gvk.Kind = "Deployment"
+			filler := strings.Repeat("x", before)
+			at := field.NewPath("spec", "template", "spec", "containers").Index(0)
+			for name, err := range map[string]error{
+				"value":   invalid(field.Invalid(at.Child("env").Index(0).Child("value"), filler+secret, "is bad")),
+				"whole":   invalid(field.Invalid(at, map[string]any{"env": []string{filler, secret}}, "is bad")),
+				"other":   invalid(field.Invalid(at.Child("args").Index(0), strings.Repeat("s3cr3t of another ", 8000), "is bad")),
+				"webhook": statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: filler + `denied: PASSWORD=` + secret}},
+				"quoted":  statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: fmt.Sprintf("%s denied: %q", filler, secret)}},
+			} {
+				got := (&Engine{}).classify(p, err)
+				if text := got.Error() + outcomeOf(t, got).message; strings.Contains(text, "s3cr") {
+					t.Errorf("%s of %q after %d bytes: %.300s", name, unit, before, text[strings.Index(text, "s3cr"):])
+				}
+			}
+		}
 	}
 }
 
