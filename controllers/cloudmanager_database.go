@@ -342,7 +342,7 @@ func (db *database) substitute(refused *resource.Workload) *resource.Workload {
 // refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
 func (db *database) refusedBefore() bool {
 	c := meta.FindStatusCondition(db.cm.Status.Conditions, appv1.ConditionDatabaseReady)
-	return c != nil && c.Reason == appv1.ReasonStorageRefused
+	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
 }
 
 // grows tells whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
@@ -369,7 +369,7 @@ func (db *database) grows(w *resource.Workload) (bool, error) {
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
 	if want.Cmp(*is) < 0 && (db.set != nil || db.refusedBefore()) {
-		return false, reconciler.Stalled(appv1.ReasonStorageRefused,
+		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
 			"%ssize cannot shrink from %s to %s, as no volume can; take the change back. %s", at, is, want, remedy)
 	}
 	return want.Cmp(*is) > 0, nil

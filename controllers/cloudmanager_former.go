@@ -78,7 +78,7 @@ func released(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) er
 		if ordinal, _ := resource.ClaimOrdinal(set.Name, name); ordinal < ptr.Deref(set.Spec.Replicas, 1) {
 			return reconciler.Waiting(appv1.ReasonProgressing, "PersistentVolumeClaim %s is to outlive StatefulSet %s, whose controller has not taken its reference off it yet", name, set.Name)
 		}
-		return reconciler.Stalled(appv1.ReasonStorageRefused,
+		return reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
 			"PersistentVolumeClaim %s would be deleted with StatefulSet %s, and spec.db.statefulSet.storage.retain says that it is to be kept. It is of a pod that was scaled away, which the StatefulSet's controller leaves as it is: remove its metadata.ownerReferences, or delete it", name, set.Name)
 	}
 	return nil

@@ -62,7 +62,7 @@ func (db *database) choosable(ctx context.Context, secret string, kept bool) err
 	}
 	if kept {
 		return &reconciler.StalledError{
-			Reason: appv1.ReasonPasswordFixed, RetryAfter: unwatched,
+			Reason: appv1.ReasonPasswordMismatch, RetryAfter: unwatched,
 			Message: fmt.Sprintf("%s differs from the password in Secret %s. The image reads it only when it first initialises a volume, and PersistentVolumeClaim %s exists: state the one in the Secret again, and change it in the database and in the Secret first if it is to be another",
 				db.passwordField(), secret, claims[0].Name),
 		}

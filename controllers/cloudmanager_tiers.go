@@ -188,7 +188,7 @@ func (s *stack) carryOut(ctx context.Context) {
 			t.waiting = fmt.Sprintf("%s is made once %s is up", t.name, waitsFor.name)
 		}
 		if t.held && !now.exists && t.err == nil {
-			t.report.Reason, t.report.Message = appv1.ReasonWaitingForTier, t.waiting
+			t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waiting
 		}
 		if !now.up {
 			renamed = renamed || len(t.former) > 0
@@ -413,7 +413,7 @@ func (s *stack) summary() reconciler.Report {
 			note.Message += " " + t.report.AppliedNote.Message
 		}
 		if t.held && report.NotApplied.Reason == "" {
-			report.NotApplied = reconciler.ReasonAndMessage{Reason: appv1.ReasonWaitingForTier, Message: t.waiting}
+			report.NotApplied = reconciler.ReasonAndMessage{Reason: appv1.ReasonDependencyNotReady, Message: t.waiting}
 		}
 		if t.report.Changes != "" {
 			changes = append(changes, t.report.Changes)

@@ -112,8 +112,8 @@ func refused(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
 			"Deployment %s belongs to an earlier %s of this name, and the garbage collector is about to remove it", seen.deployment.Name, controller.Kind)
 	}
 	held := validation.Holders{Controller: controller, Elder: elder, Autoscaler: seen.autoscaler}
-	if words := validation.DeploymentTaken(ud, held); words != "" {
-		return reconciler.Stalled(appv1.ReasonDeploymentTaken, "%s", words)
+	if message := validation.ScaleConflict(ud, held); message != "" {
+		return reconciler.Stalled(appv1.ReasonScaleConflict, "%s", message)
 	}
 	return nil
 }

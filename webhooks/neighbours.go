@@ -55,7 +55,7 @@ func (s *shared) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) [
 		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read what a warning depends on", "name", ud.Name, "error", err.Error())
 		return nil
 	}
-	if words := validation.DeploymentTaken(ud, held); words != "" {
+	if words := validation.ScaleConflict(ud, held); words != "" {
 		return []string{"spec.deploymentName: " + words}
 	}
 	return nil

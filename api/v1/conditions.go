@@ -49,8 +49,8 @@ const (
 	ReasonSettled = "Settled"
 	// ReasonSynced: the Deployment wants the number of pods that it is held at.
 	ReasonSynced = "Synced"
-	// ReasonWaitingForTier: a tier is made once the one before it is up.
-	ReasonWaitingForTier = "WaitingForTier"
+	// ReasonDependencyNotReady: a tier is made once the one before it is up.
+	ReasonDependencyNotReady = "DependencyNotReady"
 	// ReasonPasswordInSpec: the spec itself has the password.
 	ReasonPasswordInSpec = "PasswordInSpec"
 	// ReasonPasswordInSecret: only Secrets have the password.
@@ -79,9 +79,9 @@ const (
 	ReasonResourceExists = "ResourceExists"
 	// ReasonDeploymentNotFound: the Deployment that a UnitedDeployment names does not exist, and there is no template.
 	ReasonDeploymentNotFound = "DeploymentNotFound"
-	// ReasonDeploymentTaken: the Deployment that a UnitedDeployment names is scaled by another: a resource of ours that it
+	// ReasonScaleConflict: the Deployment that a UnitedDeployment names is scaled by another: a resource of ours that it
 	// belongs to, an older UnitedDeployment, or an autoscaler.
-	ReasonDeploymentTaken = "DeploymentTaken"
+	ReasonScaleConflict = "ScaleConflict"
 	// ReasonImmutableField: the spec asks for a change that the API server allows only at creation.
 	ReasonImmutableField = "ImmutableField"
 	// ReasonInvalid: the API server refuses a child; the message has its words.
@@ -90,10 +90,10 @@ const (
 	ReasonFieldConflict = "FieldConflict"
 	// ReasonNodePortTaken: another Service has the port of the nodes that the spec asks for.
 	ReasonNodePortTaken = "NodePortTaken"
-	// ReasonStorageRefused: a volume claim cannot be given the size that the spec asks for.
-	ReasonStorageRefused = "StorageRefused"
-	// ReasonPasswordFixed: the spec asks for another password than the database was first started with.
-	ReasonPasswordFixed = "PasswordFixed"
+	// ReasonVolumeResizeFailed: a volume claim cannot be given the size that the spec asks for.
+	ReasonVolumeResizeFailed = "VolumeResizeFailed"
+	// ReasonPasswordMismatch: the spec asks for another password than the database was first started with.
+	ReasonPasswordMismatch = "PasswordMismatch"
 	// ReasonPasswordLost: there are volumes of the database, and nothing knows the password of what is on them.
 	ReasonPasswordLost = "PasswordLost"
 	// ReasonSecretNotFound: the Secret that the spec names does not exist, or lacks the key.

@@ -242,7 +242,7 @@ func growthRefused(words string) bool {
 // storageRefused says why a claim stays as it is, in the API server's words.
 func storageRefused(object, words string) error {
 	return &reconciler.StalledError{
-		Reason: appv1.ReasonStorageRefused,
+		Reason: appv1.ReasonVolumeResizeFailed,
 		Message: object + " stays as it is: " + message.Quote(words) +
 			". Take the change of the size back, or let the storage class allow it: it is tried again every minute",
 		RetryAfter: lookAgain,

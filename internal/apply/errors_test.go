@@ -161,11 +161,11 @@ func TestClassifyByKind(t *testing.T) {
 		},
 		"claim that cannot grow": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", resize,
-			outcome{"stalled", appv1.ReasonStorageRefused, "PersistentVolumeClaim web stays as it is: " + resize.Error() + storageRemedy}, time.Minute,
+			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web stays as it is: " + resize.Error() + storageRemedy}, time.Minute,
 		},
 		"claim that would shrink": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Forbidden(size, "field can not be less than previous value")),
-			outcome{"stalled", appv1.ReasonStorageRefused, "PersistentVolumeClaim web stays as it is: spec.resources.requests.storage: Forbidden: field can not be less than previous value" + storageRemedy}, time.Minute,
+			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web stays as it is: spec.resources.requests.storage: Forbidden: field can not be less than previous value" + storageRemedy}, time.Minute,
 		},
 		"claim with a bad label": {
 			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Invalid(field.NewPath("metadata", "labels"), "…", "no")),

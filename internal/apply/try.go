@@ -180,4 +180,4 @@ func Refused(err error) bool {
 }
 
 // refusals are the reasons of what the API server refuses.
-var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonStorageRefused}
+var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonVolumeResizeFailed}

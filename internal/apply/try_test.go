@@ -96,7 +96,7 @@ func TestWholeRequest(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for reason, want := range map[string]bool{
 		appv1.ReasonInvalid: true, appv1.ReasonImmutableField: true, appv1.ReasonNodePortTaken: true,
-		appv1.ReasonResourceExists: false, appv1.ReasonFieldConflict: false, appv1.ReasonStorageRefused: true,
+		appv1.ReasonResourceExists: false, appv1.ReasonFieldConflict: false, appv1.ReasonVolumeResizeFailed: true,
 	} {
 		if got := Refused(reconciler.Stalled(reason, "said")); got != want {
 			t.Errorf("%s: %t", reason, got)

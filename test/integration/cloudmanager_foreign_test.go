@@ -85,7 +85,7 @@ func TestCloudManagerForeign(t *testing.T) {
 			plane.Create(t, cm)
 			conditions := []string{"Ready=False/ResourceExists", "Stalled=True/ResourceExists", "FrontReady=False"}
 			if c.tier == "db" {
-				conditions = append(conditions, "DatabaseReady=False/ResourceExists", "IdentityReady=False/WaitingForTier", "FrontReady=False/WaitingForTier")
+				conditions = append(conditions, "DatabaseReady=False/ResourceExists", "IdentityReady=False/DependencyNotReady", "FrontReady=False/DependencyNotReady")
 			}
 			plane.Stands(t, cm, conditions...)
 			harness.Says(t, cm, "Stalled", name+" exists")

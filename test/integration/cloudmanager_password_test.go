@@ -85,7 +85,7 @@ func TestCloudManagerSecrecy(t *testing.T) {
 				plane.Change(t, cm, func() { cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = rootPass, nil })
 			}
 			restate("another-one")
-			plane.Stands(t, cm, "Stalled=True/PasswordFixed")
+			plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
 			plane.Undisclosed(t, ns, password, l, append(c.except, "Secret/dbauth")...)
 			if text := string(marshal(t, cm.Status)) + strings.Join(notes(t, cm), ""); strings.Contains(text, "another-one") || strings.Contains(text, password) {
 				t.Errorf("the status or an event has a password: %s", text)
@@ -190,7 +190,7 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 	m.Requests.Reset()
 	cm = fresh()
 	plane.Create(t, cm)
-	plane.Stands(t, cm, "Ready=False/PasswordLost", "Stalled=True/PasswordLost", "DatabaseReady=False/PasswordLost", "IdentityReady=False/WaitingForTier")
+	plane.Stands(t, cm, "Ready=False/PasswordLost", "Stalled=True/PasswordLost", "DatabaseReady=False/PasswordLost", "IdentityReady=False/DependencyNotReady")
 	harness.Says(t, cm, "Stalled", "datadir-db-0", "dbauth", "Restore the Secret", "spec.db.rootPassSecretRef")
 	m.Idle(t)
 	for write, n := range m.Requests.Writes() {
@@ -233,8 +233,8 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 		{"", &appv1.SecretKeyRef{Name: "same", Key: "root"}, []string{"Stalled=False", "Ready=True"}, ""},
 		{"", nil, []string{"Stalled=False", "Ready=True", "PasswordInClearText=False"}, ""},
 		{"123456", nil, []string{"Stalled=False", "Ready=True", "PasswordInClearText=True/PasswordInSpec"}, ""},
-		{"12345", nil, []string{"Stalled=True/PasswordFixed", "DatabaseReady=False/PasswordFixed"}, "spec.db.rootPass differs"},
-		{"", &appv1.SecretKeyRef{Name: "other"}, []string{"Stalled=True/PasswordFixed"}, "The password that spec.db.rootPassSecretRef names differs"},
+		{"12345", nil, []string{"Stalled=True/PasswordMismatch", "DatabaseReady=False/PasswordMismatch"}, "spec.db.rootPass differs"},
+		{"", &appv1.SecretKeyRef{Name: "other"}, []string{"Stalled=True/PasswordMismatch"}, "The password that spec.db.rootPassSecretRef names differs"},
 		{"", &appv1.SecretKeyRef{Name: "none"}, []string{"Stalled=False", "Ready=False/SecretNotFound"}, ""},
 		{"", &appv1.SecretKeyRef{Name: "same", Key: "none"}, []string{"Stalled=False", "Ready=False/SecretNotFound"}, ""},
 	} {

@@ -79,7 +79,7 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 		return nil
 	})
 	release(t, claims[0])
-	plane.Stands(t, cm, "Stalled=True/StorageRefused")
+	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed")
 	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "remove its metadata.ownerReferences")
 	m.Idle(t)
 	plane.Read(t, set)
@@ -150,7 +150,7 @@ func TestCloudManagerReleases(t *testing.T) {
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(true) })
 	m.Idle(t)
 	settleSet(t, set, 1)
-	plane.Stands(t, cm, "Stalled=True/StorageRefused", "DatabaseReady=False/StorageRefused", "FrontReady=True")
+	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed", "DatabaseReady=False/VolumeResizeFailed", "FrontReady=True")
 	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "spec.db.statefulSet.storage.retain")
 	release(t, claim)
 	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")

@@ -167,11 +167,11 @@ func TestCloudManagerRepairsBesideTrouble(t *testing.T) {
 		objects []client.Object
 	}{
 		"password": {
-			func(cm *appv1.CloudManager) { cm.Spec.DB.RootPass = "another" }, appv1.ReasonPasswordFixed,
+			func(cm *appv1.CloudManager) { cm.Spec.DB.RootPass = "another" }, appv1.ReasonPasswordMismatch,
 			[]client.Object{namedStatefulSet("", "db"), namedService("", "db"), namedService("", "db-headless"), namedDeployment("", "identity"), namedService("", "front")},
 		},
 		"storage": {
-			func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("1Gi") }, appv1.ReasonStorageRefused,
+			func(cm *appv1.CloudManager) { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("1Gi") }, appv1.ReasonVolumeResizeFailed,
 			[]client.Object{namedService("", "db"), namedService("", "db-headless"), namedDeployment("", "front"), namedService("", "front")},
 		},
 	} {

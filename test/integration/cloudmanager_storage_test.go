@@ -33,7 +33,7 @@ var storageRefusals = map[string]struct {
 	rebuilt bool
 }{
 	"shrinks": {
-		change: resize("10Gi"), reason: appv1.ReasonStorageRefused, stalled: true, rebuilt: true, says: "size cannot shrink from 20Gi to 10Gi",
+		change: resize("10Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "size cannot shrink from 20Gi to 10Gi",
 	},
 	"another class": {
 		change: func(t *testing.T, cm *appv1.CloudManager) {
@@ -47,11 +47,11 @@ var storageRefusals = map[string]struct {
 		reason: appv1.ReasonImmutableField, stalled: true, rebuilt: true, says: "storage.class cannot be changed",
 	},
 	"the claim is not bound": {
-		change: resize("30Gi"), reason: appv1.ReasonStorageRefused, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
+		change: resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
 	},
 	"the class allows no expansion": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, false) },
-		change:  resize("30Gi"), reason: appv1.ReasonStorageRefused, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
+		change:  resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 stays as it is",
 	},
 	"a quota of storage": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, true); limitStorage(t, ns, "25Gi", "20Gi") },
@@ -272,10 +272,10 @@ func replaced(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// TestCloudManagerRepairsWhileStorageRefused edits and deletes each object of a database while a change of its storage is
+// TestCloudManagerRepairsWhileVolumeResizeFailed edits and deletes each object of a database while a change of its storage is
 // refused: the database keeps the volumes and all that was applied last, and each edit is repaired by that. The status says so
 // throughout. Once the change is taken back, the rest of the spec is applied.
-func TestCloudManagerRepairsWhileStorageRefused(t *testing.T) {
+func TestCloudManagerRepairsWhileVolumeResizeFailed(t *testing.T) {
 	t.Parallel()
 	for name := range storageRefusals {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
@@ -317,9 +317,9 @@ func TestCloudManagerRepairsWhileStorageRefused(t *testing.T) {
 	}
 }
 
-// TestCloudManagerRebuildsWhileStorageRefused deletes the StatefulSet while no operator runs and a change of its storage is
+// TestCloudManagerRebuildsWhileVolumeResizeFailed deletes the StatefulSet while no operator runs and a change of its storage is
 // refused: it is made again for the volumes that there are.
-func TestCloudManagerRebuildsWhileStorageRefused(t *testing.T) {
+func TestCloudManagerRebuildsWhileVolumeResizeFailed(t *testing.T) {
 	t.Parallel()
 	for name, c := range storageRefusals {
 		if !c.rebuilt {

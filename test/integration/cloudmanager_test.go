@@ -97,14 +97,14 @@ func TestCloudManager(t *testing.T) {
 
 	plane.Create(t, cm)
 	reaches(t, cm, appv1.PhaseDatabase, "Ready=False/Progressing", "Reconciling=True", "DatabaseReady=False/Progressing",
-		"IdentityReady=False/WaitingForTier", "FrontReady=False/WaitingForTier", "PasswordInClearText=True/PasswordInSpec")
+		"IdentityReady=False/DependencyNotReady", "FrontReady=False/DependencyNotReady", "PasswordInClearText=True/PasswordInSpec")
 	m.Idle(t)
 	plane.Absent(t, identity)
 	plane.Absent(t, front)
 	plane.Absent(t, namedService(ns, "front"))
 
 	settleSet(t, namedStatefulSet(ns, "db"), 1)
-	reaches(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/WaitingForTier")
+	reaches(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/DependencyNotReady")
 	m.Idle(t)
 	plane.Absent(t, front)
 
@@ -300,7 +300,7 @@ func TestCloudManagerPassword(t *testing.T) {
 	claim := namedClaim(ns, "datadir-db-0")
 	plane.Create(t, claim)
 	set("third", nil)
-	plane.Stands(t, cm, "Stalled=True/PasswordFixed")
+	plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
 	harness.Says(t, cm, "Stalled", "spec.db.rootPass", "Secret dbauth", "only when it first initialises", "datadir-db-0")
 	if text := string(marshal(t, cm.Status)); strings.Contains(text, "second") || strings.Contains(text, "third") {
 		t.Errorf("the status has a password: %s", text)
@@ -469,8 +469,8 @@ func TestCloudManagerStorage(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{func(s *appv1.Storage) { s.Size = resource.MustParse("19Gi") }, appv1.ReasonStorageRefused, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 19Gi"},
-		{func(s *appv1.Storage) { s.Size = resource.MustParse("1") }, appv1.ReasonStorageRefused, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 1"},
+		{func(s *appv1.Storage) { s.Size = resource.MustParse("19Gi") }, appv1.ReasonVolumeResizeFailed, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 19Gi"},
+		{func(s *appv1.Storage) { s.Size = resource.MustParse("1") }, appv1.ReasonVolumeResizeFailed, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 1"},
 	} {
 		plane.Read(t, cm)
 		before := cm.Spec.DB.StatefulSet.Storage

@@ -181,7 +181,7 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Ports = "data", []appv1.Port{{Port: 3307}}
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"
 	})
-	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/WaitingForTier")
+	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
 	m.Idle(t)
 	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
 	right := func(d *appsv1.Deployment, wanted string) {
@@ -203,7 +203,7 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 		right(d, wanted)
 	}
 	replaced(t, namedService(ns, "front"))
-	plane.Stands(t, cm, "Applied=False/WaitingForTier")
+	plane.Stands(t, cm, "Applied=False/DependencyNotReady")
 
 	settleSet(t, namedStatefulSet(ns, "data"), 1)
 	for _, d := range []*appsv1.Deployment{identity, front} {
@@ -225,7 +225,7 @@ func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Ports, cm.Spec.DB.StatefulSet.Storage.Size = []appv1.Port{{Port: 3307}}, resource.MustParse("1Gi")
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"
 	})
-	plane.Stands(t, cm, "Applied=False/StorageRefused")
+	plane.Stands(t, cm, "Applied=False/VolumeResizeFailed")
 	front := namedDeployment(ns, "front")
 	image(t, front, "nginx:1.21")
 	if port := portOf(front); port != "3306" {

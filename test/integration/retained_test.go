@@ -144,15 +144,15 @@ func TestClaims(t *testing.T) {
 	if size := c.Spec.Resources.Requests[corev1.ResourceStorage]; size.String() != "30Gi" || len(c.OwnerReferences) != 1 || c.OwnerReferences[0].UID != owners[0].UID {
 		t.Errorf("the claim has %s and the owners %v", size.String(), c.OwnerReferences)
 	}
-	again := d.stalls(t, grown(c, "10Gi"), appv1.ReasonStorageRefused, "PersistentVolumeClaim datadir-db-0", "can not be less than")
+	again := d.stalls(t, grown(c, "10Gi"), appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim datadir-db-0", "can not be less than")
 	if again == 0 {
 		t.Error("it is not tried again: nobody is told when a class changes")
 	}
-	d.stalls(t, grown(claim(t, d, "datadir-db-1", rigid), "30Gi"), appv1.ReasonStorageRefused, "the storageclass that provisions the pvc must support resize")
+	d.stalls(t, grown(claim(t, d, "datadir-db-1", rigid), "30Gi"), appv1.ReasonVolumeResizeFailed, "the storageclass that provisions the pvc must support resize")
 
 	pending := claim(t, d, "datadir-db-2", elastic)
 	plane.ChangeStatus(t, pending, func() { pending.Status.Phase = corev1.ClaimPending })
-	d.stalls(t, grown(pending, "30Gi"), appv1.ReasonStorageRefused, "for bound claims")
+	d.stalls(t, grown(pending, "30Gi"), appv1.ReasonVolumeResizeFailed, "for bound claims")
 
 	// One that is not there is not made, and one that is not marked is not touched.
 	missing := grown(c, "20Gi")

@@ -33,7 +33,7 @@ const unitedManager = "app-operator/uniteddeployment"
 // keeps off a Deployment.
 var (
 	held = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled", "Synced=True/Synced"}
-	off  = []string{"Ready=False/DeploymentTaken", "Reconciling=False/DeploymentTaken", "Stalled=True/DeploymentTaken", "Synced=False/DeploymentTaken"}
+	off  = []string{"Ready=False/ScaleConflict", "Reconciling=False/ScaleConflict", "Stalled=True/ScaleConflict", "Synced=False/ScaleConflict"}
 )
 
 // newUnited returns a UnitedDeployment that holds a Deployment at two pods.

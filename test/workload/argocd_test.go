@@ -146,7 +146,7 @@ func TestArgoCD(t *testing.T) {
 	plane.Create(t, theirs)
 	argo.says(ud, "UnitedDeployment", "Healthy", "Ready: ")
 	plane.Change(t, ud, func() { ud.Spec.DeploymentName = "web" })
-	argo.says(ud, "UnitedDeployment", "Degraded", "DeploymentTaken: ", "web")
+	argo.says(ud, "UnitedDeployment", "Degraded", "ScaleConflict: ", "web")
 
 	plane.Change(t, app, func() { app.Spec.Image = "imagepullbackoff.test/x:1" })
 	argo.says(app, "App", "Progressing", "ImagePullBackOff: ")

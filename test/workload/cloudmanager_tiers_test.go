@@ -235,7 +235,7 @@ func TestCloudManagerTierFails(t *testing.T) {
 				case j < i:
 					plane.Stands(t, cm, tier.condition+"=True/Ready")
 				case j > i:
-					plane.Stands(t, cm, tier.condition+"=False/WaitingForTier")
+					plane.Stands(t, cm, tier.condition+"=False/DependencyNotReady")
 					harness.Says(t, cm, tier.condition, "once "+failing.role+" is up")
 					plane.Absent(t, named[appsv1.Deployment](ns, tier.role))
 					plane.Absent(t, named[corev1.Service](ns, tier.role))
@@ -552,7 +552,7 @@ func TestCloudManagerGrowthRefused(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi")
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"
 	})
-	plane.Stands(t, cm, "Stalled=True/StorageRefused", "DatabaseReady=False/StorageRefused", "FrontReady=True")
+	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed", "DatabaseReady=False/VolumeResizeFailed", "FrontReady=True")
 	harness.Says(t, cm, "Stalled", "PersistentVolumeClaim datadir-db-0", "the storageclass that provisions the pvc must support resize")
 	if cm.Status.Phase != appv1.PhaseReady || cm.Status.Ready != "3/3" {
 		t.Errorf("the phase is %s, ready %s, though all runs", cm.Status.Phase, cm.Status.Ready)

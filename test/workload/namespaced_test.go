@@ -38,7 +38,7 @@ func TestRolesOnly(t *testing.T) {
 		}
 		cm := named[appv1.CloudManager](ns, "cm")
 		change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
-		plane.Stands(t, cm, "Stalled=True/StorageRefused")
+		plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed")
 		harness.Says(t, cm, "Stalled", "PersistentVolumeClaim datadir-db-0", "the storageclass that provisions the pvc must support resize")
 	}
 	m.Idle(t)

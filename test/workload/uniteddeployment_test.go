@@ -134,7 +134,7 @@ func TestUnitedDeploymentAutoscaled(t *testing.T) {
 	}
 
 	hpa := autoscaler(autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, 5)
-	plane.Stands(t, ud, "Ready=False/DeploymentTaken", "Stalled=True/DeploymentTaken")
+	plane.Stands(t, ud, "Ready=False/ScaleConflict", "Stalled=True/ScaleConflict")
 	harness.Says(t, ud, "Stalled", "HorizontalPodAutoscaler scaler")
 	plane.Until(t, ud, func() error {
 		if ud.Status.Ready != "5/5" {

@@ -18,9 +18,9 @@ type Holders struct {
 	Autoscaler string
 }
 
-// DeploymentTaken says why a UnitedDeployment has to keep off the Deployment that it names, and what to do; it is empty if it
+// ScaleConflict says why a UnitedDeployment has to keep off the Deployment that it names, and what to do; it is empty if it
 // need not.
-func DeploymentTaken(ud *appv1.UnitedDeployment, held Holders) string {
+func ScaleConflict(ud *appv1.UnitedDeployment, held Holders) string {
 	name, controller := ud.Spec.DeploymentName, held.Controller
 	switch {
 	case controller != nil && controller.Kind == "UnitedDeployment" && controller.Name == ud.Name:

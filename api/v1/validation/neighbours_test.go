@@ -41,8 +41,8 @@ func TestElder(t *testing.T) {
 	}
 }
 
-// TestDeploymentTaken has all who may hold a Deployment, and the one that a UnitedDeployment has made itself.
-func TestDeploymentTaken(t *testing.T) {
+// TestScaleConflict has all who may hold a Deployment, and the one that a UnitedDeployment has made itself.
+func TestScaleConflict(t *testing.T) {
 	ud := &appv1.UnitedDeployment{}
 	ud.Name, ud.Spec.DeploymentName = "me", "x"
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestDeploymentTaken(t *testing.T) {
 		"an older one":         {Holders{Elder: "old", Autoscaler: "hpa"}, "UnitedDeployment old is older"},
 		"an autoscaler of it":  {Holders{Autoscaler: "hpa"}, "HorizontalPodAutoscaler hpa scales Deployment x"},
 	} {
-		if got := DeploymentTaken(ud, c.held); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+		if got := ScaleConflict(ud, c.held); c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
