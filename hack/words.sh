@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Reports words that the product's texts do not use, with the place and the replacement; hack/words.txt has the list.
-# Usage: hack/words.sh [FILE...]; without files, all Markdown of the tree but docs/api.md, which is generated from comments.
-# Words that a hyphen, a dot or a slash joins, such as file names, are one word.
+# Usage: hack/words.sh [FILE...]; without files, all texts of the tree that are neither Go, nor generated from its comments, as
+# docs/api.md, the definitions and the bundle are. Words that a hyphen, a dot or a slash joins, such as file names, are one word.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.md' ':!docs/api.md')
-[ $# -gt 0 ] && files=("$@")
+files=("$@")
+[ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.md' '*.sh' '*.yml' '*.yaml' \
+  Makefile '*Dockerfile' .ci ':!docs/api.md' ':!config/crd/bases' ':!config/manifests/bases' ':!bundle' ':!catalog' \
+  ':!*/testdata/*')
 
 exec awk '
 BEGIN {
