@@ -122,3 +122,50 @@ func anchors(page string) []string {
 	}
 	return found
 }
+
+var (
+	command    = regexp.MustCompile("(?m)(?:^|`|[;&(] ?|run: )make( [^`\n#;&|)]*)")
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
+	targetName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+)
+
+// TestDocumentedTargetsExist checks that each target of make that a page or a workflow names is in the Makefile.
+func TestDocumentedTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, match := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
+		known[match[1]] = true
+	}
+	pages := markdown(t)
+	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatalf("no workflows: %v", err)
+	}
+	for _, path := range workflows {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[path] = string(data)
+	}
+	named := 0
+	for path, page := range pages {
+		for _, match := range command.FindAllStringSubmatch(page, -1) {
+			for word := range strings.FieldsSeq(match[1]) {
+				if !targetName.MatchString(word) {
+					continue
+				}
+				named++
+				if !known[word] {
+					t.Errorf("%s says make %s, which is no target of the Makefile", path, word)
+				}
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("found %d targets in all pages, want at least 50: the pattern no longer finds them", named)
+	}
+}
