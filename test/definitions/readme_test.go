@@ -13,7 +13,7 @@ import (
 
 // codeBlock matches a fenced block of code, and link the target of a link.
 var (
-	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeBlock = regexp.MustCompile("(?ms)^```.*?\n```$")
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
 
