@@ -169,3 +169,39 @@ func TestDocumentedTargetsExist(t *testing.T) {
 		t.Errorf("found %d targets in all pages, want at least 50: the pattern no longer finds them", named)
 	}
 }
+
+// TestDecisionsAreIndexed checks that docs/adr/README.md has a row for each decision record, with its number, title, status
+// and date, and that each record has the headings that a reader looks for.
+func TestDecisionsAreIndexed(t *testing.T) {
+	const folder = "docs/adr"
+	pages := markdown(t)
+	index, first := pages[folder+"/README.md"], regexp.MustCompile(`^# (\d+)\. (.+)\n\n\*\*Status:\*\* accepted, (\d{4}-\d\d-\d\d)\.`)
+	records := 0
+	for path, page := range pages {
+		name := filepath.Base(path)
+		if filepath.Dir(path) != folder || name == "README.md" {
+			continue
+		}
+		records++
+		match := first.FindStringSubmatch(page)
+		if match == nil {
+			t.Errorf("%s does not begin with its number, title, status and date: %s", path, first)
+			continue
+		}
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(match[1]+" | ["+match[2]+"]("+name+")") + ` \| [^|]+ \| ` + match[3] + ` \|$`)
+		if !row.MatchString(index) {
+			t.Errorf("%s/README.md has no row for %s: %s", folder, name, row)
+		}
+		if !strings.HasPrefix(strings.TrimLeft(name, "0"), match[1]+"-") {
+			t.Errorf("%s has the number %s", path, match[1])
+		}
+		for _, wanted := range []string{"Context", "Decision", "Consequences"} {
+			if !strings.Contains(page, "\n## "+wanted+"\n\n") {
+				t.Errorf("%s has no heading %q", path, wanted)
+			}
+		}
+	}
+	if rows := strings.Count(index, "](0"); rows != records {
+		t.Errorf("%s/README.md has %d rows for %d records", folder, rows, records)
+	}
+}
