@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/test/specs"
 )
 
-// randomApp returns an App that the schema takes, and something to observe beside it.
+// randomApp returns an App that the schema takes, and something to observe next to it.
 func randomApp(t testing.TB, src specs.Source) (*appv1.App, Observed) {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"spec": specs.Workload(src)})

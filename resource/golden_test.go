@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the builders make to testdata")
 
-// goldenCase is what a case's input has beside the custom resource: what is observed, in a second document.
+// goldenCase is what a case's input has next to the custom resource: what is observed, in a second document.
 type goldenCase struct {
 	Selector   map[string]string `json:"selector"`
 	Inputs     *Inputs           `json:"inputs"`
@@ -208,7 +208,7 @@ const templatesFile = "testdata/templates.yaml"
 
 const templatesHelp = `A pod template that a release has built must stay as it is, byte by byte: a changed one restarts every workload at
 the next upgrade of the operator. Build the new template under a new number instead:
-  1. raise RenderingLatest in inputs.go, and say beside it what the new rendering does otherwise;
+  1. raise RenderingLatest in inputs.go, and say next to it what the new rendering does otherwise;
   2. let the builder branch on Inputs.Rendering, so that the older renderings give what they gave;
   3. record the new rendering with: go test ./resource -update
 Only if a rendering was never released, delete its lines from %s instead, then -update.`

@@ -35,10 +35,10 @@ func TestChooseInputs(t *testing.T) {
 		"changed":                        {with(ours, older, true), "", today},
 		"unchanged, first refresh":       {with(ours, older, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"unchanged, refresh acted on":    {with(ours, refreshed, false), "1", Inputs{Rendering: 0, Refresh: "1"}},
-		"unchanged, refresh taken away":  {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, refresh removed":     {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
 		"unchanged, next refresh":        {with(ours, refreshed, false), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
 		"changed, refresh acted on":      {with(ours, refreshed, true), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"changed, refresh taken away":    {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, refresh removed":       {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"changed, next refresh":          {with(ours, refreshed, true), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
 		"record lost":                    {with(ours, "", false), "", today},
 		"record unreadable":              {with(ours, "{", false), "", today},
@@ -47,7 +47,7 @@ func TestChooseInputs(t *testing.T) {
 		"tutorial, unchanged":            {with(tutorial, "", false), "", Inputs{Rendering: RenderingTutorial}},
 		"tutorial, changed":              {with(tutorial, "", true), "", today},
 		"tutorial, refresh":              {with(tutorial, "", false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"somebody else's":                {with(History{}, older, false), "", today},
+		"another owner's":                {with(History{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today)); diff != "" {

@@ -72,7 +72,7 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
-// TestParseSizesRefuses reads ConfigMaps with one mistake beside a size that is right. All is refused, and the error says
+// TestParseSizesRefuses reads ConfigMaps with one mistake next to a size that is right. All is refused, and the error says
 // where and why.
 func TestParseSizesRefuses(t *testing.T) {
 	for name, c := range map[string]struct {

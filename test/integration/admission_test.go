@@ -493,7 +493,7 @@ func TestAdmissionDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultChangesNothing makes a ModelBox again whose Deployment has outlived it, once its default is stated at the door,
+// TestDefaultChangesNothing makes a ModelBox again whose Deployment has outlived it, once its default is stated at admission,
 // and the operator is a newer one. The pods stay as they are.
 func TestDefaultChangesNothing(t *testing.T) {
 	t.Parallel()

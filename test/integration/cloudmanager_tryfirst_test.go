@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// TestCloudManagerRefusedPart changes several objects of a database, of which the API server refuses one. Nothing of the new
+// TestCloudManagerRefusedPart changes several objects of a database, and the API server refuses one. Nothing of the new
 // spec may be applied, no claim may grow, the last applied spec stays in force, and the corrected one is applied.
 func TestCloudManagerRefusedPart(t *testing.T) {
 	t.Parallel()

@@ -35,9 +35,9 @@ func edit(t *testing.T, obj client.Object, mutate func()) {
 	}
 }
 
-// TestStormBeside edits the same objects outside our fields, again and again, while the App changes too. Nobody may undo
+// TestForeignFieldsSurvive edits the same objects outside our fields, again and again, while the App changes too. Nobody may undo
 // what the other one does.
-func TestStormBeside(t *testing.T) {
+func TestForeignFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)

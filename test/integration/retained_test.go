@@ -40,7 +40,7 @@ func TestRetained(t *testing.T) {
 	other.stalls(t, retained(other), appv1.ReasonResourceExists, "retained for App.db", "retained-for: App.other")
 	other.stalls(t, apply.Child{Desired: secret(other, "1")}, appv1.ReasonResourceExists, "retained for App.db")
 
-	// Whoever removes the mark by mistake finds it repaired.
+	// Anyone who removes the mark by mistake finds it repaired.
 	plane.Change(t, live, func() { delete(live.Annotations, appv1.AnnotationRetainedFor) })
 	d.does(t, apply.Repaired, retained(d))
 	// A reference that another has put on it would take the Secret away with the owner.
@@ -70,7 +70,7 @@ func TestRetained(t *testing.T) {
 	owners(d.ref()...)
 }
 
-// TestForeignRetained leaves alone what is not marked, or somebody else's.
+// TestForeignRetained leaves alone what is not marked, or another owner's.
 func TestForeignRetained(t *testing.T) {
 	t.Parallel()
 	d := drive(t, plane.Namespace(t), "db")

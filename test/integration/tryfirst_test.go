@@ -12,7 +12,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// TestAdoptionRefused adopts objects of which one cannot be as the spec wants it. None of them may be changed: neither its
+// TestAdoptionRefused adopts objects, and one of them cannot be as the spec wants it. None of them may be changed: neither its
 // owners, nor its managed fields, nor its template. Once the obstacle is removed, the adoption goes through.
 func TestAdoptionRefused(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ import (
 // unitedManager is the field owner of what UnitedDeployments write.
 const unitedManager = "app-operator/uniteddeployment"
 
-// How a UnitedDeployment stands whose Deployment wants the right number of pods, of which none runs here, and one that
+// How a UnitedDeployment stands whose Deployment wants the right number of pods (none runs here), and one that
 // keeps off a Deployment.
 var (
 	held = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled", "Synced=True/Synced"}
@@ -109,7 +109,7 @@ func onlyScaled(t *testing.T, d *appsv1.Deployment, was *appsv1.Deployment, repl
 	}
 }
 
-// TestUnitedDeployment holds a Deployment of somebody else's. Of the whole object nothing but the number of replicas may
+// TestUnitedDeployment holds a Deployment of another owner's. Of the whole object nothing but the number of replicas may
 // change, and nothing at all when the UnitedDeployment goes.
 func TestUnitedDeployment(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestUnitedDeployment(t *testing.T) {
 	}
 }
 
-// TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has beside it.
+// TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has next to it.
 func TestUnitedDeploymentDrift(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -500,7 +500,7 @@ func TestUnitedDeploymentLater(t *testing.T) {
 		m.Idle(t)
 		replicas(t, d, 7)
 		if n := m.Requests.Writes(); n["patch deployments"]+n["patch deployments/scale"] > 0 {
-			t.Errorf("%s: writes beside an autoscaler: %v", ud.Name, n)
+			t.Errorf("%s: writes next to an autoscaler: %v", ud.Name, n)
 		}
 
 		// It scales something else from now on.

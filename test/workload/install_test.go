@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
 }
 
-// TestFurtherInstall applies a further operator beside the first, as docs/scale.md has it: neither changes what is the
+// TestFurtherInstall applies a further operator next to the first, as docs/scale.md has it: neither changes what is the
 // other's, and the further one may work in its own namespaces alone. It is not parallel, as TestInstall is not.
 func TestFurtherInstall(t *testing.T) {
 	readConfig(t)

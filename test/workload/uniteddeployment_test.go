@@ -59,7 +59,7 @@ func holdsPods(t testing.TB, ud *appv1.UnitedDeployment, n int) []types.UID {
 	return uids(t, ud.Namespace)
 }
 
-// TestUnitedDeploymentSample takes the sample through its life with kubectl: before its Deployment is there, beside it, and
+// TestUnitedDeploymentSample takes the sample through its life with kubectl: before its Deployment is there, next to it, and
 // after it. No pod that it need not remove may restart.
 func TestUnitedDeploymentSample(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestUnitedDeploymentAutoscaled(t *testing.T) {
 	})
 	m.Idle(t)
 	if n := len(pods(t, ns)); n != 5 {
-		t.Errorf("%d pods beside the autoscaler", n)
+		t.Errorf("%d pods next to the autoscaler", n)
 	}
 	plane.Delete(t, hpa)
 	holdsPods(t, ud, 2)
