@@ -125,8 +125,16 @@ vet: ## Run go vet.
 
 .PHONY: lint
 # The cache of findings names files by where they are: one for all clones would report those of another.
-lint: bin/golangci-lint ## Run the linters (.golangci.yml says why each).
+lint: words workflows bin/golangci-lint ## Run the linters (.golangci.yml says why each), make words and make workflows.
 	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
+
+.PHONY: words
+words: ## Check the words of documentation, manifests and scripts by the list in hack/words.txt.
+	@hack/words.sh
+
+.PHONY: workflows
+workflows: bin/actionlint ## Check the workflows in .github/workflows.
+	bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 .PHONY: verify
 verify: ## Check that all that is generated is up to date, and formatting, go.mod, vet and the CRDs' sizes.
@@ -207,7 +215,7 @@ chaos: ## Let everything fail around the manager, in numbers that count; up to 2
 # One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
 BENCH_OUT ?= $(if $(RUN),,docs/bench)
 .PHONY: bench
-bench: ## Measure the manager beside the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
+bench: ## Measure the manager next to the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
 	@$(WITH_ASSETS); set -x; BENCH_OUT='$(abspath $(BENCH_OUT))' \
 		go test -vet=off -timeout 6h -run NONE -bench '$(or $(RUN),.)' -benchtime 1x $(TESTFLAGS) ./test/bench; \
 		$(if $(BENCH_OUT),cd hack/chart; go run . '$(abspath $(BENCH_OUT))/bench.json' '$(abspath $(BENCH_OUT))/bench.svg')
@@ -340,11 +348,35 @@ scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
 scorecard-push: ## Push the image SCORECARD_IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(SCORECARD_IMG)
 
+##@ Release
+
+# RELEASE.md has the order; .github/workflows/release.yml calls them.
+.PHONY: release-check
+release-check: ## Check that HEAD can be released as VERSION: its tags, CHANGELOG.md, the catalog, an unchanged tree.
+	@VERSION='$(VERSION)' hack/release-check.sh
+
+.PHONY: registry-login
+registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
+	@printenv REGISTRY_PASSWORD | $(CONTAINER_TOOL) login --username "$${REGISTRY_USER:?}" --password-stdin $(firstword $(subst /, ,$(IMAGE_TAG_BASE)))
+
+# By digest: the tag of an image can be moved.
+.PHONY: release-files
+release-files: bin/crane sbom ## Write the files of a release into dist, once its images are pushed: manifests, SBOM, digests, notes, checksums.
+	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do echo "$$image@$$(bin/crane digest $$image)"; done > dist/images.txt
+	$(MAKE) --no-print-directory build-installer IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
+	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
+	cd dist && sha256sum install.yaml sbom.cdx.json images.txt > SHA256SUMS
+
+.PHONY: release-publish
+release-publish: ## Create the release v$(VERSION) with the files of release-files, by gh (GH_TOKEN).
+	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file dist/notes.md \
+		dist/install.yaml dist/sbom.cdx.json dist/images.txt dist/SHA256SUMS
+
 ##@ Tools
 
-TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod
+TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint
 
-# What a tool is built with beside its module. Both would else ask for cgo and a C library (gpgme), and operator-sdk
+# What a tool is built with in addition to its module. Both would otherwise ask for cgo and a C library (gpgme), and operator-sdk
 # writes its own version into what it generates.
 SDK_VERSION = $(shell sed -n 's|.*operator-framework/operator-sdk \(v[^ ]*\).*|\1|p' hack/tools/operator-sdk/go.mod)
 TOOLFLAGS_operator-sdk = -tags containers_image_openpgp \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A whole Kubernetes on this machine, the operator in it, and the samples of config/samples: shows
 # what becomes of them, and stays up until Ctrl-C. With DEMO_EXIT=1 it ends by itself; its status
-# tells whether all of them turned Ready.
+# reports whether all of them turned Ready.
 #
 # The manager runs as a process of this machine, but as the ServiceAccount that it has in a cluster:
 # it has the rights of the generated role here, and no more.
@@ -112,7 +112,7 @@ apart "$tmp/manager.log" "$tmp/manager.log" \
   env KUBECONFIG="$tmp/manager.kubeconfig" bin/manager --metrics-bind-address=0 --health-probe-bind-address=0
 manager=$!
 
-# Somebody else's, which the sample of a UnitedDeployment holds.
+# Owned by another tool; the sample of a UnitedDeployment holds its number of pods.
 show kubectl apply -f config/samples/example-deployment.yaml
 show kubectl apply -k config/samples
 mapfile -t samples < <(kubectl get -k config/samples -o name)
@@ -136,7 +136,7 @@ fi
 
 service=$(kubectl get services -n "$namespace" -l "$ours" -o name | sed -n 1p)
 if [ -n "$service" ]; then
-  say 'Somebody deletes a Service by mistake'
+  say 'A Service is deleted by mistake'
   columns=custom-columns=NAME:.metadata.name,UID:.metadata.uid
   show kubectl get -n "$namespace" "$service" -o "$columns"
   show kubectl delete -n "$namespace" "$service"
