@@ -45,7 +45,7 @@ func TestRetained(t *testing.T) {
 	d.does(t, apply.Repaired, retained(d))
 	// A reference that another has put on it would take the Secret away with the owner.
 	plane.Read(t, live)
-	plane.Change(t, live, func() { live.OwnerReferences = d.ref() }, client.FieldOwner("somebody"))
+	plane.Change(t, live, func() { live.OwnerReferences = d.ref() }, client.FieldOwner("other"))
 	d.does(t, apply.Configured, retained(d))
 	owners()
 

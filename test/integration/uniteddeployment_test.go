@@ -117,7 +117,7 @@ func TestUnitedDeployment(t *testing.T) {
 		"created": func(t *testing.T, d *appsv1.Deployment) { plane.Create(t, d) },
 		"applied": func(t *testing.T, d *appsv1.Deployment) {
 			d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-			if err := plane.Client.Patch(t.Context(), d, client.Apply, client.FieldOwner("somebody")); err != nil { //nolint:staticcheck // The typed literal is what there is here.
+			if err := plane.Client.Patch(t.Context(), d, client.Apply, client.FieldOwner("other")); err != nil { //nolint:staticcheck // The typed literal is what there is here.
 				t.Fatal(err)
 			}
 		},
