@@ -185,7 +185,7 @@ func (s *tiers) reconcileTiers(ctx context.Context) {
 		now := t.availability()
 		s.noteInForce(t, now.up)
 		if t.held {
-			t.waiting = fmt.Sprintf("Waiting for %[2]s to be available before creating %[1]s", t.name, waitsFor.name)
+			t.waiting = fmt.Sprintf(messageTierWaits, t.name, waitsFor.name)
 		}
 		if t.held && !now.exists && t.err == nil {
 			t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waiting
@@ -301,7 +301,7 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 	case err != nil:
 		return nil, &reconciler.FailedError{
 			Reason: appv1.ReasonApplyFailed, Err: err,
-			Message: fmt.Sprintf("Cannot read Secret %s; retrying", key.Name),
+			Message: fmt.Sprintf(messageSecretUnreadable, key.Name),
 		}
 	}
 	return secret, nil
@@ -431,7 +431,7 @@ func (s *tiers) summarizeTiers() reconciler.Report {
 	for _, t := range s.tiers {
 		if report.Ready && len(t.previous) > 0 {
 			report.Ready, report.Reason = false, appv1.ReasonProgressing
-			report.Message = fmt.Sprintf("Removing %[2]s, which %[1]s replaces", t.name, t.previous[0].GetName())
+			report.Message = fmt.Sprintf(messageRemovingPrevious, t.name, t.previous[0].GetName())
 		}
 	}
 	if report.Ready {

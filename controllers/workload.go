@@ -157,7 +157,7 @@ func (s *Deps) executeReconcile(ctx context.Context, d *target, seen *state) (re
 		err = s.keepLastApplied(ctx, d, objects, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
-			report.Warning = "the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+			report.Warning = messageRecordTooLong
 		}
 		if d.held {
 			err = s.repairHeld(ctx, d, objects, &report)
@@ -597,7 +597,7 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 	}
 	req.Children = slices.Delete(req.Children, i, i+1)
 	return reconciler.Stalled(appv1.ReasonImmutableField,
-		"Service %s is headless and cannot be given an address. Set service.clusterIP to None%s, or delete the Service to recreate it", live.Name, again)
+		messageServiceHeadless, live.Name, again)
 }
 
 // adoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
@@ -660,7 +660,7 @@ func (d *target) reportUnstatedReplicas(seen *state) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: appv1.ConditionReplicasUnstated, Status: metav1.ConditionTrue, Reason: appv1.ConditionReplicasUnstated,
 		ObservedGeneration: d.owner.GetGeneration(),
-		Message: fmt.Sprintf("HorizontalPodAutoscaler %s targets this %s, but spec.replicas is not set, so its scale cannot be read. Set spec.replicas once, to any number",
+		Message: fmt.Sprintf(messageReplicasUnstated,
 			seen.ownerAutoscaler, d.scalable),
 	})
 }
@@ -672,7 +672,7 @@ func (d *target) noteIgnoredReplicas(autoscaler, kind string, report *reconciler
 	}
 	report.AppliedNote = reconciler.ReasonAndMessage{
 		Reason:  appv1.ReasonReplicasIgnored,
-		Message: fmt.Sprintf("spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them", autoscaler, kind, d.name),
+		Message: fmt.Sprintf(messageReplicasIgnored, autoscaler, kind, d.name),
 	}
 }
 

@@ -108,7 +108,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 			continue
 		}
 		if err := v.live.Get(ctx, client.ObjectKeyFromObject(c.object), live); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", c.object.GetName(), "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", c.object.GetName(), "error", err.Error())
 			continue
 		}
 		lives[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = live
@@ -183,9 +183,9 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 
 // generalWarning says what the adoption of an object does to any object of its kind.
 func generalWarning(kind, name string) string {
-	does := "containers that are not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
+	does := messageAdoptsWorkload
 	if kind == "Service" {
-		does = "ports that are not in the spec are removed, other fields are kept"
+		does = messageAdoptsService
 	}
 	said := ""
 	for _, how := range []string{

@@ -82,7 +82,7 @@ func New(opts Options, setting string) (*Webhooks, error) {
 	}
 	switch {
 	case w.enabled && opts.CertDir == "" && opts.OwnNamespace == "":
-		return nil, errors.New("webhooks require a certificate: set POD_NAMESPACE to have the manager create it, set --webhook-cert-dir to its directory, or set ENABLE_WEBHOOKS=false")
+		return nil, errors.New(messageNoCertificate)
 	case w.enabled && opts.CertDir == "":
 		made := opts.Certificate
 		made.Secret = types.NamespacedName{Namespace: opts.OwnNamespace, Name: secretName}
@@ -111,7 +111,7 @@ func (w *Webhooks) Server() webhook.Server {
 // are not to be served it does nothing.
 func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	if !w.enabled {
-		ctrl.Log.Info("Webhooks are disabled: invalid specs are reported in the status instead")
+		ctrl.Log.Info(messageDisabled)
 		return nil
 	}
 	served := mgr.GetWebhookServer().StartedChecker()
