@@ -2,8 +2,8 @@ package controllers
 
 // What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
 const (
-	messageRecordTooLong         = "the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
-	messageDatabaseRecordTooLong = "the spec of the database is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+	messageRecordTooLong         = "the spec is too long for an annotation; only its hash is recorded"
+	messageDatabaseRecordTooLong = "the spec of the database is too long for an annotation; only its hash is recorded"
 	messageDatabaseKept          = "Until then, the last applied spec of the database stays in force: its volumes are unchanged and its objects are repaired"
 	messageOtherVolumes          = "For other volumes, rename the database: a new, empty database is created, and the data of this one is retained"
 	messageClassChanged          = "%sclass cannot be changed from %s to %s; restore the previous value. %s"
@@ -27,7 +27,7 @@ const (
 	messageDeploymentMissing     = "Deployment %s does not exist. Create it, or set spec.template to let the operator create it"
 	messageDeploymentDeleted     = "Waiting for Deployment %s to be deleted"
 	messageNotScaled             = "Deployment %s is not scaled to %d replicas while spec.paused is true"
-	messageScaled                = "Deployment %s has %d replicas, as the spec asks"
+	messageScaled                = "Deployment %s is scaled to %d replicas"
 	messageOnlyScaled            = "; it existed before, so the operator only scales it and does not use spec.template"
 	messageUpgradeable           = "no operation is in progress that an upgrade would interrupt"
 	messageNotUpgradeable        = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: "

@@ -2,8 +2,8 @@ package webhooks
 
 // What warnings and logs say. Each says what is wrong, which object and field it is about, and what to do.
 const (
-	messageAdoptsWorkload    = "containers that are not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
-	messageAdoptsService     = "ports that are not in the spec are removed, other fields are kept"
+	messageAdoptsWorkload    = "containers not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
+	messageAdoptsService     = "ports not in the spec are removed, other fields are kept"
 	messageWarningUnreadable = "Cannot read an object that a warning depends on"
 	messageReplicasUnstated  = "spec.replicas: is not set, so HorizontalPodAutoscaler %s cannot read the scale of this %s; set it once, to any number"
 	messagePodsRejected      = "namespace %s rejects the pods of %s by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace"

@@ -96,7 +96,7 @@ func restarted(t *testing.T, p *harness.Plane, n int, want map[string]any, serve
 		}
 	}
 	all, late, away := x.without(t, apiServer)
-	took["away"] = []time.Duration{x.recovers(t)}
+	took["without"] = []time.Duration{x.recovers(t)}
 	// Each resource at hand (there are two for each subject) is tried less and less often: once in this half, with a
 	// write of two children, of the status and of an event. So is each of the watches.
 	if most := 4 * (2*n + 20); late > most {
@@ -106,7 +106,7 @@ func restarted(t *testing.T, p *harness.Plane, n int, want map[string]any, serve
 	for name := range servers {
 		results.add(t, name+" restarted", runs, took[name], "%s", note)
 	}
-	results.add(t, "kube-apiserver away", 1, took["away"], "for %s: %d requests in the first half, %d in the second", away, all-late, late)
+	results.add(t, "kube-apiserver away", 1, took["without"], "for %s: %d requests in the first half, %d in the second", away, all-late, late)
 }
 
 // without keeps the API server away while resources wait to be worked on, and counts the requests of that time, and those

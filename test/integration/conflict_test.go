@@ -139,7 +139,7 @@ func TestStormWithin(t *testing.T) {
 				return nil
 			})
 			plane.Stands(t, app, "Ready=False/FieldConflict", "Reconciling=False/FieldConflict", "Stalled=True/FieldConflict")
-			harness.Says(t, app, "Stalled", `"intruder" keeps changing `+f.field, kind+" web", "repaired 5 times")
+			harness.Says(t, app, "Stalled", `"intruder" keeps changing `+f.field, kind+" web", "repaired it 5 times")
 			later(0, 5)
 			later(9*time.Second, 5)
 			later(time.Second, 6)

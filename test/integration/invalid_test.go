@@ -109,11 +109,11 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, size: tiny}`, `spec.size: Unsupported value: "tiny"`},
 		{`{image: a, strategy: recreate}`, `spec.strategy: Unsupported value: "recreate"`},
 		{`{image: a, strategy: Recreate, rollingUpdate: 1}`, "spec.rollingUpdate: Invalid value: is valid only with the strategy RollingUpdate"},
-		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number from 1, or a percentage from 1% to 100%"},
-		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number from 1"},
+		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number of at least 1, or a percentage from 1% to 100%"},
+		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number of at least 1"},
 		{`{image: a, rollingUpdate: "0"}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: 0%}`, "spec.rollingUpdate: Invalid value"},
-		{`{image: a, rollingUpdate: 101%}`, `spec.rollingUpdate: Invalid value: "101%": must be a number from 1, or a percentage from 1% to 100%`},
+		{`{image: a, rollingUpdate: 101%}`, `spec.rollingUpdate: Invalid value: "101%": must be a number of at least 1, or a percentage from 1% to 100%`},
 		{`{image: a, rollingUpdate: 1.5%}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: many}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, minReadySeconds: -1}`, "spec.minReadySeconds: Invalid value: -1"},
@@ -315,7 +315,7 @@ func TestInvalidSpec(t *testing.T) {
 			mutate: func(s *appv1.AppSpec) {
 				s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 1
 			},
-			says: []string{"Service node-port-range is refused", "spec.ports[0].nodePort"},
+			says: []string{"Service node-port-range is rejected by the API server", "spec.ports[0].nodePort"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

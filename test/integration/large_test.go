@@ -14,7 +14,7 @@ import (
 )
 
 // tooLong is what an event says where the record of the spec does not hold the spec.
-const tooLong = "; the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+const tooLong = "; the spec is too long for an annotation; only its hash is recorded"
 
 // repetitive returns a text that compresses well.
 func repetitive(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }

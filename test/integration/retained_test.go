@@ -82,7 +82,7 @@ func TestForeignRetained(t *testing.T) {
 		s.Annotations = retainedFor("App.db")
 		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x", Controller: ptr.To(true)}}
 	})
-	d.stalls(t, retained(d), appv1.ReasonResourceExists, "belongs to ConfigMap x")
+	d.stalls(t, retained(d), appv1.ReasonResourceExists, "is owned by ConfigMap x")
 	plane.Change(t, s, func() { s.OwnerReferences = nil })
 	d.does(t, apply.Configured, retained(d))
 }
@@ -163,5 +163,5 @@ func TestClaims(t *testing.T) {
 	plane.Absent(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "datadir-db-9"}})
 	plane.Read(t, c)
 	plane.Change(t, c, func() { delete(c.Annotations, appv1.AnnotationRetainedFor) })
-	d.stalls(t, grown(c, "40Gi"), appv1.ReasonResourceExists, "belongs to StatefulSet db")
+	d.stalls(t, grown(c, "40Gi"), appv1.ReasonResourceExists, "is owned by StatefulSet db")
 }

@@ -25,7 +25,7 @@ func TestAdoptionRefused(t *testing.T) {
 		reason       string
 		says         []string
 	}{
-		"to-headless": {"", corev1.ClusterIPNone, 0, appv1.ReasonImmutableField, []string{"Service to-headless is refused", "clusterIP"}},
+		"to-headless": {"", corev1.ClusterIPNone, 0, appv1.ReasonImmutableField, []string{"Service to-headless is rejected by the API server", "clusterIP"}},
 		"from-headless": {corev1.ClusterIPNone, "", 0, appv1.ReasonImmutableField,
 			[]string{"Service from-headless is headless", "Set service.clusterIP to None, or delete the Service"}},
 		"port-taken": {"", "", 30061, appv1.ReasonNodePortTaken, []string{"Service port-taken", "30061"}},

@@ -102,7 +102,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 		return nil
 	})
 	held := holdsPods(t, ud, 4)
-	for _, words := range []string{"Synced", "held at 2 replicas", "from 2 to 4", "from 5 to 4"} {
+	for _, words := range []string{"Synced", "scaled to 2 replicas", "from 2 to 4", "from 5 to 4"} {
 		if events := k.run("events", "--for", "uniteddeployment/example-united-deployment"); !strings.Contains(events, words) {
 			t.Errorf("kubectl events does not say %q:\n%s", words, events)
 		}
