@@ -103,8 +103,10 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, cm, inForce *a
 	build componentBuilder,
 ) (*tier, error) {
 	d := r.newTarget(cm, spec, errs, build)
-	d.build = func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(inForce, seen) }
-	d.fromRecord = func(record string, seen resource.Observed) (*resource.Workload, error) {
+	d.build = func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+		return build.build(inForce, seen)
+	}
+	d.fromRecord = func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 		return build.fromRecord(inForce, record, seen)
 	}
 	seen, err := r.observeWorkload(ctx, d)
@@ -127,8 +129,8 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, cm, inForce *a
 
 // componentBuilder builds the workload of a component: from the spec, and from the record of an earlier one.
 type componentBuilder struct {
-	build      func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList)
-	fromRecord func(*appv1.CloudManager, string, resource.Observed) (*resource.Workload, error)
+	build      func(*appv1.CloudManager, resource.BuildOptions) (*resource.Workload, field.ErrorList)
+	fromRecord func(*appv1.CloudManager, string, resource.BuildOptions) (*resource.Workload, error)
 }
 
 // componentStatus is what the status of a CloudManager says of the component of a name.
@@ -155,8 +157,8 @@ func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, spec *appv1.C
 		status:  componentStatus(cm, spec.Name),
 		tier:    spec.Name,
 		paused:  cm.Spec.Paused,
-		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		build:   func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return build.fromRecord(cm, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.ComponentSpecChanged(spec, record) },

@@ -205,7 +205,7 @@ func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) 
 	if err != nil || record.spec == "" || d.fromRecord == nil {
 		return nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
-	workload, err := d.fromRecord(record.spec, resource.Observed{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
+	workload, err := d.fromRecord(record.spec, resource.BuildOptions{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
 	if err != nil {
 		return nil, nil //nolint:nilerr // As above.
 	}

@@ -77,10 +77,10 @@ func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *targ
 		errs:    validation.UnitedDeployment(ud),
 		status:  &ud.Status.WorkloadStatus,
 		paused:  ud.Spec.Paused,
-		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
+		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.UnitedDeployment(ud, seen)
 		},
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return resource.UnitedDeploymentFromRecord(ud, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.UnitedDeploymentSpecChanged(ud, record) },

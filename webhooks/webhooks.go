@@ -129,7 +129,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 		patience: w.opts.Patience,
 		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
-		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
+		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	s.setUpApp(mgr)
 	s.setUpModelBox(mgr)
@@ -149,5 +149,5 @@ type validators struct {
 	engine *apply.Engine
 	plans  chan struct{}
 	// today is what is observed of a workload that is new.
-	today resource.Observed
+	today resource.BuildOptions
 }

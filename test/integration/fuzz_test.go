@@ -187,7 +187,7 @@ func compareFresh(t *testing.T, app *appv1.App) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, errs := resource.App(app, resource.Observed{Inputs: inputs})
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: inputs})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
