@@ -129,7 +129,7 @@ lint: words workflows bin/golangci-lint ## Run the linters (.golangci.yml says w
 	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
 
 .PHONY: words
-words: ## Check the words of documentation, manifests and scripts by the list in hack/words.txt.
+words: ## Check the words of documentation, manifests, scripts and Go code by the list in hack/words.txt.
 	@hack/words.sh
 
 .PHONY: workflows

@@ -42,10 +42,10 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable e
 		paused:      app.Spec.Paused,
 		undecodable: undecodable,
 		scalable:    resource.KindApp,
-		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
+		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.App(app, seen)
 		},
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return resource.AppFromRecord(app, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.AppSpecChanged(&app.Spec, record) },

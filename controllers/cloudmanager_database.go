@@ -145,7 +145,7 @@ func (db *database) reconcileDatabase(ctx context.Context) (reconciler.Report, e
 		err = db.r.keepLastApplied(ctx, db.target, db, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
-			report.Warning = "the spec of the database is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+			report.Warning = messageDatabaseRecordTooLong
 		}
 		err = db.r.applySpec(ctx, db.target, db, workload, &report)
 		db.noteIgnoredReplicas(db.autoscaler, "StatefulSet", &report)
@@ -157,7 +157,7 @@ func (db *database) reconcileDatabase(ctx context.Context) (reconciler.Report, e
 func (db *database) kind() string { return "StatefulSet" }
 
 func (db *database) keptMessage() string {
-	return "Until then, the last applied spec of the database stays in force: its volumes are unchanged and its objects are repaired"
+	return messageDatabaseKept
 }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
@@ -358,19 +358,19 @@ func (db *database) volumeChange(w *resource.Workload) (bool, error) {
 		live.StorageClassName = nil // That of the claim is the cluster's default.
 	}
 	const at = "spec.db.statefulSet.storage."
-	const remedy = "For other volumes, rename the database: a new, empty database is created, and the data of this one is retained"
+	const remedy = messageOtherVolumes
 	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); is != want {
 		return false, reconciler.Stalled(appv1.ReasonImmutableField,
-			"%sclass cannot be changed from %s to %s; restore the previous value. %s", at, is, want, remedy)
+			messageClassChanged, at, is, want, remedy)
 	}
 	if !slices.Equal(live.AccessModes, wanted.AccessModes) {
 		return false, reconciler.Stalled(appv1.ReasonImmutableField,
-			"%saccessModes cannot be changed from %v to %v; restore the previous value. %s", at, live.AccessModes, wanted.AccessModes, remedy)
+			messageAccessModesChanged, at, live.AccessModes, wanted.AccessModes, remedy)
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
 	if want.Cmp(*is) < 0 && (db.set != nil || db.refusedBefore()) {
 		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
-			"%ssize cannot shrink from %s to %s, because Kubernetes cannot shrink volumes; restore the previous value. %s", at, is, want, remedy)
+			messageSizeShrinks, at, is, want, remedy)
 	}
 	return want.Cmp(*is) > 0, nil
 }

@@ -19,8 +19,8 @@ func TestLookAgain(t *testing.T) {
 		"nothing":                        {nil, 0},
 		"a Secret that is being deleted": {reconciler.Waiting(appv1.ReasonProgressing, "Secret a is being deleted"), unwatched},
 		"waiting with a time":            {&reconciler.WaitingError{RetryAfter: time.Second}, time.Second},
-		"somebody else's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), unwatched},
-		"somebody else's, with a time":   {&reconciler.StalledError{Reason: appv1.ReasonResourceExists, RetryAfter: time.Second}, time.Second},
+		"another owner's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), unwatched},
+		"another owner's, with a time":   {&reconciler.StalledError{Reason: appv1.ReasonResourceExists, RetryAfter: time.Second}, time.Second},
 		"what the spec says":             {reconciler.Stalled(appv1.ReasonInvalid, "a"), 0},
 		"a failure, which is retried":    {failed, 0},
 	} {

@@ -54,7 +54,7 @@ func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, req *apply.
 		}
 	}
 	if set.Status.ObservedGeneration < set.Generation {
-		return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for the StatefulSet controller to retain the volumes of StatefulSet %s before deleting it", set.Name)
+		return reconciler.Waiting(appv1.ReasonProgressing, messageRetainingVolumes, set.Name)
 	}
 	claims, err := r.listClaims(ctx, r.Client, client.ObjectKeyFromObject(set))
 	if err != nil {
@@ -76,10 +76,10 @@ func claimsReleased(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeCla
 			continue
 		}
 		if ordinal, _ := resource.ClaimOrdinal(set.Name, name); ordinal < ptr.Deref(set.Spec.Replicas, 1) {
-			return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for the StatefulSet controller to remove the owner reference from PersistentVolumeClaim %s before deleting StatefulSet %s", name, set.Name)
+			return reconciler.Waiting(appv1.ReasonProgressing, messageReleasingClaim, name, set.Name)
 		}
 		return reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
-			"PersistentVolumeClaim %s would be deleted with StatefulSet %s although spec.db.statefulSet.storage.retain is true. Its pod was scaled down, and the StatefulSet controller does not update such claims. Remove metadata.ownerReferences from the claim, or delete the claim", name, set.Name)
+			messageClaimNotReleased, name, set.Name)
 	}
 	return nil
 }

@@ -82,13 +82,13 @@ func (db *database) checkPasswordChange(ctx context.Context, secret string, kept
 	if kept {
 		return &reconciler.StalledError{
 			Reason: appv1.ReasonPasswordMismatch, RetryAfter: unwatched,
-			Message: fmt.Sprintf("%s differs from the password in Secret %s. The image reads the password only when it initializes an empty volume, and PersistentVolumeClaim %s exists. Set it to the password in the Secret. To change the password, change it in the database and in the Secret first",
+			Message: fmt.Sprintf(messagePasswordMismatch,
 				db.passwordField(), secret, claims[0].Name),
 		}
 	}
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonPasswordLost, RetryAfter: unwatched,
-		Message: fmt.Sprintf("Secret %[2]s is missing but PersistentVolumeClaim %[1]s exists, so the database password is unknown. Restore the Secret, set spec.db.rootPassSecretRef, or delete the claim (this deletes the data)",
+		Message: fmt.Sprintf(messagePasswordLost,
 			claims[0].Name, secret),
 	}
 }
@@ -125,7 +125,7 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	err = fmt.Errorf("secret %s %s", ref.Name, missing)
 	return "", &reconciler.FailedError{
 		Reason: appv1.ReasonSecretNotFound, Err: err,
-		Message: fmt.Sprintf("Secret %s of spec.db.rootPassSecretRef %s. Create it, or change the reference; the operator retries", ref.Name, missing),
+		Message: fmt.Sprintf(messagePasswordSecretMissing, ref.Name, missing),
 	}
 }
 
@@ -138,7 +138,7 @@ func (db *database) passwordCondition(obj *appv1.CloudManager) metav1.Condition 
 	}
 	if db.cm.Spec.DB.RootPass != "" {
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonPasswordInSpec
-		c.Message = "spec.db.rootPass is in clear text: anyone who can read this resource can read it. Move the same password to a Secret, and set spec.db.rootPassSecretRef to that Secret"
+		c.Message = messagePasswordInSpec
 	}
 	if was := meta.FindStatusCondition(obj.Status.Conditions, c.Type); was != nil {
 		c.ObservedGeneration = was.ObservedGeneration

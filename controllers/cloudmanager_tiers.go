@@ -104,8 +104,10 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, cm, inForce *a
 	build componentBuilder,
 ) (*tier, error) {
 	d := r.newTarget(cm, spec, errs, build)
-	d.build = func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(inForce, seen) }
-	d.fromRecord = func(record string, seen resource.Observed) (*resource.Workload, error) {
+	d.build = func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+		return build.build(inForce, seen)
+	}
+	d.fromRecord = func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 		return build.fromRecord(inForce, record, seen)
 	}
 	seen, err := r.observeWorkload(ctx, d)
@@ -128,8 +130,8 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, cm, inForce *a
 
 // componentBuilder builds the workload of a component: from the spec, and from the record of an earlier one.
 type componentBuilder struct {
-	build      func(*appv1.CloudManager, resource.Observed) (*resource.Workload, field.ErrorList)
-	fromRecord func(*appv1.CloudManager, string, resource.Observed) (*resource.Workload, error)
+	build      func(*appv1.CloudManager, resource.BuildOptions) (*resource.Workload, field.ErrorList)
+	fromRecord func(*appv1.CloudManager, string, resource.BuildOptions) (*resource.Workload, error)
 }
 
 // componentStatus is what the status of a CloudManager says of the component of a name.
@@ -156,8 +158,8 @@ func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, spec *appv1.C
 		status:  componentStatus(cm, spec.Name),
 		tier:    spec.Name,
 		paused:  cm.Spec.Paused,
-		build:   func(seen resource.Observed) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		build:   func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) { return build.build(cm, seen) },
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return build.fromRecord(cm, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.ComponentSpecChanged(spec, record) },
@@ -186,7 +188,7 @@ func (s *tiers) reconcileTiers(ctx context.Context) {
 		now := t.availability()
 		s.noteInForce(t, now.up)
 		if t.held {
-			t.waiting = fmt.Sprintf("Waiting for %[2]s to be available before creating %[1]s", t.name, waitsFor.name)
+			t.waiting = fmt.Sprintf(messageTierWaits, t.name, waitsFor.name)
 		}
 		if t.held && !now.owned && t.err == nil {
 			t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waiting
@@ -307,7 +309,7 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 	case err != nil:
 		return nil, &reconciler.FailedError{
 			Reason: appv1.ReasonApplyFailed, Err: err,
-			Message: fmt.Sprintf("Cannot read Secret %s; retrying", key.Name),
+			Message: fmt.Sprintf(messageSecretUnreadable, key.Name),
 		}
 	}
 	return secret, nil
@@ -437,7 +439,7 @@ func (s *tiers) summarizeTiers() reconciler.Report {
 	for _, t := range s.tiers {
 		if report.Ready && len(t.previous) > 0 {
 			report.Ready, report.Reason = false, appv1.ReasonProgressing
-			report.Message = fmt.Sprintf("Removing %[2]s, which %[1]s replaces", t.name, t.previous[0].GetName())
+			report.Message = fmt.Sprintf(messageRemovingPrevious, t.name, t.previous[0].GetName())
 		}
 	}
 	if report.Ready {

@@ -155,7 +155,7 @@ func (d *target) goneMessage(refusal error, gone bool, kind string) error {
 		return refusal
 	}
 	d.gone = true
-	return appendMessage(refusal, fmt.Sprintf("%s %s does not exist and cannot be recreated from an earlier spec", kind, d.name))
+	return appendMessage(refusal, fmt.Sprintf(messageNotRestored, kind, d.name))
 }
 
 // withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.
@@ -164,7 +164,7 @@ func withTrouble(refusal, err error) error {
 		return reconciler.Aggregate(err, refusal)
 	}
 	_, message := reconciler.ReasonAndMessageOf(err)
-	refusal = appendMessage(refusal, "The last applied spec is not fully in force: "+message)
+	refusal = appendMessage(refusal, messageNotFullyInForce+message)
 	var stalled *reconciler.StalledError
 	if errors.As(refusal, &stalled) {
 		stalled.RetryAfter = unwatched
@@ -205,7 +205,7 @@ func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) 
 	if err != nil || record.spec == "" || d.fromRecord == nil {
 		return nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
-	workload, err := d.fromRecord(record.spec, resource.Observed{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
+	workload, err := d.fromRecord(record.spec, resource.BuildOptions{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
 	if err != nil {
 		return nil, nil //nolint:nilerr // As above.
 	}

@@ -35,10 +35,10 @@ func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, und
 		paused:      box.Spec.Paused,
 		undecodable: undecodable,
 		scalable:    resource.KindModelBox,
-		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
+		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.ModelBox(box, seen)
 		},
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return resource.ModelBoxFromRecord(box, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.ModelBoxSpecChanged(box, record) },

@@ -122,12 +122,12 @@ func (s *Sizes) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		s.told = now.config.ResourceVersion
 		ctrl.LoggerFrom(ctx).Error(now.wrong, "The sizes ConfigMap is invalid; the last valid sizes stay in use")
 		s.recorder.Eventf(now.config, nil, corev1.EventTypeWarning, "ErrInvalidSizes", "Read",
-			"the last valid sizes stay in use; fix the ConfigMap: %s", message.Quote(now.wrong.Error()))
+			messageSizesInvalid, message.Quote(now.wrong.Error()))
 	case now.wrong == nil && s.told != "":
 		s.told = ""
 		ctrl.LoggerFrom(ctx).Info("The sizes ConfigMap is valid again, or was deleted")
 		if now.config != nil {
-			s.recorder.Eventf(now.config, nil, corev1.EventTypeNormal, "SizesValid", "Read", "the sizes are in use")
+			s.recorder.Eventf(now.config, nil, corev1.EventTypeNormal, "SizesValid", "Read", messageSizesValid)
 		}
 	}
 	return ctrl.Result{}, nil

@@ -77,10 +77,10 @@ func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *targ
 		errs:    validation.UnitedDeployment(ud),
 		status:  &ud.Status.WorkloadStatus,
 		paused:  ud.Spec.Paused,
-		build: func(seen resource.Observed) (*resource.Workload, field.ErrorList) {
+		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.UnitedDeployment(ud, seen)
 		},
-		fromRecord: func(record string, seen resource.Observed) (*resource.Workload, error) {
+		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
 			return resource.UnitedDeploymentFromRecord(ud, record, seen)
 		},
 		changed: func(record string) (bool, error) { return resource.UnitedDeploymentSpecChanged(ud, record) },
@@ -109,7 +109,7 @@ func scaleConflict(ud *appv1.UnitedDeployment, seen *state, elder string) error 
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
-			"Waiting for the garbage collector to remove Deployment %s, which an earlier %s with this name owned", seen.deployment.Name, controller.Kind)
+			messageDeploymentOfEarlier, seen.deployment.Name, controller.Kind)
 	}
 	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
@@ -153,9 +153,9 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 	case err != nil:
 	case live == nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound,
-			"Deployment %s does not exist. Create it, or set spec.template to let the operator create it", d.name)
+			messageDeploymentMissing, d.name)
 	case live.DeletionTimestamp != nil:
-		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, "Waiting for Deployment %s to be deleted", d.name)
+		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentDeleted, d.name)
 	case report.Paused:
 		report.Pending = ptr.Deref(live.Spec.Replicas, 1) != ptr.Deref(ud.Spec.Replicas, 1)
 	default:
@@ -190,12 +190,12 @@ func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err er
 		c.Reason, c.Message = reconciler.ReasonAndMessageOf(err)
 	case ud.Spec.Paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
 		c.Reason = appv1.ReasonPaused
-		c.Message = fmt.Sprintf("Deployment %s is not scaled to %d replicas while spec.paused is true", ud.Spec.DeploymentName, wanted)
+		c.Message = fmt.Sprintf(messageNotScaled, ud.Spec.DeploymentName, wanted)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
-		c.Message = fmt.Sprintf("Deployment %s has %d replicas, as the spec asks", ud.Spec.DeploymentName, wanted)
+		c.Message = fmt.Sprintf(messageScaled, ud.Spec.DeploymentName, wanted)
 		if ud.Spec.Template != nil && !ownsTemplate(ud, live) {
-			c.Message += "; it existed before, so the operator only scales it and does not use spec.template"
+			c.Message += messageOnlyScaled
 		}
 	}
 	return c

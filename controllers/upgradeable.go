@@ -89,10 +89,10 @@ func (u *upgradeable) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	status, reason, message := metav1.ConditionTrue, reasonUpgradeable, "no operation is in progress that an upgrade would interrupt"
+	status, reason, message := metav1.ConditionTrue, reasonUpgradeable, messageUpgradeable
 	if len(strays) > 0 {
 		status, reason = metav1.ConditionFalse, reasonStatefulSetReplaced
-		message = "the StatefulSet of these pods has not been recreated yet; see the status of the CloudManager: " + firstPods(strays)
+		message = messageNotUpgradeable + firstPods(strays)
 	}
 	if is, err := u.condition.Get(ctx); err == nil && is.Status == status && is.Reason == reason && is.Message == message {
 		return reconcile.Result{}, nil

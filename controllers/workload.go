@@ -102,7 +102,7 @@ type target struct {
 	// undecodable is why the spec cannot be decoded, nil if it can; spec is then empty.
 	undecodable error
 	// build builds it.
-	build func(resource.Observed) (*resource.Workload, field.ErrorList)
+	build func(resource.BuildOptions) (*resource.Workload, field.ErrorList)
 	// changed compares the spec with a record of an earlier one.
 	changed func(record string) (bool, error)
 	// anyChanged compares with a record also what does not shape the pods; nil where changed does so.
@@ -112,7 +112,7 @@ type target struct {
 	// foreign is true where the Deployment is reported on although the owner does not control it.
 	foreign bool
 	// fromRecord builds it from a record of an earlier spec; see lastApplied.
-	fromRecord func(record string, seen resource.Observed) (*resource.Workload, error)
+	fromRecord func(record string, seen resource.BuildOptions) (*resource.Workload, error)
 	// held is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
 	held, paused bool
 	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
@@ -157,7 +157,7 @@ func (s *Deps) executeReconcile(ctx context.Context, d *target, seen *state) (re
 		err = s.keepLastApplied(ctx, d, objects, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
-			report.Warning = "the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+			report.Warning = messageRecordTooLong
 		}
 		if d.held {
 			err = s.repairHeld(ctx, d, objects, &report)
@@ -188,7 +188,7 @@ func (s *Deps) desiredWorkload(ctx context.Context, d *target, m provenance) (*r
 	}
 	errs := slices.Clone(d.errs)
 	build := func(in resource.Inputs) *resource.Workload {
-		w, wrong := d.build(resource.Observed{
+		w, wrong := d.build(resource.BuildOptions{
 			Selector: m.selector,
 			Inputs:   in,
 			// An autoscaler takes over from what is there; a new object that states no number would begin with one pod.
@@ -318,17 +318,17 @@ func (o *state) provenance() provenance {
 }
 
 // provenanceOf says how the live workload object was made.
-func (d *target) provenanceOf(m provenance) resource.History {
+func (d *target) provenanceOf(m provenance) resource.Provenance {
 	live := m.object
 	if live == nil {
-		return resource.History{Exists: m.kept != "", Ours: m.kept != "", Inputs: m.kept}
+		return resource.Provenance{Exists: m.kept != "", Ours: m.kept != "", Inputs: m.kept}
 	}
 	// Either may have been removed by another writer.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
 	adopt := d.owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
 	orphaned := ours && (metav1.GetControllerOf(live) == nil || adopt)
-	h := resource.History{
+	h := resource.Provenance{
 		Exists: metav1.IsControlledBy(live, d.owner) || orphaned,
 		Ours:   ours,
 		Inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs],
@@ -347,7 +347,7 @@ func (d *target) provenanceOf(m provenance) resource.History {
 // checkInputs takes out of the history what cannot be believed of the recorded inputs, as they lie on an object that others
 // may write: all of it where another writer has written the record, and a size that is not what the pod template has. It
 // returns the size that can be believed nevertheless.
-func (s *Deps) checkInputs(d *target, h *resource.History, m provenance, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
+func (s *Deps) checkInputs(d *target, h *resource.Provenance, m provenance, build func(resource.Inputs) *resource.Workload) (resource.ResolvedSize, error) {
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || m.object == nil {
 		return resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
@@ -378,7 +378,7 @@ func (s *Deps) checkInputs(d *target, h *resource.History, m provenance, build f
 // recoverInputs completes the history of a workload object of ours whose record of inputs is lost: they are those of the newest
 // rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have changed
 // since, and ChooseInputs adds what the spec names.
-func (s *Deps) recoverInputs(h *resource.History, m provenance, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
+func (s *Deps) recoverInputs(h *resource.Provenance, m provenance, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
 	if !h.Exists || !h.Ours || m.object == nil {
 		return nil
 	}
@@ -597,7 +597,7 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 	}
 	req.Children = slices.Delete(req.Children, i, i+1)
 	return reconciler.Stalled(appv1.ReasonImmutableField,
-		"Service %s is headless and cannot be given an address. Set service.clusterIP to None%s, or delete the Service to recreate it", live.Name, again)
+		messageServiceHeadless, live.Name, again)
 }
 
 // adoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
@@ -660,7 +660,7 @@ func (d *target) reportUnstatedReplicas(seen *state) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: appv1.ConditionReplicasUnstated, Status: metav1.ConditionTrue, Reason: appv1.ConditionReplicasUnstated,
 		ObservedGeneration: d.owner.GetGeneration(),
-		Message: fmt.Sprintf("HorizontalPodAutoscaler %s targets this %s, but spec.replicas is not set, so its scale cannot be read. Set spec.replicas once, to any number",
+		Message: fmt.Sprintf(messageReplicasUnstated,
 			seen.ownerAutoscaler, d.scalable),
 	})
 }
@@ -672,7 +672,7 @@ func (d *target) noteIgnoredReplicas(autoscaler, kind string, report *reconciler
 	}
 	report.AppliedNote = reconciler.ReasonAndMessage{
 		Reason:  appv1.ReasonReplicasIgnored,
-		Message: fmt.Sprintf("spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them", autoscaler, kind, d.name),
+		Message: fmt.Sprintf(messageReplicasIgnored, autoscaler, kind, d.name),
 	}
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Reports words that the product's texts do not use, with the place and the replacement; hack/words.txt has the list.
-# Usage: hack/words.sh [FILE...]; without files, all texts of the tree that are neither Go, nor generated from its comments, as
-# docs/api.md, the definitions and the bundle are. Words that a hyphen, a dot or a slash joins, such as file names, are one word.
+# Usage: hack/words.sh [FILE...]; without files, all texts of the tree: documentation, scripts, manifests, definitions, and the
+# comments, messages and names of Go code. The bundle and the catalog repeat the definitions. Words that a hyphen, a dot or a
+# slash joins, such as file names, are one word.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=("$@")
 [ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.md' '*.sh' '*.yml' '*.yaml' \
-  Makefile '*Dockerfile' .ci ':!docs/api.md' ':!config/crd/bases' ':!config/manifests/bases' ':!bundle' ':!catalog' \
-  ':!*/testdata/*')
+  '*.go' Makefile '*Dockerfile' .ci ':!bundle' ':!catalog' ':!*/testdata/*')
 
 exec awk '
 BEGIN {

@@ -12,8 +12,8 @@ import (
 const KindApp = "App"
 
 // App returns the workload that an App means, and what is wrong with its podTemplate.
-func App(app *appv1.App, seen Observed) (*Workload, field.ErrorList) {
-	w, errs := workload(part{
+func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
+	w, errs := workload(workloadMeta{
 		name:        app.Name,
 		namespace:   app.Namespace,
 		instance:    app.Name,

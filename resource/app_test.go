@@ -139,7 +139,7 @@ func recordOf(spec *appv1.AppSpec) (record string, whole bool) {
 }
 
 // appBytes returns the JSON of all objects of an App.
-func appBytes(t testing.TB, app *appv1.App, seen Observed) string {
+func appBytes(t testing.TB, app *appv1.App, seen BuildOptions) string {
 	t.Helper()
 	w, errs := App(app, seen)
 	if len(errs) > 0 {
@@ -188,7 +188,7 @@ func TestObjectsOutliveTheSelector(t *testing.T) {
 	selector := map[string]string{"app.example.com/v1": "web"}
 	app := &appv1.App{}
 	app.Name = "web"
-	d := Deployment(built(t)(App(app, Observed{Selector: selector, Inputs: Inputs{Rendering: RenderingLatest}})))
+	d := Deployment(built(t)(App(app, BuildOptions{Selector: selector, Inputs: Inputs{Rendering: RenderingLatest}})))
 	if len(selector) != 1 {
 		t.Errorf("the selector has become %v", selector)
 	}

@@ -41,7 +41,7 @@ type tier struct {
 
 // CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplate.
 // The names of all components are stated.
-func CloudManagerDatabase(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	db := cm.Spec.DB.StatefulSet.DeepCopy()
 	mountPath := db.Storage.MountPath
 	if mountPath == "" {
@@ -71,7 +71,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 
 // CloudManagerIdentity returns the workload that a CloudManager's identity tier means, and what is wrong with its
 // podTemplate. The names of all components are stated.
-func CloudManagerIdentity(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := cm.Spec.Identity.Deployment.DeepCopy()
 	if len(spec.Command) == 0 && len(spec.Args) == 0 && len(spec.Ports) == 0 {
 		// An image that says nothing of what to do, such as busybox, would end at once.
@@ -93,7 +93,7 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen Observed) (*Workload, fie
 
 // CloudManagerFront returns the workload that a CloudManager's front tier means, and what is wrong with its podTemplate.
 // The names of all components are stated.
-func CloudManagerFront(cm *appv1.CloudManager, seen Observed) (*Workload, field.ErrorList) {
+func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	envs := databaseEnvs(cm)
 	if name, ports := cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Ports; len(ports) > 0 {
 		envs = append(envs, address("IDENTITY", name, cm.Namespace, ports[0].Port)...)
@@ -134,7 +134,7 @@ func DatabaseSpecChanged(spec *appv1.Database, record string) (bool, error) {
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
 
 // component maps what all tiers share. It changes t.spec.
-func component(cm *appv1.CloudManager, t tier, seen Observed) (*Workload, field.ErrorList) {
+func component(cm *appv1.CloudManager, t tier, seen BuildOptions) (*Workload, field.ErrorList) {
 	if len(t.spec.Ports) == 0 && t.port != 0 {
 		t.spec.Ports = []appv1.Port{{Port: t.port}}
 	}
@@ -142,7 +142,7 @@ func component(cm *appv1.CloudManager, t tier, seen Observed) (*Workload, field.
 	t.spec.Envs = slices.Concat(slices.DeleteFunc(t.envs, func(ours corev1.EnvVar) bool {
 		return slices.ContainsFunc(stated, func(users corev1.EnvVar) bool { return users.Name == ours.Name })
 	}), stated)
-	return workload(part{
+	return workload(workloadMeta{
 		name:      t.spec.Name,
 		namespace: cm.Namespace,
 		instance:  cm.Name,

@@ -14,12 +14,12 @@ import (
 )
 
 // tierOf returns how to build a case of one tier of a CloudManager.
-func tierOf(build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, builder) {
+func tierOf(build func(*appv1.CloudManager, BuildOptions) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, builder) {
 	return func(t testing.TB, path string) (goldenCase, builder) {
 		var cm appv1.CloudManager
 		c := readCase(t, path, &cm)
 		cm.DefaultNames()
-		return c, func(seen Observed) (*Workload, field.ErrorList) { return build(&cm, seen) }
+		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return build(&cm, seen) }
 	}
 }
 
@@ -30,7 +30,7 @@ func TestComponentSpecChanged(t *testing.T) {
 	db := &cm.Spec.DB.StatefulSet
 	db.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "a"}}
 	db.Storage.Size = apiresource.MustParse("1Gi")
-	w := built(t)(CloudManagerDatabase(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+	w := built(t)(CloudManagerDatabase(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
 	record := w.Record[appv1.AnnotationLastAppliedSpec]
 	for name, c := range map[string]struct {
 		change func()
@@ -59,10 +59,10 @@ func TestPasswordStaysInSecret(t *testing.T) {
 	cm.Name = "cm"
 	cm.Spec.DB.RootPass = password
 	cm.DefaultNames()
-	for _, build := range []func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList){
+	for _, build := range []func(*appv1.CloudManager, BuildOptions) (*Workload, field.ErrorList){
 		CloudManagerDatabase, CloudManagerIdentity, CloudManagerFront,
 	} {
-		w := built(t)(build(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+		w := built(t)(build(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
 		for _, object := range []any{Deployment(w), Service(w), w} {
 			if text := string(canonical(object)); strings.Contains(text, password) {
 				t.Errorf("%s: %T has the password", w.Name, object)
@@ -93,7 +93,7 @@ func TestUsersVariables(t *testing.T) {
 	cm.Name = "cm"
 	cm.Spec.Front.Deployment.Envs = []corev1.EnvVar{{Name: "DB_HOST", Value: "elsewhere"}}
 	cm.DefaultNames()
-	w := built(t)(CloudManagerFront(cm, Observed{Inputs: Inputs{Rendering: RenderingLatest}}))
+	w := built(t)(CloudManagerFront(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
 	var got []string
 	for _, env := range w.Template.Spec.Containers[0].Env {
 		got = append(got, env.Name+"="+env.Value)

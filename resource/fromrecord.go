@@ -15,7 +15,7 @@ import (
 // applied, or states labels that would make the pods another resource's, is an error.
 
 // AppFromRecord returns the workload that an App meant when the record was written.
-func AppFromRecord(app *appv1.App, record string, seen Observed) (*Workload, error) {
+func AppFromRecord(app *appv1.App, record string, seen BuildOptions) (*Workload, error) {
 	past := *app
 	past.Spec = appv1.AppSpec{}
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
@@ -26,7 +26,7 @@ func AppFromRecord(app *appv1.App, record string, seen Observed) (*Workload, err
 }
 
 // ModelBoxFromRecord returns the workload that a ModelBox meant when the record was written.
-func ModelBoxFromRecord(box *appv1.ModelBox, record string, seen Observed) (*Workload, error) {
+func ModelBoxFromRecord(box *appv1.ModelBox, record string, seen BuildOptions) (*Workload, error) {
 	past := *box
 	past.Spec = appv1.ModelBoxSpec{}
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
@@ -38,7 +38,7 @@ func ModelBoxFromRecord(box *appv1.ModelBox, record string, seen Observed) (*Wor
 
 // UnitedDeploymentFromRecord returns the workload that the template of a UnitedDeployment meant when the record was written,
 // with the present number of pods: that is no part of the template.
-func UnitedDeploymentFromRecord(ud *appv1.UnitedDeployment, record string, seen Observed) (*Workload, error) {
+func UnitedDeploymentFromRecord(ud *appv1.UnitedDeployment, record string, seen BuildOptions) (*Workload, error) {
 	past := *ud
 	past.Spec.Template = &appv1.WorkloadSpec{}
 	if err := decodeWorkload(record, past.Spec.Template, past.Spec.Template); err != nil {
@@ -50,7 +50,7 @@ func UnitedDeploymentFromRecord(ud *appv1.UnitedDeployment, record string, seen 
 
 // CloudManagerDatabaseFromRecord returns the workload that a CloudManager's database meant when the record was written. The
 // names of all components are stated.
-func CloudManagerDatabaseFromRecord(cm *appv1.CloudManager, record string, seen Observed) (*Workload, error) {
+func CloudManagerDatabaseFromRecord(cm *appv1.CloudManager, record string, seen BuildOptions) (*Workload, error) {
 	past := *cm
 	db := &past.Spec.DB.StatefulSet
 	*db = appv1.Database{}
@@ -62,7 +62,7 @@ func CloudManagerDatabaseFromRecord(cm *appv1.CloudManager, record string, seen 
 }
 
 // CloudManagerIdentityFromRecord is CloudManagerDatabaseFromRecord for the identity tier.
-func CloudManagerIdentityFromRecord(cm *appv1.CloudManager, record string, seen Observed) (*Workload, error) {
+func CloudManagerIdentityFromRecord(cm *appv1.CloudManager, record string, seen BuildOptions) (*Workload, error) {
 	past := *cm
 	identity := &past.Spec.Identity.Deployment
 	*identity = appv1.Component{}
@@ -74,7 +74,7 @@ func CloudManagerIdentityFromRecord(cm *appv1.CloudManager, record string, seen 
 }
 
 // CloudManagerFrontFromRecord is CloudManagerDatabaseFromRecord for the front tier.
-func CloudManagerFrontFromRecord(cm *appv1.CloudManager, record string, seen Observed) (*Workload, error) {
+func CloudManagerFrontFromRecord(cm *appv1.CloudManager, record string, seen BuildOptions) (*Workload, error) {
 	past := *cm
 	front := &past.Spec.Front.Deployment
 	*front = appv1.Component{}

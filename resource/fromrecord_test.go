@@ -16,22 +16,22 @@ import (
 
 // recordedKinds has, by kind, how to build a case with a change of its present spec that is not in the record: from the spec, and
 // from a record.
-var recordedKinds = map[string]func(testing.TB, string) (goldenCase, builder, func(string, Observed) (*Workload, error)){
-	"app": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+var recordedKinds = map[string]func(testing.TB, string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)){
+	"app": func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var app appv1.App
 		c := readCase(t, path, &app)
 		present := app.DeepCopy()
 		present.Spec = appv1.AppSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
 		return c, kindBuilder(App, &app), kindFromRecord(AppFromRecord, present)
 	},
-	"modelbox": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+	"modelbox": func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var box appv1.ModelBox
 		c := readCase(t, path, &box)
 		present := box.DeepCopy()
 		present.Spec = appv1.ModelBoxSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
 		return c, kindBuilder(ModelBox, &box), kindFromRecord(ModelBoxFromRecord, present)
 	},
-	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var ud appv1.UnitedDeployment
 		c := readCase(t, path, &ud)
 		present := ud.DeepCopy()
@@ -43,19 +43,19 @@ var recordedKinds = map[string]func(testing.TB, string) (goldenCase, builder, fu
 	"cloudmanager-front":    recordedTier(CloudManagerFront, CloudManagerFrontFromRecord, func(cm *appv1.CloudManager) *appv1.Component { return &cm.Spec.Front.Deployment }),
 }
 
-func kindBuilder[T any](build func(T, Observed) (*Workload, field.ErrorList), obj T) builder {
-	return func(seen Observed) (*Workload, field.ErrorList) { return build(obj, seen) }
+func kindBuilder[T any](build func(T, BuildOptions) (*Workload, field.ErrorList), obj T) builder {
+	return func(seen BuildOptions) (*Workload, field.ErrorList) { return build(obj, seen) }
 }
 
-func kindFromRecord[T any](build func(T, string, Observed) (*Workload, error), obj T) func(string, Observed) (*Workload, error) {
-	return func(record string, seen Observed) (*Workload, error) { return build(obj, record, seen) }
+func kindFromRecord[T any](build func(T, string, BuildOptions) (*Workload, error), obj T) func(string, BuildOptions) (*Workload, error) {
+	return func(record string, seen BuildOptions) (*Workload, error) { return build(obj, record, seen) }
 }
 
 func recordedTier(
-	build func(*appv1.CloudManager, Observed) (*Workload, field.ErrorList), from func(*appv1.CloudManager, string, Observed) (*Workload, error),
+	build func(*appv1.CloudManager, BuildOptions) (*Workload, field.ErrorList), from func(*appv1.CloudManager, string, BuildOptions) (*Workload, error),
 	spec func(*appv1.CloudManager) *appv1.Component,
-) func(testing.TB, string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
-	return func(t testing.TB, path string) (goldenCase, builder, func(string, Observed) (*Workload, error)) {
+) func(testing.TB, string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
+	return func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var cm appv1.CloudManager
 		c := readCase(t, path, &cm)
 		cm.DefaultNames()
@@ -114,7 +114,7 @@ func TestFromRefusedRecord(t *testing.T) {
 	} {
 		app := patchedApp(t, patch)
 		record, _ := recordOf(&app.Spec)
-		w, err := AppFromRecord(app, record, Observed{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
+		w, err := AppFromRecord(app, record, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
 		if (err == nil) != want {
 			t.Errorf("%s: %v, want it to be built: %t", patch, err, want)
 		}
@@ -193,7 +193,7 @@ func TestReplicas(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Replicas, cm.Spec.Identity.Deployment.Replicas, cm.Spec.Front.Deployment.Replicas = stated, stated, stated
 		cm.DefaultNames()
 		for _, autoscaled := range []bool{false, true} {
-			seen := Observed{Inputs: latest.Inputs, Autoscaled: autoscaled}
+			seen := BuildOptions{Inputs: latest.Inputs, Autoscaled: autoscaled}
 			want := stated
 			if autoscaled {
 				want = nil
@@ -215,7 +215,7 @@ func TestReplicas(t *testing.T) {
 func TestTemplateSizeTellsRenderings(t *testing.T) {
 	app := appOf(t, "{image: a, ports: [{port: 80}]}")
 	size := func(rendering int32) int {
-		return TemplateSize(&built(t)(App(app, Observed{Inputs: Inputs{Rendering: rendering}})).Template)
+		return TemplateSize(&built(t)(App(app, BuildOptions{Inputs: Inputs{Rendering: rendering}})).Template)
 	}
 	if zero, one, two := size(0), size(1), size(2); zero >= two || two >= one {
 		t.Errorf("the renderings have %d, %d and %d bytes", zero, one, two)

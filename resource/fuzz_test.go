@@ -16,8 +16,8 @@ import (
 	"huolala.cn/app-operator/test/specs"
 )
 
-// randomApp returns an App that the schema takes, and something to observe beside it.
-func randomApp(t testing.TB, src specs.Source) (*appv1.App, Observed) {
+// randomApp returns an App that the schema takes, and something to observe next to it.
+func randomApp(t testing.TB, src specs.Source) (*appv1.App, BuildOptions) {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"spec": specs.Workload(src)})
 	if err != nil {
@@ -28,7 +28,7 @@ func randomApp(t testing.TB, src specs.Source) (*appv1.App, Observed) {
 		t.Fatalf("%v in %s", err, data)
 	}
 	app.Namespace, app.Name, app.UID = "default", specs.Name(src, 1), "1"
-	seen := Observed{Inputs: Inputs{Rendering: int32(src.IntN(int(RenderingLatest) + 1))}, Autoscaled: src.IntN(4) == 3}
+	seen := BuildOptions{Inputs: Inputs{Rendering: int32(src.IntN(int(RenderingLatest) + 1))}, Autoscaled: src.IntN(4) == 3}
 	for i := range app.Spec.Ports {
 		if seen.Inputs.Rendering < RenderingNamedPorts && src.IntN(4) == 1 {
 			// Earlier renderings make a container port of such a name.

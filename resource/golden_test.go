@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the builders make to testdata")
 
-// goldenCase is what a case's input has beside the custom resource: what is observed, in a second document.
+// goldenCase is what a case's input has next to the custom resource: what is observed, in a second document.
 type goldenCase struct {
 	Selector   map[string]string `json:"selector"`
 	Inputs     *Inputs           `json:"inputs"`
@@ -33,12 +33,12 @@ type goldenCase struct {
 	Padding int `json:"padding"`
 }
 
-func (c *goldenCase) observed() Observed {
+func (c *goldenCase) observed() BuildOptions {
 	inputs := Inputs{Rendering: RenderingLatest}
 	if c.Inputs != nil {
 		inputs = *c.Inputs
 	}
-	return Observed{Selector: c.Selector, Inputs: inputs, Autoscaled: c.Autoscaled}
+	return BuildOptions{Selector: c.Selector, Inputs: inputs, Autoscaled: c.Autoscaled}
 }
 
 // padding is text that does not compress.
@@ -84,24 +84,24 @@ func cases(t testing.TB, kind string) map[string]string {
 }
 
 // builder builds a case.
-type builder func(Observed) (*Workload, field.ErrorList)
+type builder func(BuildOptions) (*Workload, field.ErrorList)
 
 // kinds has, by the name of its folder in testdata, how to build a case of a kind, or of one of its tiers.
 var kinds = map[string]func(testing.TB, string) (goldenCase, builder){
 	"app": func(t testing.TB, path string) (goldenCase, builder) {
 		var app appv1.App
 		c := readCase(t, path, &app)
-		return c, func(seen Observed) (*Workload, field.ErrorList) { return App(&app, seen) }
+		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return App(&app, seen) }
 	},
 	"modelbox": func(t testing.TB, path string) (goldenCase, builder) {
 		var box appv1.ModelBox
 		c := readCase(t, path, &box)
-		return c, func(seen Observed) (*Workload, field.ErrorList) { return ModelBox(&box, seen) }
+		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return ModelBox(&box, seen) }
 	},
 	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder) {
 		var ud appv1.UnitedDeployment
 		c := readCase(t, path, &ud)
-		return c, func(seen Observed) (*Workload, field.ErrorList) { return UnitedDeployment(&ud, seen) }
+		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return UnitedDeployment(&ud, seen) }
 	},
 	"cloudmanager-db":       tierOf(CloudManagerDatabase),
 	"cloudmanager-identity": tierOf(CloudManagerIdentity),
@@ -176,7 +176,7 @@ func TestGolden(t *testing.T) {
 
 // golden returns all objects of a case as text. Where a rendering refuses the case, the errors come first, and then the
 // objects of the newest rendering that takes it.
-func golden(t testing.TB, seen Observed, build builder) string {
+func golden(t testing.TB, seen BuildOptions, build builder) string {
 	t.Helper()
 	var refused strings.Builder
 	for ; seen.Inputs.Rendering >= RenderingTutorial; seen.Inputs.Rendering-- {
@@ -208,7 +208,7 @@ const templatesFile = "testdata/templates.yaml"
 
 const templatesHelp = `A pod template that a release has built must stay as it is, byte by byte: a changed one restarts every workload at
 the next upgrade of the operator. Build the new template under a new number instead:
-  1. raise RenderingLatest in inputs.go, and say beside it what the new rendering does otherwise;
+  1. raise RenderingLatest in inputs.go, and say next to it what the new rendering does otherwise;
   2. let the builder branch on Inputs.Rendering, so that the older renderings give what they gave;
   3. record the new rendering with: go test ./resource -update
 Only if a rendering was never released, delete its lines from %s instead, then -update.`

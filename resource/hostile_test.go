@@ -93,15 +93,15 @@ var readers = map[string]func(record string) error{
 		return err
 	},
 	"App from record": func(r string) error {
-		_, err := AppFromRecord(&appv1.App{}, r, Observed{})
+		_, err := AppFromRecord(&appv1.App{}, r, BuildOptions{})
 		return err
 	},
 	"ModelBox from record": func(r string) error {
-		_, err := ModelBoxFromRecord(&appv1.ModelBox{}, r, Observed{})
+		_, err := ModelBoxFromRecord(&appv1.ModelBox{}, r, BuildOptions{})
 		return err
 	},
 	"UnitedDeployment from record": func(r string) error {
-		_, err := UnitedDeploymentFromRecord(&appv1.UnitedDeployment{}, r, Observed{})
+		_, err := UnitedDeploymentFromRecord(&appv1.UnitedDeployment{}, r, BuildOptions{})
 		return err
 	},
 }

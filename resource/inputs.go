@@ -73,8 +73,8 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	return in, nil
 }
 
-// History is what is known of the workload object's making.
-type History struct {
+// Provenance is what is known of the workload object's making.
+type Provenance struct {
 	// Exists is true where there is a live workload object of ours to keep as it is.
 	Exists bool
 	// Ours is true if this operator has applied it before; otherwise it stems from a tutorial's operator.
@@ -90,7 +90,7 @@ type History struct {
 // so that neither an upgrade of the operator nor a changed definition restarts a workload by surprise. Today's, which have
 // the size that the spec names, are used for a new workload, with a change of the spec, and when refresh, the value of
 // the annotation, is a new one.
-func ChooseInputs(h History, refresh string, today Inputs) Inputs {
+func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {

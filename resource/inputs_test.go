@@ -18,27 +18,27 @@ func TestChooseInputs(t *testing.T) {
 	)
 	later := fmt.Sprintf(`{"rendering":%d,"refresh":"1"}`, RenderingLatest+1)
 	today := Inputs{Rendering: RenderingLatest}
-	ours := History{Exists: true, Ours: true}
-	with := func(h History, recorded string, changed bool) History {
+	ours := Provenance{Exists: true, Ours: true}
+	with := func(h Provenance, recorded string, changed bool) Provenance {
 		h.Inputs, h.SpecChanged = recorded, changed
 		return h
 	}
-	tutorial := History{Exists: true}
+	tutorial := Provenance{Exists: true}
 	for name, c := range map[string]struct {
-		history History
+		history Provenance
 		refresh string
 		want    Inputs
 	}{
-		"new":                            {History{}, "", today},
-		"new, refresh":                   {History{}, "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"new":                            {Provenance{}, "", today},
+		"new, refresh":                   {Provenance{}, "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"unchanged":                      {with(ours, older, false), "", Inputs{Rendering: 0}},
 		"changed":                        {with(ours, older, true), "", today},
 		"unchanged, first refresh":       {with(ours, older, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"unchanged, refresh acted on":    {with(ours, refreshed, false), "1", Inputs{Rendering: 0, Refresh: "1"}},
-		"unchanged, refresh taken away":  {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, refresh removed":     {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
 		"unchanged, next refresh":        {with(ours, refreshed, false), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
 		"changed, refresh acted on":      {with(ours, refreshed, true), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"changed, refresh taken away":    {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, refresh removed":       {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"changed, next refresh":          {with(ours, refreshed, true), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
 		"record lost":                    {with(ours, "", false), "", today},
 		"record unreadable":              {with(ours, "{", false), "", today},
@@ -47,7 +47,7 @@ func TestChooseInputs(t *testing.T) {
 		"tutorial, unchanged":            {with(tutorial, "", false), "", Inputs{Rendering: RenderingTutorial}},
 		"tutorial, changed":              {with(tutorial, "", true), "", today},
 		"tutorial, refresh":              {with(tutorial, "", false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"somebody else's":                {with(History{}, older, false), "", today},
+		"another owner's":                {with(Provenance{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today)); diff != "" {
@@ -85,7 +85,7 @@ func TestChooseSize(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := History{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
+			h := Provenance{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
 			got := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
@@ -100,8 +100,8 @@ func TestInputsSettle(t *testing.T) {
 	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
 		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
 			for _, changed := range []bool{false, true} {
-				first := ChooseInputs(History{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today)
-				again := ChooseInputs(History{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today)
+				first := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today)
+				again := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today)
 				if !cmp.Equal(again, first) {
 					t.Errorf("refresh %q over record %q: first %+v, then %+v", refresh, recorded, first, again)
 				}

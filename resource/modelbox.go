@@ -12,12 +12,12 @@ import (
 const KindModelBox = "ModelBox"
 
 // ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplate.
-func ModelBox(box *appv1.ModelBox, seen Observed) (*Workload, field.ErrorList) {
+func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
 	container := box.Spec.Name
 	if container == "" {
 		container = box.Name
 	}
-	w, errs := workload(part{
+	w, errs := workload(workloadMeta{
 		name:            box.Name,
 		namespace:       box.Namespace,
 		instance:        box.Name,

@@ -32,7 +32,7 @@ func TestStatedNameIsNoChange(t *testing.T) {
 				b.Name, b.Spec.Name, b.Spec.Image, b.Spec.Envs = "box", name, "a:1", envs
 				return b
 			}
-			w, errs := ModelBox(box(c.then), Observed{})
+			w, errs := ModelBox(box(c.then), BuildOptions{})
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}

@@ -29,13 +29,13 @@ type patching struct {
 	identity map[string]string
 	// tolerant is true for a rendering that has ignored the operator's labels in a patch, where they had no effect.
 	tolerant bool
-	part     part
+	part     workloadMeta
 }
 
 // patchTemplate applies the spec's patch to a pod template, and then states again what makes it this workload's: the labels of
 // its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the template as it is,
 // and usable is false; one that makes of it what no pod can be is applied, and is an error as well.
-func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p part, in Inputs) (errs field.ErrorList, usable bool) {
+func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p workloadMeta, in Inputs) (errs field.ErrorList, usable bool) {
 	patch, name := spec.TemplatePatch(), "podTemplatePatch"
 	if patch == nil || len(patch.Raw) == 0 {
 		return nil, true

@@ -185,7 +185,7 @@ func TestPatchOfLabels(t *testing.T) {
 			if len(errs) == 0 {
 				hasIdentity(t, w, c.patch)
 			}
-			w, errs = App(app, Observed{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
+			w, errs = App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
 			if diff := cmp.Diff(c.older, fieldsOf(errs)); diff != "" {
 				t.Errorf("refused in rendering 1 (-want +got):\n%s", diff)
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // pod returns what the Service offers of the spec's ports, and what each pod runs.
-func pod(p part, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
+func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
 	servicePorts, containerPorts := portsOf(spec, in)
 	main := mainContainer(p, spec, containerPorts, in)
@@ -47,7 +47,7 @@ func sidecars(init []corev1.Container) []corev1.Container {
 }
 
 // mainContainer returns the container that runs the spec's image.
-func mainContainer(p part, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
+func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
 	c := corev1.Container{
 		Name:            p.container,
 		Image:           spec.Image,

@@ -228,7 +228,7 @@ func TestNamedPorts(t *testing.T) {
 				}
 			}
 			// What was stored before keeps working in the rendering that it has.
-			if _, errs := App(app, Observed{Inputs: Inputs{Rendering: RenderingGuardedProbes}}); len(errs) > 0 && app.Spec.PodTemplatePatch == nil {
+			if _, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}}); len(errs) > 0 && app.Spec.PodTemplatePatch == nil {
 				t.Errorf("rendering 1 refuses it: %v", errs)
 			}
 		})
@@ -245,7 +245,7 @@ func fieldsOf(errs field.ErrorList) []string {
 }
 
 // latest is what is observed of a new workload.
-var latest = Observed{Inputs: Inputs{Rendering: RenderingLatest}}
+var latest = BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}
 
 // appOf returns an App named app with a spec in YAML.
 func appOf(t testing.TB, spec string) *appv1.App {

@@ -16,7 +16,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// specOf returns a spec of which the JSON has the given length.
+// specOf returns a spec whose JSON has the given length.
 func specOf(t testing.TB, length int, text func(int) string) *appv1.AppSpec {
 	t.Helper()
 	spec := &appv1.AppSpec{}
@@ -178,10 +178,10 @@ func TestRecordLeavesRoom(t *testing.T) {
 		return string(text)
 	}
 	for _, size := range []int{0, 100 << 10, 130 << 10, 160 << 10, 200 << 10, 250 << 10} {
-		beside := map[string]string{"a": random(size)}
-		record, whole := EncodeSpec(random(90<<10), func() json.RawMessage { return json.RawMessage(`"identity"`) }, beside)
+		others := map[string]string{"a": random(size)}
+		record, whole := EncodeSpec(random(90<<10), func() json.RawMessage { return json.RawMessage(`"identity"`) }, others)
 		if total := size + len(record); total > 254<<10 || whole != (size < 140<<10) {
-			t.Errorf("beside %d bytes the record has %d, and is whole: %t", size, len(record), whole)
+			t.Errorf("others %d bytes the record has %d, and is whole: %t", size, len(record), whole)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
-// TestParseSizesRefuses reads ConfigMaps with one mistake beside a size that is right. All is refused, and the error says
+// TestParseSizesRefuses reads ConfigMaps with one mistake next to a size that is right. All is refused, and the error says
 // where and why.
 func TestParseSizesRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -156,7 +156,7 @@ func TestSizeOfTheContainer(t *testing.T) {
 		app := &appv1.App{}
 		app.Name, app.Spec.Image, app.Spec.Size = "web", "nginx", appv1.SizeSmall
 		app.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "nginx"}}
-		w, errs := App(app, Observed{Inputs: Inputs{Rendering: rendering, Size: small}})
+		w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: rendering, Size: small}})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -170,7 +170,7 @@ func TestSizeOfTheContainer(t *testing.T) {
 		}
 
 		app.Spec.Size, app.Spec.Resources = appv1.SizeCustom, corev1.ResourceRequirements{Limits: small.Limits}
-		w, _ = App(app, Observed{Inputs: Inputs{Rendering: rendering}})
+		w, _ = App(app, BuildOptions{Inputs: Inputs{Rendering: rendering}})
 		if diff := cmp.Diff(app.Spec.Resources, w.Template.Spec.Containers[0].Resources); diff != "" {
 			t.Errorf("custom resources (-want +got):\n%s", diff)
 		}

@@ -13,9 +13,9 @@ const KindUnitedDeployment = "UnitedDeployment"
 
 // UnitedDeployment returns the workload that the template of a UnitedDeployment means, and what is wrong with the
 // template's podTemplate. There must be a template.
-func UnitedDeployment(ud *appv1.UnitedDeployment, seen Observed) (*Workload, field.ErrorList) {
+func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := UnitedDeploymentSpec(ud)
-	w, errs := workload(part{
+	w, errs := workload(workloadMeta{
 		name:      ud.Spec.DeploymentName,
 		namespace: ud.Namespace,
 		instance:  ud.Name,
@@ -27,7 +27,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen Observed) (*Workload, fie
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
-	w.record(spec, identityOf(spec, itself), seen.Inputs)
+	w.record(spec, identityOf(spec, identityFunc), seen.Inputs)
 	return w, errs
 }
 
@@ -41,7 +41,7 @@ func UnitedDeploymentSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
 // UnitedDeploymentSpecChanged reports whether the template of a UnitedDeployment differs from a record of an earlier one;
 // see specChanged.
 func UnitedDeploymentSpecChanged(ud *appv1.UnitedDeployment, record string) (bool, error) {
-	return specChanged(UnitedDeploymentSpec(ud), record, itself)
+	return specChanged(UnitedDeploymentSpec(ud), record, identityFunc)
 }
 
-func itself(spec *appv1.WorkloadSpec) *appv1.WorkloadSpec { return spec }
+func identityFunc(spec *appv1.WorkloadSpec) *appv1.WorkloadSpec { return spec }

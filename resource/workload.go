@@ -55,8 +55,8 @@ type Workload struct {
 	refused bool
 }
 
-// Observed is what a builder needs to know in addition to the custom resource.
-type Observed struct {
+// BuildOptions is what a builder needs to know in addition to the custom resource.
+type BuildOptions struct {
 	// Selector is that of the live workload object, nil if there is none.
 	Selector map[string]string
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
@@ -65,8 +65,8 @@ type Observed struct {
 	Autoscaled bool
 }
 
-// part says the workload and the custom resource that is to be built, and what its kind has for defaults.
-type part struct {
+// workloadMeta says the workload and the custom resource that is to be built, and what its kind has for defaults.
+type workloadMeta struct {
 	// name is that of the objects, namespace that of the custom resource.
 	name, namespace string
 	// instance is the custom resource's name, component the workload's role in it.
@@ -89,7 +89,7 @@ type part struct {
 }
 
 // workload maps what all kinds share. It returns what is wrong with the spec's podTemplate.
-func workload(p part, spec *appv1.WorkloadSpec, seen Observed) (*Workload, field.ErrorList) {
+func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	selector := seen.Selector
 	if selector == nil {
 		selector = p.selector

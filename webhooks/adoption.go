@@ -31,10 +31,10 @@ const (
 )
 
 // seer returns what is observed of a workload object that a resource names, and whose spec is of a size.
-type seer func(kind, name string, size appv1.Size) resource.Observed
+type seer func(kind, name string, size appv1.Size) resource.BuildOptions
 
 // unseen is the seer of a workload that is new.
-func (s *validators) unseen(string, string, appv1.Size) resource.Observed { return s.today }
+func (s *validators) unseen(string, string, appv1.Size) resource.BuildOptions { return s.today }
 
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
@@ -108,7 +108,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 			continue
 		}
 		if err := v.live.Get(ctx, client.ObjectKeyFromObject(c.object), live); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", c.object.GetName(), "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", c.object.GetName(), "error", err.Error())
 			continue
 		}
 		lives[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = live
@@ -147,7 +147,7 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 
 // seen returns the seer of live workload objects. records are those of the spec that is to be.
 func (s *validators) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
-	return func(kind, name string, size appv1.Size) resource.Observed {
+	return func(kind, name string, size appv1.Size) resource.BuildOptions {
 		at := key(kind, name)
 		live := lives[at]
 		if live == nil {
@@ -183,9 +183,9 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 
 // generalWarning says what the adoption of an object does to any object of its kind.
 func generalWarning(kind, name string) string {
-	does := "containers that are not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
+	does := messageAdoptsWorkload
 	if kind == "Service" {
-		does = "ports that are not in the spec are removed, other fields are kept"
+		does = messageAdoptsService
 	}
 	said := ""
 	for _, how := range []string{

@@ -20,7 +20,7 @@ func (s *validators) setUpApp(mgr ctrl.Manager) {
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(app *appv1.App, see seer) review {
 			w, wrong := resource.App(app, see("Deployment", app.Name, app.Spec.Size))
-			found := deployed(validation.App(app), validation.AppWarnings(app), w, wrong)
+			found := workloadReview(validation.App(app), validation.AppWarnings(app), w, wrong)
 			found.paused = app.Spec.Paused
 			return found
 		},

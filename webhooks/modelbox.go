@@ -25,7 +25,7 @@ func (s *validators) setUpModelBox(mgr ctrl.Manager) {
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {
 			w, wrong := resource.ModelBox(box, see("Deployment", box.Name, box.Spec.Size))
-			found := deployed(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
+			found := workloadReview(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
 			found.paused = box.Spec.Paused
 			return found
 		},

@@ -43,7 +43,7 @@ func (s *validators) taken(ctx context.Context, owner client.Object, children []
 func (s *validators) read(ctx context.Context, like, into client.Object) bool {
 	err := s.cache.Get(ctx, client.ObjectKeyFromObject(like), into)
 	if client.IgnoreNotFound(err) != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", like.GetName(), "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", like.GetName(), "error", err.Error())
 	}
 	return err == nil
 }
@@ -52,7 +52,7 @@ func (s *validators) read(ctx context.Context, like, into client.Object) bool {
 func (s *validators) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {
 	held, err := s.scaleOwners(ctx, ud)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", ud.Name, "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", ud.Name, "error", err.Error())
 		return nil
 	}
 	if words := validation.ScaleConflict(ud, held); words != "" {
@@ -69,12 +69,12 @@ func (s *validators) unreadableScale(ctx context.Context, kind string, obj clien
 	}
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.cache.List(ctx, &scalers, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", obj.GetName(), "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", obj.GetName(), "error", err.Error())
 		return nil
 	}
 	for i := range scalers.Items {
 		if target := scalers.Items[i].Spec.ScaleTargetRef; target.Kind == kind && target.Name == obj.GetName() {
-			return []string{fmt.Sprintf("spec.replicas: is not set, so HorizontalPodAutoscaler %s cannot read the scale of this %s; set it once, to any number",
+			return []string{fmt.Sprintf(messageReplicasUnstated,
 				scalers.Items[i].Name, kind)}
 		}
 	}
@@ -104,7 +104,7 @@ func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment
 func (s *validators) autoscaler(ctx context.Context, namespace, kind, name string) string {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.cache.List(ctx, &scalers, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "name", name, "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", name, "error", err.Error())
 		return ""
 	}
 	first := ""

@@ -31,7 +31,7 @@ func (s *validators) podSecurity(ctx context.Context, namespace string, workload
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := s.live.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot read an object that a warning depends on", "namespace", namespace, "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "namespace", namespace, "error", err.Error())
 		return nil
 	}
 	privileged := psa.LevelVersion{Level: psa.LevelPrivileged, Version: psa.LatestVersion()}
@@ -39,7 +39,7 @@ func (s *validators) podSecurity(ctx context.Context, namespace string, workload
 	enforced, _ := psa.PolicyToEvaluate(ns.Labels, psa.Policy{Enforce: privileged, Audit: privileged, Warn: privileged})
 	var said []string
 	for _, refused := range s.refuses(enforced.Enforce, workloads) {
-		said = append(said, fmt.Sprintf("namespace %s rejects the pods of %s by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace",
+		said = append(said, fmt.Sprintf(messagePodsRejected,
 			namespace, refused.name, enforced.Enforce.String(), refused.why))
 	}
 	return said

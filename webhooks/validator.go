@@ -112,8 +112,8 @@ func before[T client.Object](old T) client.Object {
 	return old
 }
 
-// deployed is the review of a kind that is one Deployment and, if it has ports, one Service, both of the resource's name.
-func deployed(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
+// workloadReview is the review of a kind that is one Deployment and, if it has ports, one Service, both of the resource's name.
+func workloadReview(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
 	return review{
 		errors: slices.Concat(errs, wrong), warnings: said, workloads: []*resource.Workload{w},
 		children: called(field.NewPath("metadata", "name"), objects(w)...),

@@ -82,7 +82,7 @@ func New(opts Options, setting string) (*Webhooks, error) {
 	}
 	switch {
 	case w.enabled && opts.CertDir == "" && opts.OwnNamespace == "":
-		return nil, errors.New("webhooks require a certificate: set POD_NAMESPACE to have the manager create it, set --webhook-cert-dir to its directory, or set ENABLE_WEBHOOKS=false")
+		return nil, errors.New(messageNoCertificate)
 	case w.enabled && opts.CertDir == "":
 		made := opts.Certificate
 		made.Secret = types.NamespacedName{Namespace: opts.OwnNamespace, Name: secretName}
@@ -111,7 +111,7 @@ func (w *Webhooks) Server() webhook.Server {
 // are not to be served it does nothing.
 func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 	if !w.enabled {
-		ctrl.Log.Info("Webhooks are disabled: invalid specs are reported in the status instead")
+		ctrl.Log.Info(messageDisabled)
 		return nil
 	}
 	served := mgr.GetWebhookServer().StartedChecker()
@@ -129,7 +129,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 		patience: w.opts.Patience,
 		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
-		today: resource.Observed{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
+		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	s.setUpApp(mgr)
 	s.setUpModelBox(mgr)
@@ -149,5 +149,5 @@ type validators struct {
 	engine *apply.Engine
 	plans  chan struct{}
 	// today is what is observed of a workload that is new.
-	today resource.Observed
+	today resource.BuildOptions
 }

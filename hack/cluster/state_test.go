@@ -132,7 +132,7 @@ func TestDownCleansStaleState(t *testing.T) {
 	s := testState(t)
 	exported := filepath.Join(t.TempDir(), "kubeconfig")
 	abandon(t, s, exported)
-	writeFile(t, exported, "somebody else's by now")
+	writeFile(t, exported, "another owner's by now")
 	outcome, err := down(context.Background(), s.name)
 	if err != nil || !strings.HasPrefix(outcome, "not running; removed") {
 		t.Error(outcome, err)

@@ -181,7 +181,7 @@ func TestOutcomePerChild(t *testing.T) {
 }
 
 // TestWhatHasNoSchemaIsRefused checks that a literal which server-side apply cannot take, with an item twice in a list
-// that has keys, is the user's to mend: the API server would answer with an internal error, and be asked for ever.
+// that has keys, is the user's to fix: the API server would answer with an internal error, and be asked for ever.
 func TestWhatHasNoSchemaIsRefused(t *testing.T) {
 	r := &recorder{code: http.StatusInternalServerError}
 	for name, live := range map[string]*appsv1.Deployment{"created": nil, "changed": settled(t)} {
@@ -216,7 +216,7 @@ func TestNothingIsPrunedAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestPruneWaitsForAFight checks the same where a child is left to somebody else for a while.
+// TestPruneWaitsForAFight checks the same where a child is left to another writer for a while.
 func TestPruneWaitsForAFight(t *testing.T) {
 	r := &recorder{code: http.StatusInternalServerError}
 	e := engineOver(t, r)

@@ -85,8 +85,8 @@ func TestFightWindowSlides(t *testing.T) {
 	f.at(62*time.Second, 10*time.Second) // The next four and that one are not.
 }
 
-// TestPeaceEndsAFight checks that once a repair has held for a minute beyond its pause, all is forgotten.
-func TestPeaceEndsAFight(t *testing.T) {
+// TestConflictBackoffResets checks that once a repair has held for a minute beyond its pause, all is forgotten.
+func TestConflictBackoffResets(t *testing.T) {
 	f := newFight(t)
 	for range 5 {
 		f.at(0, 0)
@@ -114,7 +114,7 @@ func TestFightGoesOnWithinTheWindow(t *testing.T) {
 }
 
 // TestFightsAreSeparate checks that one object's fight costs no other object its repair, and that a new resource of the
-// same name starts anew.
+// same name starts again.
 func TestFightsAreSeparate(t *testing.T) {
 	f := newFight(t)
 	for range 5 {

@@ -29,7 +29,7 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	if controller != nil {
 		return reconciler.Stalled(appv1.ReasonResourceExists,
-			"%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them",
+			messageOwnedByOther,
 			object, controller.Kind, controller.Name)
 	}
 	if applied {
@@ -38,11 +38,11 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 			remedy = fmt.Sprintf(", or delete the %s to recreate it", p.gvk.Kind)
 		}
 		return reconciler.Stalled(appv1.ReasonResourceExists,
-			`%s was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier %s with --cascade=orphan); the operator does not modify it. Annotate this resource with %s: "true" to restore it in place%s`,
+			messageOrphaned,
 			object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
 	}
 	return reconciler.Stalled(appv1.ReasonResourceExists,
-		`%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`,
+		messageNotOwned,
 		object, appv1.AnnotationAdopt)
 }
 
@@ -50,19 +50,19 @@ func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) er
 func retainedForAnother(p *plan, keptFor string) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	return reconciler.Stalled(appv1.ReasonResourceExists,
-		"%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over",
+		messageRetainedForOther,
 		object, message.Quote(keptFor), p.gvk.Kind, appv1.AnnotationRetainedFor, p.self)
 }
 
 // beingReplaced says that an object is recreated once its deletion is seen.
 func beingReplaced(p *plan) error {
-	return reconciler.Waiting(appv1.ReasonProgressing, "Waiting for %s %s to be replaced; its pods are not changed",
+	return reconciler.Waiting(appv1.ReasonProgressing, messageBeingReplaced,
 		p.gvk.Kind, p.child.Desired.GetName())
 }
 
 // overriddenMessage says which fields the API server takes and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
-	return fmt.Sprintf("The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m.",
+	return fmt.Sprintf(messageOverridden,
 		listFields(diff), p.gvk.Kind, p.child.Desired.GetName())
 }
 
@@ -81,7 +81,7 @@ func listFields(set *fieldpath.Set) string {
 func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.Duration) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
-		Message: fmt.Sprintf("%s keeps changing %s of %s %s: the operator repaired it %d times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec",
+		Message: fmt.Sprintf(messageFieldConflict,
 			fieldWriters(live, diff), listFields(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
 		RetryAfter: retry,
 	}
@@ -121,17 +121,17 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
 		return p.rejectedError(err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconciler.Waiting(appv1.ReasonTerminating, "the namespace is being deleted; the operator does not create %s", object)
+		return reconciler.Waiting(appv1.ReasonTerminating, messageNamespaceDeleted, object)
 	case apierrors.IsForbidden(err) && p.volumeClaim() && isResizeForbidden(err.Error()):
 		return resizeFailed(object, err.Error())
 	case apierrors.IsForbidden(err):
 		return forbiddenError(object, err)
 	case isUndeclared(err.Error()):
-		return reconciler.Stalled(appv1.ReasonInvalid, "%s: %s. The Kubernetes version of this cluster does not know the field; remove it",
+		return reconciler.Stalled(appv1.ReasonInvalid, messageFieldUnknown,
 			object, message.Quote(err.Error()))
 	}
 	var status apierrors.APIStatus
-	said := object + ": the API server cannot be reached; retrying"
+	said := object + messageUnreachable
 	if errors.As(err, &status) {
 		said = object + ": " + message.Quote(status.Status().Message) + "; retrying"
 	}
@@ -185,13 +185,12 @@ func (p *plan) rejectedError(err error) error {
 			reason = appv1.ReasonImmutableField
 		}
 	}
-	line := object + " is rejected by the API server: " + strings.Join(said, "; ")
+	line := object + messageRejected + strings.Join(said, "; ")
 	switch {
 	case reason == appv1.ReasonImmutableField && p.claimed && p.gvk.Kind == "StatefulSet":
-		line += ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, " +
-			"and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
+		line += messageSetNotAdoptable
 	case reason == appv1.ReasonImmutableField:
-		line += ". The object is unchanged. Restore the previous value" + p.remedy()
+		line += messageImmutable + p.remedy()
 	}
 	return &reconciler.StalledError{Reason: reason, Message: line}
 }
@@ -253,8 +252,8 @@ func isPortTaken(cause metav1.StatusCause) bool {
 func nodePortTaken(object, words string) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonNodePortTaken,
-		Message: object + " is rejected by the API server: " + words +
-			". Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m",
+		Message: object + messageRejected + words +
+			messageNodePortTaken,
 		RetryAfter: lookAgain,
 	}
 }
@@ -270,7 +269,7 @@ func resizeFailed(object, words string) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonVolumeResizeFailed,
 		Message: object + " is unchanged: " + message.Quote(words) +
-			". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m",
+			messageResizeFailed,
 		RetryAfter: lookAgain,
 	}
 }

@@ -213,7 +213,7 @@ func (e *Engine) toTyped(fields map[string]any) (*typed.TypedValue, error) {
 	obj := &unstructured.Unstructured{Object: fields}
 	value, err := e.converter.ObjectToTyped(obj)
 	if err != nil {
-		return nil, reconciler.Stalled(appv1.ReasonInvalid, "cannot apply %s %s: %s", obj.GetKind(), obj.GetName(), message.Quote(err.Error()))
+		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageCannotApply, obj.GetKind(), obj.GetName(), message.Quote(err.Error()))
 	}
 	return value, nil
 }

@@ -52,7 +52,7 @@ var noOneOfs = map[string]string{
 }
 
 // candidates returns the struct types below a type that could be one-ofs: with two optional pointers or more, or with an
-// optional pointer and an optional field of which it may be the other form.
+// optional pointer and an optional field that may be another form of it.
 func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Type]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()

@@ -150,10 +150,10 @@ func (p *plan) checkDesired() error {
 	wanted := p.child.Desired
 	switch {
 	case p.child.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
-		return fmt.Errorf("%s %s must be retained: it requires the annotation %s: %s and no owner reference",
+		return fmt.Errorf(messageMustBeRetained,
 			p.gvk.Kind, wanted.GetName(), appv1.AnnotationRetainedFor, p.self)
 	case p.volumeClaim() && p.child.Live == nil:
-		return fmt.Errorf("%s %s does not exist; its StatefulSet creates it", p.gvk.Kind, wanted.GetName())
+		return fmt.Errorf(messageClaimMissing, p.gvk.Kind, wanted.GetName())
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	unmanaged := !known || !ownsAny(live, req.Manager)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		return p.waitForDeletion("Waiting for %s %s to be deleted before recreating it", p.gvk.Kind, live.GetName())
+		return p.waitForDeletion(messageBeingDeleted, p.gvk.Kind, live.GetName())
 	case controller != nil && controller.UID == req.Owner.GetUID():
 		// The garbage collector must find no reference on what is to outlive the owner, regardless of its writer.
 		p.takeover = unmanaged || p.child.Retained
@@ -206,7 +206,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 		p.claimed, p.takeover = true, true
 		return nil
 	case controller != nil && p.formerSelf(controller):
-		return p.waitForDeletion("Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it",
+		return p.waitForDeletion(messageOfEarlierOwner,
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
 	return resourceExists(p, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))

@@ -286,7 +286,7 @@ func TestPlanLeavesAdmission(t *testing.T) {
 			t.Errorf("%s, held %v, overridden %q; want a write", p.action, p.held, p.overridden)
 		}
 	}
-	// Until an answer to a write of ours has shown it, it may be that somebody writes under our name.
+	// Until an answer to a write of ours has shown it, it may be that a user writes under our name.
 	if p := look(0, live); p.action != Repaired || p.dropped {
 		t.Errorf("%s; want a repair of what no answer has shown yet", p.action)
 	}

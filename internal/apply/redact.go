@@ -16,10 +16,10 @@ import (
 )
 
 // withheld stands for words that repeat a value of a Secret.
-const withheld = "the reason is not shown because it contains a value of the Secret"
+const withheld = messageSecretValue
 
 // hidden stands for a value of the spec in another program's words.
-const hidden = "(value not shown)"
+const hidden = messageValueHidden
 
 // minSecret is the length from which on a value of a variable, an argument or a header is removed wherever it occurs. What is
 // shorter is part of too many words to tell anything.

@@ -46,7 +46,7 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// TestRedactionOfLongValues is TestRedaction for values that are cut off in an answer of which no more than the beginning is
+// TestRedactionOfLongValues is TestRedaction for values that are cut off in an answer; no more than its beginning is
 // read, before the value, within it, or in the middle of an escape.
 func TestRedactionOfLongValues(t *testing.T) {
 	for _, before := range []int{0, 200, maxAnswer - 3, maxAnswer - 2000, 2 * maxAnswer} {

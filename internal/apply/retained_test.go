@@ -201,7 +201,7 @@ func TestPlanClaims(t *testing.T) {
 }
 
 // TestPlanChangesValues checks that a value that the hash does not cover is no drift where we want another, and is where
-// somebody else has written it.
+// another writer has written it.
 func TestPlanChangesValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner string

@@ -109,19 +109,19 @@ func isOlder(version, than string) bool {
 // a restart makes one repair count as a wish.
 type scaleMemory struct {
 	mu     sync.Mutex
-	owners map[ownerKey]hold
+	owners map[ownerKey]scaleRecord
 }
 
-type hold struct {
+type scaleRecord struct {
 	uid      types.UID
 	replicas int32
 	// version is the Deployment's when it had that number.
 	version string
 }
 
-func newHolds() *scaleMemory { return &scaleMemory{owners: map[ownerKey]hold{}} }
+func newHolds() *scaleMemory { return &scaleMemory{owners: map[ownerKey]scaleRecord{}} }
 
-func (h *scaleMemory) get(req *ScaleRequest) hold {
+func (h *scaleMemory) get(req *ScaleRequest) scaleRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}]
@@ -130,7 +130,7 @@ func (h *scaleMemory) get(req *ScaleRequest) hold {
 func (h *scaleMemory) set(req *ScaleRequest, version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = hold{req.Deployment.UID, req.Replicas, version}
+	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = scaleRecord{req.Deployment.UID, req.Replicas, version}
 }
 
 func (h *scaleMemory) forgetOwner(manager string, owner types.NamespacedName) {

@@ -48,7 +48,7 @@ func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(&answer)
 }
 
-// set changes the number of pods, as somebody does.
+// set changes the number of pods, as a user does.
 func (s *scales) set(replicas int32) {
 	version, _ := strconv.Atoi(s.d.ResourceVersion)
 	s.d.ResourceVersion = strconv.Itoa(version + 1)
@@ -80,7 +80,7 @@ func scaleTo(d *appsv1.Deployment, replicas int32) *ScaleRequest {
 	return &ScaleRequest{Owner: o, Manager: "me", Deployment: d.DeepCopy(), Replicas: replicas}
 }
 
-// TestScale sends one request that says what is wanted and of which object, and none where it holds.
+// TestScale sends one request that says what is wanted and for what object, and none where it holds.
 func TestScale(t *testing.T) {
 	e, s, _ := scaler(t)
 	req := scaleTo(&s.d, 2)
@@ -130,7 +130,7 @@ func TestScaleUnseen(t *testing.T) {
 	}
 }
 
-// TestScaleFight tells what somebody else changes from what is asked for anew.
+// TestScaleFight tells what another writer changes from what is asked for again.
 func TestScaleFight(t *testing.T) {
 	e, s, clk := scaler(t)
 	ask := func(replicas int32) error {
@@ -139,7 +139,7 @@ func TestScaleFight(t *testing.T) {
 	}
 	for n := range int32(20) {
 		if err := ask(10 + n); err != nil {
-			t.Fatalf("what is asked for anew: %v", err)
+			t.Fatalf("what is asked for again: %v", err)
 		}
 	}
 	for range conflictRepairs {

@@ -127,7 +127,7 @@ func (e *Engine) verifyOwnerAlive(ctx context.Context, req *Request) error {
 	case err != nil:
 		return &reconciler.FailedError{
 			Reason: appv1.ReasonApplyFailed, Err: err,
-			Message: "cannot read whether this resource is being deleted: " + message.Quote(err.Error()) + "; retrying",
+			Message: messageOwnerUnreadable + message.Quote(err.Error()) + "; retrying",
 		}
 	case live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%w: %s is being deleted", reconciler.ErrStale, owner.GetName())

@@ -41,7 +41,7 @@ func asked(t *testing.T, answers map[string]error) (*Engine, *[]string) {
 	return New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time)), requests
 }
 
-// TestWholeRequest applies a Deployment and a Service of which something new is wanted, with an API server that refuses a part.
+// TestWholeRequest applies a changed Deployment and a changed Service, with an API server that refuses a part.
 func TestWholeRequest(t *testing.T) {
 	gk := schema.GroupKind{Kind: "Object"}
 	invalid := apierrors.NewInvalid(gk, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), 1, "is wrong")})

@@ -21,7 +21,7 @@ func TestHeldBack(t *testing.T) {
 		{"the first one", func() {}, false},
 		{"another of the same authority", func() { delete(secret.Data, corev1.TLSCertKey) }, false},
 		{"one of another authority", func() { delete(secret.Data, keySigning) }, true},
-		{"one of a Secret that was taken away", func() { secret.Data = nil }, false},
+		{"one of a Secret that was removed", func() { secret.Data = nil }, false},
 	} {
 		before := k.served.Load()
 		c.lose()

@@ -25,7 +25,7 @@ type site struct {
 	t     *testing.T
 	clock *clocktesting.FakePassiveClock
 	fence *Fence
-	// work and election are the ways through the fence and beside it.
+	// work and election are the ways through the fence and next to it.
 	work, election *http.Client
 	url            string
 	// code is what the server answers, delay after how long, asked how often it was asked.
@@ -92,7 +92,7 @@ func TestFence(t *testing.T) {
 		s.send(method, pod, "{}", false)
 	}
 	s.code = http.StatusConflict
-	s.send(http.MethodPut, lease, mine, true) // Somebody else has it.
+	s.send(http.MethodPut, lease, mine, true) // Another writer has it.
 	s.send(http.MethodPatch, pod, "{}", false)
 	s.code = http.StatusOK
 	s.send(http.MethodPut, lease, mine, true)
@@ -127,7 +127,7 @@ func TestFenceClientGo(t *testing.T) {
 	s.later(11 * time.Second)
 	before := s.asked
 	if err := write(""); !errors.Is(err, ErrLapsed) || s.asked > before {
-		t.Errorf("a lease that may be somebody else's was given up: %v", err)
+		t.Errorf("a lease that may be another owner's was given up: %v", err)
 	}
 	s.send(http.MethodPatch, pod, "{}", false)
 	if err := write("me"); err != nil {

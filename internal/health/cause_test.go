@@ -12,7 +12,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// waiting returns a pod of which the container waits.
+// waiting returns a pod whose container waits.
 func waiting(reason, message string) corev1.Pod {
 	return container(corev1.ContainerStatus{
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
@@ -25,14 +25,14 @@ func container(s corev1.ContainerStatus) corev1.Pod {
 	return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{s}}}
 }
 
-// loops returns a pod of which the container waits for its next start.
+// loops returns a pod whose container waits for its next start.
 func loops(backOff string, last *corev1.ContainerStateTerminated) corev1.Pod {
 	pod := waiting("CrashLoopBackOff", "back-off "+backOff+" restarting failed container=main pod=web-1_default(1)")
 	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = last
 	return pod
 }
 
-// ended returns a pod of which the container has ended and is not started again yet.
+// ended returns a pod whose container has ended and is not started again yet.
 func ended(how *corev1.ContainerStateTerminated) corev1.Pod {
 	return container(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: how}})
 }
@@ -123,7 +123,7 @@ func gated() corev1.Pod {
 	return pod
 }
 
-// both returns a pod of which the init container and, from an earlier life, the main one have failed.
+// both returns a pod whose init container and, from an earlier life, the main one have failed.
 func both() corev1.Pod {
 	pod := initial(ended(&corev1.ContainerStateTerminated{ExitCode: 2}))
 	pod.Status.ContainerStatuses = waiting("ErrImagePull", "").Status.ContainerStatuses

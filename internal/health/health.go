@@ -38,7 +38,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 	st := &d.Status
 	observed := st.ObservedGeneration >= d.Generation
 	if observed && st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.Replicas <= st.UpdatedReplicas {
-		return settled(object, wanted, st.Replicas)
+		return settledVerdict(object, wanted, st.Replicas)
 	}
 
 	c := condition(d, appsv1.DeploymentProgressing)
@@ -80,8 +80,8 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-// settled is the verdict on a workload with nothing left to do.
-func settled(object string, wanted, running int32) Verdict {
+// settledVerdict is the verdict on a workload with nothing left to do.
+func settledVerdict(object string, wanted, running int32) Verdict {
 	switch {
 	case wanted == 0 && running == 0:
 		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: object + ": scaled to 0 replicas, no pod is running"}

@@ -26,7 +26,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 		return Verdict{Reason: appv1.ReasonProgressing, Message: notSeen(object)}
 	}
 	if st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.CurrentRevision == st.UpdateRevision {
-		return settled(object, wanted, st.Replicas)
+		return settledVerdict(object, wanted, st.Replicas)
 	}
 
 	v := Verdict{

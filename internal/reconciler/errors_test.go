@@ -21,12 +21,12 @@ func TestAggregate(t *testing.T) {
 		errs []error
 		want error
 	}{
-		"none":                         {[]error{nil, nil}, nil},
-		"a failure before a stall":     {[]error{stalled(0), nil, failed, failedToo}, failed},
-		"an old view before all":       {[]error{failed, stalled(0), outdated, waiting}, outdated},
-		"waiting alone":                {[]error{nil, waiting}, waiting},
-		"a wrapped failure, not lost":  {[]error{waiting, &FailedError{Err: failed}}, failed},
-		"a failure beside one waiting": {[]error{waiting, failed}, failed},
+		"none":                        {[]error{nil, nil}, nil},
+		"a failure before a stall":    {[]error{stalled(0), nil, failed, failedToo}, failed},
+		"an old view before all":      {[]error{failed, stalled(0), outdated, waiting}, outdated},
+		"waiting alone":               {[]error{nil, waiting}, waiting},
+		"a wrapped failure, not lost": {[]error{waiting, &FailedError{Err: failed}}, failed},
+		"a failure and one waiting":   {[]error{waiting, failed}, failed},
 	} {
 		if got := Aggregate(c.errs...); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

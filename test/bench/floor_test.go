@@ -32,7 +32,7 @@ const (
 
 // children are the objects that an App means.
 func children(app *appv1.App) (deployment, service client.Object, err error) {
-	w, errs := resource.App(app, resource.Observed{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
 	d := resource.Deployment(w)
 	// As long as a real one.
 	d.Annotations[appv1.AnnotationLastAppliedHash] = strings.Repeat("0", 32)

@@ -17,7 +17,7 @@ import (
 const image = "nginx:1.17.0"
 
 // BenchmarkLife measures the life of so many Apps: all are created at once, changed at once, lose their Services at once, are
-// left alone, and meet a manager that was started anew.
+// left alone, and meet a manager that was restarted.
 func BenchmarkLife(b *testing.B) {
 	for _, n := range sizes {
 		for round := range roundsOf(n) {

@@ -14,7 +14,7 @@ import (
 // BenchmarkPods makes Apps on a whole control plane with simulated nodes, and waits until all are ready.
 func BenchmarkPods(b *testing.B) {
 	const n, nodes = 500, 20
-	plane, err := harness.Whole("bench", nodes)
+	plane, err := harness.StartCluster("bench", nodes)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func BenchmarkForeign(b *testing.B) {
 	progress("memory: %.0f MiB, and %.0f MiB with foreign objects", before, after)
 }
 
-// resident is the memory at rest of a manager that was started anew.
+// resident is the memory at rest of a manager that was restarted.
 func (w *world) resident(b *testing.B) float64 {
 	b.Helper()
 	o := w.start(b, "")

@@ -52,7 +52,7 @@ type world struct {
 // bare starts an API server and an etcd, which end with end.
 func bare(b *testing.B) *world {
 	b.Helper()
-	plane, err := harness.Bare()
+	plane, err := harness.StartAPIServer()
 	if err != nil {
 		b.Fatal(err)
 	}

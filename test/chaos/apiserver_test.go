@@ -23,7 +23,7 @@ import (
 // to what it comes to when nothing happens.
 func TestAPIServer(t *testing.T) {
 	t.Parallel()
-	fragile, apiServer, etcd, err := harness.Fragile(t.TempDir())
+	fragile, apiServer, etcd, err := harness.StartRestartable(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,8 @@ func restarted(t *testing.T, p *harness.Plane, n int, want map[string]any, serve
 		}
 	}
 	all, late, away := x.without(t, apiServer)
-	took["away"] = []time.Duration{x.recovers(t)}
-	// Each resource at hand, of which there are two for each subject, is tried less and less often: once in this half, with a
+	took["without"] = []time.Duration{x.recovers(t)}
+	// Each resource at hand (there are two for each subject) is tried less and less often: once in this half, with a
 	// write of two children, of the status and of an event. So is each of the watches.
 	if most := 4 * (2*n + 20); late > most {
 		t.Errorf("%d requests in the second half of %s without an API server, want at most %d", late, away, most)
@@ -106,7 +106,7 @@ func restarted(t *testing.T, p *harness.Plane, n int, want map[string]any, serve
 	for name := range servers {
 		results.add(t, name+" restarted", runs, took[name], "%s", note)
 	}
-	results.add(t, "kube-apiserver away", 1, took["away"], "for %s: %d requests in the first half, %d in the second", away, all-late, late)
+	results.add(t, "kube-apiserver away", 1, took["without"], "for %s: %d requests in the first half, %d in the second", away, all-late, late)
 }
 
 // without keeps the API server away while resources wait to be worked on, and counts the requests of that time, and those
@@ -137,7 +137,7 @@ func (x *trial) without(t *testing.T, server harness.Server) (all, late int, awa
 	return all, late, away
 }
 
-// troubles are the ways in which a request goes wrong, of which some are carried out nevertheless.
+// troubles are the ways in which a request goes wrong; some are carried out nevertheless.
 var troubles = map[string]harness.Fault{
 	"429": answer(func(harness.Request) apierrors.APIStatus { return apierrors.NewTooManyRequests("too many requests", 1) }),
 	"409": answer(func(q harness.Request) apierrors.APIStatus {

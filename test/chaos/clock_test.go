@@ -10,7 +10,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// setClock is a clock that goes, and that somebody sets.
+// setClock is a clock that goes, and that a user sets.
 type setClock struct{ by atomic.Int64 }
 
 // Now implements clock.PassiveClock.

@@ -25,8 +25,8 @@ type kind struct {
 	share int
 	// make returns a new resource.
 	make func(metav1.ObjectMeta) harness.Resource
-	// beside, if set, is somebody else's object that it is about.
-	beside func(metav1.ObjectMeta) client.Object
+	// next to, if set, is another owner's object that it is about.
+	extra func(metav1.ObjectMeta) client.Object
 	// edits are the changes that a user makes, each the n-th of its resource.
 	edits []func(obj harness.Resource, n int)
 	// patient is true where a deletion waits for what was asked for before: what it leaves behind depends on that.
@@ -40,7 +40,7 @@ var kinds = []kind{
 	{name: "box", share: 4, make: newModelBox, edits: workloadEdits(func(obj harness.Resource) *appv1.WorkloadSpec {
 		return &obj.(*appv1.ModelBox).Spec.WorkloadSpec
 	})},
-	{name: "held", share: 2, make: newUnitedDeployment, beside: newDeployment, patient: true,
+	{name: "held", share: 2, make: newUnitedDeployment, extra: newDeployment, patient: true,
 		edits: []func(harness.Resource, int){scaleUnited}},
 	{name: "made", share: 2, make: newUnitedTemplate, edits: []func(harness.Resource, int){scaleUnited, func(obj harness.Resource, n int) {
 		roll(obj.(*appv1.UnitedDeployment).Spec.Template, n)
@@ -129,7 +129,7 @@ func newCloudManager(meta metav1.ObjectMeta) harness.Resource {
 	return cm
 }
 
-// newDeployment returns somebody else's Deployment.
+// newDeployment returns another owner's Deployment.
 func newDeployment(meta metav1.ObjectMeta) client.Object {
 	labels := map[string]string{"run": meta.Name}
 	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{

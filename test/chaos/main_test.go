@@ -79,7 +79,7 @@ func prepare(scratch string) (err error) {
 	if program, err = harness.BuildManager(scratch); err != nil {
 		return err
 	}
-	plane, err = harness.Whole("chaos", 6)
+	plane, err = harness.StartCluster("chaos", 6)
 	return err
 }
 

@@ -127,7 +127,7 @@ func writesIn(namespace string, x *harness.Proxy) map[string]int {
 	return counts
 }
 
-// oppose is a controller that changes an object as soon as anybody has changed it back, and counts that.
+// oppose is a controller that changes an object as soon as anyone has changed it back, and counts that.
 func oppose(t *testing.T, obj client.Object, spoil func(client.Object)) *atomic.Int32 {
 	t.Helper()
 	var n atomic.Int32

@@ -67,9 +67,9 @@ func (s *script) outcome(t testing.TB) (map[string]any, error) {
 	return objects, nil
 }
 
-// withoutServers takes away from a child what Kubernetes itself writes.
+// withoutServers removes from a child what Kubernetes itself writes.
 func withoutServers(obj *unstructured.Unstructured) {
-	obj.SetGeneration(0) // It counts the writes, some of which ask for what another one follows.
+	obj.SetGeneration(0) // It counts the writes; some of them ask for what another one follows.
 	delete(obj.Object, "status")
 	annotations := obj.GetAnnotations()
 	for key := range annotations {

@@ -161,8 +161,8 @@ func (s *script) take(ctx context.Context, sub *subject, st step) error {
 	obj := sub.kind.make(sub.meta)
 	switch st.do {
 	case create:
-		if sub.kind.beside != nil {
-			if err := s.plane.Client.Create(ctx, sub.kind.beside(sub.meta)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if sub.kind.extra != nil {
+			if err := s.plane.Client.Create(ctx, sub.kind.extra(sub.meta)); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
 		}

@@ -48,7 +48,7 @@ func deployed(t *testing.T) {
 		renders(t)
 		refuses(t, shop)
 		answers(t)
-		deploy(t, latest) // Again, as anybody may.
+		deploy(t, latest) // Again, as anyone may.
 		kubectl(t, "wait", "-n", shop, "--for=condition=Ready", "--timeout="+patience.String(), resources[0])
 		// The namespace outlives its resources: what they made must go by itself.
 		command(t, "make", "undeploy")
@@ -115,7 +115,7 @@ func failover(t *testing.T) {
 		t.Logf("leader deleted %s: from the deletion to the last of %d Apps being as edited last, %.1fs", how, apps, took.Seconds())
 	}
 	if now := uids(t); now != made {
-		t.Errorf("Deployments were made anew: %s, before %s", now, made)
+		t.Errorf("Deployments were recreated: %s, before %s", now, made)
 	}
 }
 

@@ -142,7 +142,7 @@ func subscribed(t *testing.T) {
 	older, latest := versions(t)
 	definitions(t)
 	namespace(t, system)
-	// Where the upgrade would else come before anybody can look.
+	// Where the upgrade would else come before anyone can look.
 	catalog := replaced(t, "config/olm/catalogsource.yaml", published, image(""))
 	subscription := replaced(t, "config/olm/subscription.yaml", "installPlanApproval: Automatic",
 		"installPlanApproval: Manual\n  startingCSV: app-operator."+older)
@@ -159,7 +159,7 @@ func subscribed(t *testing.T) {
 	unnoticed(t, func() { approve(t, latest) })
 	renders(t)
 	refuses(t, shop)
-	// As docs/install.md says: what runs goes on, and whoever installs it again finds it so.
+	// As docs/install.md says: what runs goes on, and anyone who installs it again finds it so.
 	before := pods(t)
 	kubectl(t, "delete", "-n", system, "subscription.operators.coreos.com/app-operator", "csv/app-operator."+latest)
 	becomes(t, "", "get", "deployments", "-n", system, "-o", "name")

@@ -88,7 +88,7 @@ func WithSizes(name string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.SizeConfigMap = name }
 }
 
-// WithMetrics serves the metrics on an address, to those who may get them, as main.go does.
+// WithMetrics serves the metrics on an address, to clients that can get them, as main.go does.
 func WithMetrics(address string) Option {
 	return func(_ *Manager, o *controllers.Options) {
 		o.Metrics = metricsserver.Options{

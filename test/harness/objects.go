@@ -40,7 +40,7 @@ func (p *Plane) Read(t testing.TB, obj client.Object) {
 	}
 }
 
-// get reads an object anew: the client would leave what was in obj and is not in the answer.
+// get reads an object again: the client would leave what was in obj and is not in the answer.
 func (p *Plane) get(t testing.TB, obj client.Object) error {
 	key, gvk := client.ObjectKeyFromObject(obj), obj.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(obj).Elem().SetZero()

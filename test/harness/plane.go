@@ -56,12 +56,12 @@ type Plane struct {
 // Stop ends the control plane.
 func (p *Plane) Stop() error { return p.stop() }
 
-// Bare starts etcd and kube-apiserver from the folder that KUBEBUILDER_ASSETS names. No controller runs in it: what
+// StartAPIServer starts etcd and kube-apiserver from the folder that KUBEBUILDER_ASSETS names. No controller runs in it: what
 // becomes of an object is what the manager does.
-func Bare() (*Plane, error) { return startBare(newBare()) }
+func StartAPIServer() (*Plane, error) { return startBare(newBare()) }
 
-// Fragile is Bare, of which both servers can be stopped and started again. Their data and certificates are in folder.
-func Fragile(folder string) (plane *Plane, apiServer, etcd Server, err error) {
+// StartRestartable is StartAPIServer, and both of its servers can be stopped and started again. Their data and certificates are in folder.
+func StartRestartable(folder string) (plane *Plane, apiServer, etcd Server, err error) {
 	env := newBare()
 	env.ControlPlaneStopTimeout = 5 * time.Second
 	env.ControlPlane.GetAPIServer().CertDir = filepath.Join(folder, "apiserver")
@@ -88,7 +88,7 @@ type Server interface {
 	Stop() error
 }
 
-// mortal is a server of which it is no error that it had to be killed: an API server waits for etcd, and for its clients.
+// mortal is a server that may have to be killed without an error: an API server waits for etcd, and for its clients.
 type mortal struct{ Server }
 
 func (m mortal) Stop() error {
@@ -118,8 +118,8 @@ func startBare(env *envtest.Environment) (*Plane, error) {
 	return newPlane(cfg, env.Stop)
 }
 
-// Whole starts a whole control plane with simulated nodes by the program that CLUSTER_BINARY names.
-func Whole(name string, nodes int) (*Plane, error) {
+// StartCluster starts a whole control plane with simulated nodes by the program that CLUSTER_BINARY names.
+func StartCluster(name string, nodes int) (*Plane, error) {
 	program := os.Getenv("CLUSTER_BINARY")
 	if program == "" {
 		return nil, errors.New("CLUSTER_BINARY does not name the cluster program; make test sets it")

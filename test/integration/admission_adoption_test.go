@@ -76,7 +76,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	}
 	said := aboutAdoption(t, u.warnings())
 	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be adopted: ports not in") ||
-		!strings.HasPrefix(said[0], "Deployment web exists and will be adopted: containers that are not in the spec are removed") ||
+		!strings.HasPrefix(said[0], "Deployment web exists and will be adopted: containers not in the spec are removed") ||
 		!strings.HasSuffix(said[0], "then change it with --dry-run=server") {
 		t.Errorf("a creation warns of %q", said)
 	}
@@ -271,7 +271,7 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers that are not in the spec are removed") {
+	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
 		t.Errorf("without an answer it warns of %q", said)
 	}
 }

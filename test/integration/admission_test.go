@@ -232,10 +232,10 @@ func TestAdmissionWarns(t *testing.T) {
 		{"App", `{` + small + `}`, nil},
 		{"App", `{image: 'r.example:5000/a@sha256:` + strings.Repeat("0f", 32) + `', size: small}`, nil},
 		{"App", `{image: 'a', size: small}`, []string{"spec.image: \"a\" has no tag"}},
-		{"App", `{image: 'r.example:5000/a:latest', size: small}`, []string{"spec.image: \"r.example:5000/a:latest\" is what was pushed last"}},
+		{"App", `{image: 'r.example:5000/a:latest', size: small}`, []string{"spec.image: \"r.example:5000/a:latest\" is a moving tag"}},
 		{"App", `{` + small + `, initContainers: [{name: i, image: b}], containers: [{name: c, image: 'b:latest'}]}`,
 			[]string{"spec.initContainers[0].image:", "spec.containers[0].image:"}},
-		{"App", `{image: 'a:1'}`, []string{"spec.resources: are not stated"}},
+		{"App", `{image: 'a:1'}`, []string{"spec.resources: are not set"}},
 		{"App", `{image: 'a:1', resources: {limits: {cpu: 1}}}`, nil},
 		{"App", `{` + small + `, rollingUpdate: 100%}`, []string{"spec.rollingUpdate: of 100%"}},
 		{"App", `{` + small + `, rollingUpdate: 3, replicas: 3}`, []string{"spec.rollingUpdate: of 3"}},
@@ -493,7 +493,7 @@ func TestAdmissionDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultChangesNothing makes a ModelBox again whose Deployment has outlived it, once its default is stated at the door,
+// TestDefaultChangesNothing makes a ModelBox again whose Deployment has outlived it, once its default is stated at admission,
 // and the operator is a newer one. The pods stay as they are.
 func TestDefaultChangesNothing(t *testing.T) {
 	t.Parallel()

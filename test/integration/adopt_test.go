@@ -102,7 +102,7 @@ func adopted(t *testing.T, app *appv1.App, d *appsv1.Deployment, s *corev1.Servi
 		t.Errorf("selector in the status is %s", app.Status.Selector)
 	}
 	if n := len(d.Spec.Template.Spec.Containers); n != 1 || container(d).Name != "web" {
-		t.Errorf("there are %d containers, the first is %q: one made by hand runs beside the App's", n, container(d).Name)
+		t.Errorf("there are %d containers, the first is %q: one made by hand runs next to the App's", n, container(d).Name)
 	}
 	if *d.Spec.Replicas != 2 || container(d).Image != "nginx:1.16.1" || d.Spec.Template.Spec.NodeSelector["disk"] != "ssd" {
 		t.Errorf("Deployment is %+v", d.Spec)

@@ -19,7 +19,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// removed stands for an annotation that is taken away.
+// removed stands for an annotation that is removed.
 const removed = "(removed)"
 
 // broken are values of the operator's annotations that it never wrote.
@@ -259,7 +259,7 @@ func TestOddCharacters(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 	annotate(t, d, "x", odd())
-	counts(t, m, "somebody else's annotation", map[string]int{})
+	counts(t, m, "another owner's annotation", map[string]int{})
 }
 
 // TestOddRefresh refreshes by values that look like anything but a token.
@@ -282,6 +282,6 @@ func TestOddRefresh(t *testing.T) {
 		m.Idle(t)
 		m.Requests.Reset()
 		annotate(t, app, "x", value)
-		counts(t, m, fmt.Sprintf("another annotation beside refresh %d", i), map[string]int{})
+		counts(t, m, fmt.Sprintf("another annotation next to refresh %d", i), map[string]int{})
 	}
 }

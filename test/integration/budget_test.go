@@ -41,7 +41,7 @@ func TestBudgets(t *testing.T) {
 			map[string]int{"patch deployments": 2, "patch services": 1, "patch apps/status": 1, "create events": 1}},
 		{"drift of the Service", func() { plane.Read(t, s); plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }) },
 			map[string]int{"patch services": 1, "create events": 1}},
-		{"somebody else's label on the Service", func() { plane.Change(t, s, func() { s.Labels["x"] = "y" }) },
+		{"another owner's label on the Service", func() { plane.Change(t, s, func() { s.Labels["x"] = "y" }) },
 			map[string]int{}},
 		{"drift of the Deployment", func() {
 			plane.Read(t, d)
@@ -105,7 +105,7 @@ func TestModelBoxBudgets(t *testing.T) {
 	}
 }
 
-// TestUnitedDeploymentBudgets counts every request of a UnitedDeployment's life, over a Deployment of somebody else's.
+// TestUnitedDeploymentBudgets counts every request of a UnitedDeployment's life, over a Deployment of another owner's.
 func TestUnitedDeploymentBudgets(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -134,7 +134,7 @@ func TestUnitedDeploymentBudgets(t *testing.T) {
 			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
 		{"drift repaired", func() { settle(t, d) },
 			map[string]int{"patch uniteddeployments/status": 1}},
-		{"somebody else's label on the Deployment", func() { plane.Read(t, d); plane.Change(t, d, func() { d.Labels["x"] = "y" }) },
+		{"another owner's label on the Deployment", func() { plane.Read(t, d); plane.Change(t, d, func() { d.Labels["x"] = "y" }) },
 			map[string]int{}},
 		{"a label on the UnitedDeployment", func() { plane.Read(t, ud); plane.Change(t, ud, func() { ud.Labels = map[string]string{"x": "y"} }) },
 			map[string]int{}},
@@ -192,7 +192,7 @@ func TestCloudManagerBudgets(t *testing.T) {
 			map[string]int{"patch cloudmanagers/status": 1}},
 		{"drift of a Service", func() { plane.Read(t, s); plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }) },
 			map[string]int{"patch services": 1, "create events": 1}},
-		{"somebody else's label on the StatefulSet", func() {
+		{"another owner's label on the StatefulSet", func() {
 			set := namedStatefulSet(ns, "db")
 			plane.Read(t, set)
 			plane.Change(t, set, func() { set.Labels["x"] = "y" })

@@ -115,7 +115,7 @@ func serves(port int) (*x509.Certificate, error) {
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// trusted connects anew to the ports of managers, again and again, and trusts what the webhook configuration said a moment
+// trusted connects again to the ports of managers, again and again, and trusts what the webhook configuration said a moment
 // before, as an API server does that learns of a change late. It returns the first error about a certificate.
 func trusted(ctx context.Context, ports ...int) error {
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -148,7 +148,7 @@ func trusted(ctx context.Context, ports ...int) error {
 
 // TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that lives for seconds, and
 // an authority that does not live much longer; for one of them the API server is one before Kubernetes 1.34. A client that
-// keeps trying must be refused each time, while both are renewed and one of the managers ends. When somebody takes the Secret
+// keeps trying must be refused each time, while both are renewed and one of the managers ends. When a user takes the Secret
 // away, what was in it is trusted no longer; and when he takes the trust away, that is found and stated again.
 //
 // It is one test, as the objects have the names that they have in an installation: there is one of each in the cluster.
@@ -246,7 +246,7 @@ func TestCertificate(t *testing.T) {
 	}
 	t.Logf("%d authorities, %d certificates, %d refusals, the longest took %s", len(authorities), len(certificates), n.refusals, n.longest.Round(time.Millisecond))
 
-	// Somebody takes the Secret away.
+	// A user takes the Secret away.
 	secret := kept()
 	plane.Read(t, secret)
 	before := secret.Data["ca.crt"]

@@ -329,7 +329,7 @@ func TestCloudManagerCrash(t *testing.T) {
 		"and the manager goes on": {false, "lost"},
 		"and the manager dies":    {true, "refused"},
 	} {
-		// One after the other: each has as many CloudManagers as there are requests, and the other tests run beside.
+		// One after the other: each has as many CloudManagers as there are requests, and the other tests run next to.
 		t.Run(name, func(t *testing.T) {
 			tr := newStackTrial(t, c.deadly)
 			for task, n := range requests {

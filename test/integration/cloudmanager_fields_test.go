@@ -32,7 +32,7 @@ podSecurityContext: {runAsUser: 1000}
 volumes: [{name: tmp, emptyDir: {}}]
 volumeMounts: [{name: tmp, mountPath: /tmp}]
 initContainers: [{name: first, image: first}]
-containers: [{name: beside, image: beside}]
+containers: [{name: helper, image: helper}]
 serviceAccountName: robot
 automountServiceAccountToken: false
 imagePullSecrets: [{name: pull}]
@@ -54,7 +54,7 @@ podTemplate: {spec: {schedulerName: mine}}
 `
 
 // TestCloudManagerFields states many fields of each tier at once, and looks for them in what lives. Each kind of workload
-// object has them all, as an App's has, and the tier's own beside them.
+// object has them all, as an App's has, and the tier's own next to them.
 func TestCloudManagerFields(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

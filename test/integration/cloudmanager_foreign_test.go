@@ -55,7 +55,7 @@ var strangers = map[string]struct {
 	"Service front":       {func(ns string) client.Object { return handMadeService(ns, "front") }, "front", true},
 }
 
-// madeBeside is how many objects are made beside a stranger: those of the tiers before, and of its own tier all that do not
+// madeBeside is how many objects are made next to a stranger: those of the tiers before, and of its own tier all that do not
 // depend on it. Nothing of a database is made without its Secret, and no pods for a volume that is another's.
 var madeBeside = map[string]int{
 	"StatefulSet db": 3, "Service db": 3, "Service db-headless": 3, "Secret dbauth": 0, "PersistentVolumeClaim datadir-db-0": 1,
@@ -132,7 +132,7 @@ func ownedObjects(t testing.TB, cm *appv1.CloudManager) []string {
 	return found
 }
 
-// TestCloudManagerAdopts takes over what somebody else made, where the user says so: the data, the password and the pods'
+// TestCloudManagerAdopts takes over what another writer made, where the user says so: the data, the password and the pods'
 // names stay.
 func TestCloudManagerAdopts(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestCloudManagerAdopts(t *testing.T) {
 	for name, uid := range uids {
 		obj := strangers[name].make(ns)
 		if string(lookup(t, obj).GetUID()) != uid {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was recreated", name)
 		}
 		_, claim := obj.(*corev1.PersistentVolumeClaim)
 		_, secret := obj.(*corev1.Secret)
@@ -170,7 +170,7 @@ func TestCloudManagerAdopts(t *testing.T) {
 	}
 }
 
-// TestCloudManagerNames gives components names that clash, or are too long: it is said of which field. Where they are stated,
+// TestCloudManagerNames gives components names that clash, or are too long: the error names the field. Where they are stated,
 // the API server refuses them. Those that are left out, the CloudManager's with the tier's behind it, may clash as well, and
 // then nothing of that component is made.
 func TestCloudManagerNames(t *testing.T) {

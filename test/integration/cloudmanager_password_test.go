@@ -104,7 +104,7 @@ func TestCloudManagerSecrecy(t *testing.T) {
 }
 
 // leaveRetained deletes a CloudManager, and from then on, as the garbage collector does, all that it controls: until the
-// manager has seen the deletion, it makes anew what goes.
+// manager has seen the deletion, it recreates what goes.
 func leaveRetained(t testing.TB, cm *appv1.CloudManager) {
 	t.Helper()
 	dead := cm.DeepCopy()
@@ -198,7 +198,7 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 			t.Errorf("%d times %s without the password", n, write)
 		}
 	}
-	// Whoever knows the password states it.
+	// Anyone who knows the password states it.
 	plane.Change(t, cm, func() { cm.Spec.DB.RootPass = password })
 	reaches(t, cm, appv1.PhaseDatabase, "Stalled=False", "PasswordInClearText=True")
 	if is := passwordOf(t, ns); is != password {

@@ -136,7 +136,7 @@ func release(t testing.TB, claim *corev1.PersistentVolumeClaim) {
 }
 
 // TestCloudManagerReleases turns retention on for a database one of whose pods was scaled away: the volume of that would
-// still go with the database, as its controller looks only at those of its pods. Somebody is told to mend that.
+// still go with the database, as its controller looks only at those of its pods. The user is told to fix that.
 func TestCloudManagerReleases(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -189,7 +189,7 @@ func TestCloudManagerRenameBack(t *testing.T) {
 		m.Idle(t)
 		for name, obj := range all {
 			if string(lookup(t, obj()).GetUID()) != uids[name] {
-				t.Errorf("%s was made anew while %s is renamed", name, old)
+				t.Errorf("%s was recreated while %s is renamed", name, old)
 			}
 		}
 		plane.Read(t, namedService(ns, old))

@@ -216,7 +216,7 @@ func TestCloudManagerRestart(t *testing.T) {
 	}
 }
 
-// TestCloudManagerGrows lets the volumes grow: the claims first, then the StatefulSet is made anew.
+// TestCloudManagerGrows lets the volumes grow: the claims first, then the StatefulSet is recreated.
 func TestCloudManagerGrows(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

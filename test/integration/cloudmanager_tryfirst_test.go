@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// TestCloudManagerRefusedPart changes several objects of a database, of which the API server refuses one. Nothing of the new
+// TestCloudManagerRefusedPart changes several objects of a database, and the API server refuses one. Nothing of the new
 // spec may be applied, no claim may grow, the last applied spec stays in force, and the corrected one is applied.
 func TestCloudManagerRefusedPart(t *testing.T) {
 	t.Parallel()
@@ -29,12 +29,12 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"service": {outOfRange, appv1.ReasonInvalid, "Service db is refused"},
+		"service": {outOfRange, appv1.ReasonInvalid, "Service db is rejected by the API server"},
 		"service-and-size": {func(db *appv1.Database) {
 			outOfRange(db)
 			db.Storage.Size = resource.MustParse("30Gi")
-		}, appv1.ReasonInvalid, "Service db is refused"},
-		"service-of-another-type": {func(db *appv1.Database) { db.Service.ClusterIP = corev1.ClusterIPNone }, appv1.ReasonImmutableField, "Service db is refused"},
+		}, appv1.ReasonInvalid, "Service db is rejected by the API server"},
+		"service-of-another-type": {func(db *appv1.Database) { db.Service.ClusterIP = corev1.ClusterIPNone }, appv1.ReasonImmutableField, "Service db is rejected by the API server"},
 		"template": {func(db *appv1.Database) {
 			db.PodTemplatePatch, db.Ports = nowhere, []appv1.Port{{Port: 3307}}
 		}, appv1.ReasonInvalid, "must be a valid IP address"},

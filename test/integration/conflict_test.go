@@ -35,9 +35,9 @@ func edit(t *testing.T, obj client.Object, mutate func()) {
 	}
 }
 
-// TestStormBeside edits the same objects outside our fields, again and again, while the App changes too. Nobody may undo
+// TestForeignFieldsSurvive edits the same objects outside our fields, again and again, while the App changes too. Nobody may undo
 // what the other one does.
-func TestStormBeside(t *testing.T) {
+func TestForeignFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
@@ -139,7 +139,7 @@ func TestStormWithin(t *testing.T) {
 				return nil
 			})
 			plane.Stands(t, app, "Ready=False/FieldConflict", "Reconciling=False/FieldConflict", "Stalled=True/FieldConflict")
-			harness.Says(t, app, "Stalled", `"intruder" keeps changing `+f.field, kind+" web", "repaired 5 times")
+			harness.Says(t, app, "Stalled", `"intruder" keeps changing `+f.field, kind+" web", "repaired it 5 times")
 			later(0, 5)
 			later(9*time.Second, 5)
 			later(time.Second, 6)

@@ -202,7 +202,7 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 		}
 		plane.Read(t, obj)
 		if uid := v.uids[kind]; uid != "" && uid != obj.GetUID() {
-			t.Errorf("%s %s was made anew", kind, v.app.Name)
+			t.Errorf("%s %s was recreated", kind, v.app.Name)
 		}
 		if kind != "App" && !metav1.IsControlledBy(obj, v.app) {
 			t.Errorf("%s %s is not controlled by its App: %v", kind, v.app.Name, obj.GetOwnerReferences())

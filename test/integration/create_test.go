@@ -202,7 +202,7 @@ func TestCreateWithoutPorts(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
-	app, other := newApp(ns, "alone"), newApp(ns, "beside")
+	app, other := newApp(ns, "alone"), newApp(ns, "neighbour")
 	app.Spec.Ports, other.Spec.Ports = nil, nil
 	foreign := service(other)
 	foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}

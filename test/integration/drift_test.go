@@ -168,7 +168,7 @@ var unrepaired = map[string]string{
 	`Service .spec.type removed`:                                                                                                      same,
 }
 
-// driftFields are fields of the spec beside those of newFullApp: one of each way in which the API server keeps what it is
+// driftFields are fields of the spec next to those of newFullApp: one of each way in which the API server keeps what it is
 // given, as whole lists and maps, as lists by key and as single fields.
 const driftFields = `
 service: {annotations: {example.com/of: service}, sessionAffinity: ClientIP}
@@ -230,7 +230,7 @@ func drift(t *testing.T, live *unstructured.Unstructured, path fieldpath.Path, w
 	was, replace, remove := locate(edited.Object, path)
 	switch last := path[len(path)-1]; {
 	case isKey(path) && live.GetKind() != "Service":
-		return repaired // An item by another key is somebody else's, beside ours; see TestOthersSurvive.
+		return repaired // An item by another key is another owner's, next to ours; see TestOthersSurvive.
 	case strings.HasSuffix(what, "removed"):
 		remove()
 	case last.Key != nil:
@@ -314,7 +314,7 @@ func TestDriftOfMetadata(t *testing.T) {
 	}
 }
 
-// TestOthersSurvive adds things beside our fields. They must outlast every change of ours.
+// TestOthersSurvive adds things next to our fields. They must outlast every change of ours.
 func TestOthersSurvive(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -399,7 +399,7 @@ func TestDriftOfPorts(t *testing.T) {
 	counts(t, m, "after the repairs", map[string]int{})
 }
 
-// TestDeletedChild deletes each child. It must be made anew, once what holds it back has let it go.
+// TestDeletedChild deletes each child. It must be recreated, once what holds it back has let it go.
 func TestDeletedChild(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -475,7 +475,7 @@ func TestRemadeByOthers(t *testing.T) {
 }
 
 // TestOrderOfVariables puts the variables into another order, which counts as $(NAME) sees the ones before it alone. One
-// that somebody has put between them stays there.
+// that a user has put between them stays there.
 func TestOrderOfVariables(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

@@ -77,8 +77,8 @@ func randomCloudManager(src specs.Source) map[string]any {
 	}
 }
 
-func seenFor(spec *appv1.WorkloadSpec) resource.Observed {
-	return resource.Observed{Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
+func seenFor(spec *appv1.WorkloadSpec) resource.BuildOptions {
+	return resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
 }
 
 // meant are the objects that a workload means.

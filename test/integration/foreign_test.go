@@ -76,7 +76,7 @@ var foreigners = map[string]func(t *testing.T, namespace, name string) client.Ob
 	},
 }
 
-// TestForeignObject puts an object of somebody else's in the way of an App. It must stay as it is to the last field, and
+// TestForeignObject puts an object of another owner's in the way of an App. It must stay as it is to the last field, and
 // the App must proceed once it goes.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()

@@ -187,7 +187,7 @@ func compareFresh(t *testing.T, app *appv1.App) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, errs := resource.App(app, resource.Observed{Inputs: inputs})
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: inputs})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -234,7 +234,7 @@ func read(t *testing.T, app *appv1.App, fresh, live client.Object) {
 	}
 }
 
-// TestLongFaultIsReported has a fault of which the text is longer than a condition takes. It must be reported all the same:
+// TestLongFaultIsReported has a fault whose text is longer than a condition takes. It must be reported all the same:
 // a status that the API server refuses would be tried again for ever.
 func TestLongFaultIsReported(t *testing.T) {
 	t.Parallel()
@@ -265,7 +265,7 @@ func switchedOff(message string) bool {
 	return fields != ""
 }
 
-// TestRandomSpecsOfTheSchema applies random specs of which nothing is known but that the schema takes them. Either the
+// TestRandomSpecsOfTheSchema applies random specs; nothing is known of them but that the schema takes them. Either the
 // API server takes the objects as well and keeps them as they are stated, or the App says what is wrong.
 func TestRandomSpecsOfTheSchema(t *testing.T) {
 	t.Parallel()

@@ -75,8 +75,8 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, ports: [{port: -1}]}`, "spec.ports[0].port: Invalid value: -1"},
 		{`{image: a, ports: [{port: 65536}]}`, "spec.ports[0].port: Invalid value: 65536"},
 		{`{image: a, ports: [{port: "80"}]}`, "spec.ports[0].port: Invalid value"},
-		{`{image: a, ports: [{port: 1}, {port: 1}]}`, "spec.ports: Invalid value: each pair of port and protocol may occur once"},
-		{`{image: a, ports: [{port: 1}, {port: 1, protocol: TCP}]}`, "spec.ports: Invalid value: each pair of port and protocol may occur once"},
+		{`{image: a, ports: [{port: 1}, {port: 1}]}`, "spec.ports: Invalid value: each pair of port and protocol must be unique"},
+		{`{image: a, ports: [{port: 1}, {port: 1, protocol: TCP}]}`, "spec.ports: Invalid value: each pair of port and protocol must be unique"},
 		{`{image: a, ports: [{port: 1, protocol: HTTP}]}`, `spec.ports[0].protocol: Unsupported value: "HTTP"`},
 		{`{image: a, ports: [{port: 1, protocol: tcp}]}`, `spec.ports[0].protocol: Unsupported value: "tcp"`},
 		{`{image: a, ports: [{port: 1, name: x}, {port: 2, name: x}]}`, "spec.ports: Invalid value: port names must be unique"},
@@ -108,12 +108,12 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, resources: {limits: {memory: 1.5}}}`, "spec.resources.limits.memory: Invalid value"},
 		{`{image: a, size: tiny}`, `spec.size: Unsupported value: "tiny"`},
 		{`{image: a, strategy: recreate}`, `spec.strategy: Unsupported value: "recreate"`},
-		{`{image: a, strategy: Recreate, rollingUpdate: 1}`, "spec.rollingUpdate: Invalid value: goes with the strategy RollingUpdate alone"},
-		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number from 1, or a percentage from 1% to 100%"},
-		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number from 1"},
+		{`{image: a, strategy: Recreate, rollingUpdate: 1}`, "spec.rollingUpdate: Invalid value: is valid only with the strategy RollingUpdate"},
+		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number of at least 1, or a percentage from 1% to 100%"},
+		{`{image: a, rollingUpdate: -1}`, "spec.rollingUpdate: Invalid value: -1: must be a number of at least 1"},
 		{`{image: a, rollingUpdate: "0"}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: 0%}`, "spec.rollingUpdate: Invalid value"},
-		{`{image: a, rollingUpdate: 101%}`, `spec.rollingUpdate: Invalid value: "101%": must be a number from 1, or a percentage from 1% to 100%`},
+		{`{image: a, rollingUpdate: 101%}`, `spec.rollingUpdate: Invalid value: "101%": must be a number of at least 1, or a percentage from 1% to 100%`},
 		{`{image: a, rollingUpdate: 1.5%}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, rollingUpdate: many}`, "spec.rollingUpdate: Invalid value"},
 		{`{image: a, minReadySeconds: -1}`, "spec.minReadySeconds: Invalid value: -1"},
@@ -121,15 +121,15 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, progressDeadlineSeconds: 0}`, "spec.progressDeadlineSeconds: Invalid value: 0"},
 		{`{image: a, terminationGracePeriodSeconds: -1}`, "spec.terminationGracePeriodSeconds: Invalid value: -1"},
 		{`{image: a, dnsPolicy: Sometimes}`, `spec.dnsPolicy: Unsupported value: "Sometimes"`},
-		{`{image: a, dnsPolicy: None}`, "spec.dnsPolicy: Invalid value: None needs dnsConfig.nameservers"},
-		{`{image: a, dnsPolicy: None, dnsConfig: {nameservers: []}}`, "spec.dnsPolicy: Invalid value: None needs dnsConfig.nameservers"},
+		{`{image: a, dnsPolicy: None}`, "spec.dnsPolicy: Invalid value: None requires dnsConfig.nameservers"},
+		{`{image: a, dnsPolicy: None, dnsConfig: {nameservers: []}}`, "spec.dnsPolicy: Invalid value: None requires dnsConfig.nameservers"},
 		{`{image: a, service: {type: ExternalName}}`, `spec.service.type: Unsupported value: "ExternalName"`},
 		{`{image: a, service: {clusterIP: 10.0.0.1}}`, `spec.service.clusterIP: Unsupported value: "10.0.0.1"`},
-		{`{image: a, service: {clusterIP: None, type: NodePort}}`, "spec.service.clusterIP: Invalid value: clusterIP None goes with the type ClusterIP alone"},
-		{`{image: a, service: {loadBalancerClass: a.b/c}}`, "spec.service.loadBalancerClass: Invalid value: goes with the type LoadBalancer alone"},
+		{`{image: a, service: {clusterIP: None, type: NodePort}}`, "spec.service.clusterIP: Invalid value: clusterIP None is valid only with the type ClusterIP"},
+		{`{image: a, service: {loadBalancerClass: a.b/c}}`, "spec.service.loadBalancerClass: Invalid value: is valid only with the type LoadBalancer"},
 		{`{image: a, service: {externalTrafficPolicy: Nearby}}`, `spec.service.externalTrafficPolicy: Unsupported value: "Nearby"`},
 		{`{image: a, service: {sessionAffinity: Cookie}}`, `spec.service.sessionAffinity: Unsupported value: "Cookie"`},
-		{`{image: a, probes: {disabled: true, liveness: {exec: {command: [a]}}}}`, "spec.probes.disabled: Invalid value: no probe may be given beside disabled: true"},
+		{`{image: a, probes: {disabled: true, liveness: {exec: {command: [a]}}}}`, "spec.probes.disabled: Invalid value: disabled: true and probes are mutually exclusive"},
 		{`{image: a, volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]}`, "spec.volumes[1]: Duplicate value"},
 		{`{image: a, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]}`, "spec.volumeMounts[1]: Duplicate value"},
 		{`{image: a, containers: [{name: a, image: a}, {name: a, image: b}]}`, "spec.containers[1]: Duplicate value"},
@@ -238,7 +238,7 @@ func TestSchemaTakes(t *testing.T) {
 }
 
 // TestInvalidSpec changes an App to what the schema takes and a Deployment or a Service cannot be. What lives must stay
-// as it is, and the App must say which field it is, and converge once it is mended.
+// as it is, and the App must say which field it is, and converge once it is fixed.
 func TestInvalidSpec(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -315,7 +315,7 @@ func TestInvalidSpec(t *testing.T) {
 			mutate: func(s *appv1.AppSpec) {
 				s.Service.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 1
 			},
-			says: []string{"Service node-port-range is refused", "spec.ports[0].nodePort"},
+			says: []string{"Service node-port-range is rejected by the API server", "spec.ports[0].nodePort"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -346,7 +346,7 @@ func TestInvalidSpec(t *testing.T) {
 	}
 }
 
-// TestInvalidFromTheBeginning creates an App that cannot be, beside one that can.
+// TestInvalidFromTheBeginning creates an App that cannot be, next to one that can.
 func TestInvalidFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -355,7 +355,7 @@ func TestInvalidFromTheBeginning(t *testing.T) {
 	app.Spec.Resources.Limits = corev1.ResourceList{"moon": quantity("1")}
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
-	start(t, newApp(ns, "beside"))
+	start(t, newApp(ns, "neighbour"))
 	m.Idle(t)
 	plane.Absent(t, deployment(app))
 	plane.Absent(t, service(app))
@@ -431,12 +431,12 @@ func TestSchemaRefusesCloudManagers(t *testing.T) {
 		{"cm", cm("", "", ", name: "+long+"yyy", ""), ""},
 		{"cm", cm("", "", ", name: "+long+"yyyy", ""), "spec.db.statefulSet.name: Invalid value"},
 		{"cm", cm(", name: Front", "", "", ""), "spec.front.deployment.name: Invalid value: \"Front\": must be lower-case letters"},
-		{"cm", cm(", name: same", ", name: same", "", ""), "spec.front.deployment.name: Invalid value: is identity.deployment.name as well"},
-		{"cm", cm(", name: same", "", ", name: same", ""), "spec.front.deployment.name: Invalid value: is the name of one of the database's objects"},
-		{"cm", cm("", ", name: same-headless", ", name: same", ""), "spec.identity.deployment.name: Invalid value: is the name of one of the database's objects"},
+		{"cm", cm(", name: same", ", name: same", "", ""), "spec.front.deployment.name: Invalid value: must differ from identity.deployment.name"},
+		{"cm", cm(", name: same", "", ", name: same", ""), "spec.front.deployment.name: Invalid value: must differ from db.statefulSet.name"},
+		{"cm", cm("", ", name: same-headless", ", name: same", ""), "spec.identity.deployment.name: Invalid value: must differ from db.statefulSet.name"},
 		{"cm", cm("", "", "", ", rootPass: a"), ""},
 		{"cm", cm("", "", "", ", rootPassSecretRef: {name: a}"), ""},
-		{"cm", cm("", "", "", ", rootPass: a, rootPassSecretRef: {name: a}"), "spec.db: Invalid value: takes one of rootPass and rootPassSecretRef"},
+		{"cm", cm("", "", "", ", rootPass: a, rootPassSecretRef: {name: a}"), "spec.db: Invalid value: rootPass and rootPassSecretRef are mutually exclusive"},
 		{"cm", cm("", "", "", ", rootPassSecretRef: {name: A}"), "spec.db.rootPassSecretRef.name: Invalid value: \"A\": must be the name of an object"},
 		{"cm", cm("", "", "", ", rootPassSecretRef: {name: a, key: a/b}"), "spec.db.rootPassSecretRef.key: Invalid value: \"a/b\": must be a key of a Secret"},
 		{"cm", cm("", "", ", strategy: Recreate", ""), "spec.db.statefulSet.strategy: Invalid value"},

@@ -14,7 +14,7 @@ import (
 )
 
 // tooLong is what an event says where the record of the spec does not hold the spec.
-const tooLong = "; the spec is too long for an annotation; only its hash is recorded, so it cannot be restored while a later spec is invalid"
+const tooLong = "; the spec is too long for an annotation; only its hash is recorded"
 
 // repetitive returns a text that compresses well.
 func repetitive(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }
@@ -121,7 +121,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	}
 }
 
-// TestGrowingSpec lets a spec grow over all limits of its record and shrink again, beside annotations of others. The
+// TestGrowingSpec lets a spec grow over all limits of its record and shrink again, next to annotations of others. The
 // limit of an object's annotations, 256 KiB in all, must never be in the way.
 func TestGrowingSpec(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestGrowingSpec(t *testing.T) {
 	}
 	m.Idle(t)
 	if len(d.Annotations["foreign"]) != 120<<10 {
-		t.Error("somebody else's annotation is gone")
+		t.Error("another owner's annotation is gone")
 	}
 	m.Requests.Reset()
 	annotate(t, app, "x", "y")

@@ -26,7 +26,7 @@ func run(m *testing.M) (code int) {
 	ctrl.SetLogger(logr.Discard())
 	err := flag.Set("test.parallel", parallel)
 	if err == nil {
-		plane, err = harness.Bare()
+		plane, err = harness.StartAPIServer()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -138,7 +138,7 @@ func podsOf(of reflect.Type, pairs []pair) (ours, theirs map[string]any) {
 	return side(func(p pair) string { return p.ours }), side(func(p pair) string { return p.theirs })
 }
 
-// replaceParts has a pod consist of what another writer states, beside what that leaves out.
+// replaceParts has a pod consist of what another writer states, next to what that leaves out.
 func replaceParts(pod *corev1.PodSpec, theirs *corev1.PodSpec) {
 	for _, c := range theirs.Containers {
 		i := slices.IndexFunc(pod.Containers, func(has corev1.Container) bool { return has.Name == c.Name })

@@ -65,7 +65,7 @@ func TestPaused(t *testing.T) {
 	plane.Absent(t, s)
 }
 
-// TestCreatedPaused creates Apps paused, one of them beside a foreign object.
+// TestCreatedPaused creates Apps paused, one of them next to a foreign object.
 func TestCreatedPaused(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

@@ -13,13 +13,13 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// TestPodTemplate patches pod templates. What the patch states must live, and nothing of it once it is taken away.
+// TestPodTemplate patches pod templates. What the patch states must live, and nothing of it once it is removed.
 func TestPodTemplate(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	const sidecars = "containers: [{name: log, image: log}, {name: proxy, image: proxy}]"
-	for i, c := range []struct{ beside, patch, live, want string }{
+	for i, c := range []struct{ extra, patch, live, want string }{
 		{"", "{spec: {hostNetwork: true}}", inContainer + "ports", "[{containerPort: 80, hostPort: 80, protocol: TCP}]"},
 		{"", "{spec: {topologySpreadConstraints: null}}", inPod + "topologySpreadConstraints", ""},
 		{"", "{spec: {topologySpreadConstraints: [{$patch: replace}]}}", inPod + "topologySpreadConstraints", ""},
@@ -43,8 +43,8 @@ func TestPodTemplate(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
-			setFields(t, &app.Spec.WorkloadSpec, c.beside)
-			if strings.HasPrefix(c.beside, "volumeMounts") {
+			setFields(t, &app.Spec.WorkloadSpec, c.extra)
+			if strings.HasPrefix(c.extra, "volumeMounts") {
 				app.Spec.PodTemplate = patch(t, c.patch) // They would be mounts of nothing.
 			}
 			d, _ := start(t, app)
@@ -66,7 +66,7 @@ func TestPodTemplate(t *testing.T) {
 
 			plane.Read(t, app)
 			app.Spec.PodTemplate = nil
-			if strings.HasPrefix(c.beside, "volumeMounts") {
+			if strings.HasPrefix(c.extra, "volumeMounts") {
 				app.Spec.PodTemplate = patch(t, c.patch)
 			}
 			if err := plane.Client.Update(t.Context(), app); err != nil {
@@ -75,7 +75,7 @@ func TestPodTemplate(t *testing.T) {
 			plane.Stands(t, app, progressing...)
 			plane.Read(t, d)
 			if diff := cmp.Diff(before, d.Spec.Template); diff != "" {
-				t.Errorf("after the patch is taken away (-before +after):\n%s", diff)
+				t.Errorf("after the patch is removed (-before +after):\n%s", diff)
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func TestEveryChangeTakesTheRendering(t *testing.T) {
 	apps := map[string]*appv1.App{}
 	for i, c := range fieldCases {
 		app := newApp(ns, fmt.Sprintf("app-%d", i))
-		setFields(t, &app.Spec.WorkloadSpec, c.beside)
+		setFields(t, &app.Spec.WorkloadSpec, c.extra)
 		apps[c.field] = app
 		start(t, app)
 	}
@@ -135,7 +135,7 @@ func TestRefresh(t *testing.T) {
 	// Under an older release, where each refresh that acts would show: it would bring that release's own rendering.
 	m = plane.Start(t, app.Namespace, older)
 	for _, step := range []struct{ what, value string }{
-		{"restart with the refresh in place", "1"}, {"refresh taken away", ""}, {"same refresh again", "1"},
+		{"restart with the refresh in place", "1"}, {"refresh removed", ""}, {"same refresh again", "1"},
 	} {
 		annotate(t, app, appv1.AnnotationRefresh, step.value)
 		counts(t, m, step.what, map[string]int{})

@@ -40,12 +40,12 @@ func TestRetained(t *testing.T) {
 	other.stalls(t, retained(other), appv1.ReasonResourceExists, "retained for App.db", "retained-for: App.other")
 	other.stalls(t, apply.Child{Desired: secret(other, "1")}, appv1.ReasonResourceExists, "retained for App.db")
 
-	// Whoever removes the mark by mistake finds it repaired.
+	// Anyone who removes the mark by mistake finds it repaired.
 	plane.Change(t, live, func() { delete(live.Annotations, appv1.AnnotationRetainedFor) })
 	d.does(t, apply.Repaired, retained(d))
 	// A reference that another has put on it would take the Secret away with the owner.
 	plane.Read(t, live)
-	plane.Change(t, live, func() { live.OwnerReferences = d.ref() }, client.FieldOwner("somebody"))
+	plane.Change(t, live, func() { live.OwnerReferences = d.ref() }, client.FieldOwner("other"))
 	d.does(t, apply.Configured, retained(d))
 	owners()
 
@@ -70,7 +70,7 @@ func TestRetained(t *testing.T) {
 	owners(d.ref()...)
 }
 
-// TestForeignRetained leaves alone what is not marked, or somebody else's.
+// TestForeignRetained leaves alone what is not marked, or another owner's.
 func TestForeignRetained(t *testing.T) {
 	t.Parallel()
 	d := drive(t, plane.Namespace(t), "db")
@@ -82,7 +82,7 @@ func TestForeignRetained(t *testing.T) {
 		s.Annotations = retainedFor("App.db")
 		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x", Controller: ptr.To(true)}}
 	})
-	d.stalls(t, retained(d), appv1.ReasonResourceExists, "belongs to ConfigMap x")
+	d.stalls(t, retained(d), appv1.ReasonResourceExists, "is owned by ConfigMap x")
 	plane.Change(t, s, func() { s.OwnerReferences = nil })
 	d.does(t, apply.Configured, retained(d))
 }
@@ -163,5 +163,5 @@ func TestClaims(t *testing.T) {
 	plane.Absent(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "datadir-db-9"}})
 	plane.Read(t, c)
 	plane.Change(t, c, func() { delete(c.Annotations, appv1.AnnotationRetainedFor) })
-	d.stalls(t, grown(c, "40Gi"), appv1.ReasonResourceExists, "belongs to StatefulSet db")
+	d.stalls(t, grown(c, "40Gi"), appv1.ReasonResourceExists, "is owned by StatefulSet db")
 }

@@ -75,7 +75,7 @@ func TestUnrequestedRights(t *testing.T) {
 	}
 }
 
-// owning returns a resource of which the API server asks for the right to a resource when its children are made.
+// owning returns a resource for which the API server asks for the right to a resource when its children are made.
 func owning(namespace, resource string) harness.Resource {
 	meta, spec := metav1.ObjectMeta{Namespace: namespace, Name: "web"}, newApp(namespace, "web").Spec.WorkloadSpec
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {

@@ -219,10 +219,10 @@ func TestSizeRules(t *testing.T) {
 	ns := plane.Namespace(t)
 	for i, c := range []struct{ spec, says string }{
 		{`{image: a, size: huge}`, `spec.size: Unsupported value: "huge"`},
-		{`{image: a, size: small, resources: {limits: {cpu: 1}}}`, "spec.size: Invalid value: a named size stands for requests and limits of its own"},
+		{`{image: a, size: small, resources: {limits: {cpu: 1}}}`, "spec.size: Invalid value: a named size and resources are mutually exclusive"},
 		{`{image: a, size: large, resources: {requests: {cpu: 1}}}`, "remove one, or set size to custom"},
-		{`{image: a, size: custom}`, "spec.size: Invalid value: custom takes resources"},
-		{`{image: a, size: custom, resources: {}}`, "spec.size: Invalid value: custom takes resources"},
+		{`{image: a, size: custom}`, "spec.size: Invalid value: custom requires resources"},
+		{`{image: a, size: custom, resources: {}}`, "spec.size: Invalid value: custom requires resources"},
 		{`{image: a, size: small}`, ""},
 		{`{image: a, size: small, resources: {}}`, ""},
 		{`{image: a, size: custom, resources: {requests: {cpu: 1}}}`, ""},

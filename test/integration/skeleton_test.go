@@ -70,9 +70,9 @@ func newFlow(t *testing.T) *flow {
 	}
 	f.Reconciler = &reconciler.Reconciler[*appv1.App]{
 		Client: interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: f.patch}), Recorder: f.recorder, Clock: f.clock, Kind: t.Name(),
-		New:   func() reconciler.Stored[*appv1.App] { return &stored.App{} },
-		Steps: f.steps,
-		OnDeleted:  func(name types.NamespacedName) { f.gone = append(f.gone, name) },
+		New:       func() reconciler.Stored[*appv1.App] { return &stored.App{} },
+		Steps:     f.steps,
+		OnDeleted: func(name types.NamespacedName) { f.gone = append(f.gone, name) },
 	}
 	return f
 }

@@ -25,7 +25,7 @@ import (
 // laxPlane starts a control plane whose definitions let any spec and status of our kinds in, as those of other releases may.
 func laxPlane(t *testing.T) *harness.Plane {
 	t.Helper()
-	p, err := harness.Bare()
+	p, err := harness.StartAPIServer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func change(ctx context.Context, p *harness.Plane, obj *unstructured.Unstructure
 	return p.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, []byte(patch)))
 }
 
-// TestUndecodableResources has resources that cannot be decoded, or only at a great expense, beside others: these are served, by
+// TestUndecodableResources has resources that cannot be decoded, or only at a great expense, next to others: these are served, by
 // a manager that sees the former come and by one that starts with them; the former say what is wrong, and leave their children.
 func TestUndecodableResources(t *testing.T) {
 	t.Parallel()

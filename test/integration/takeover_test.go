@@ -172,7 +172,7 @@ var takeoverCases = map[string]takeoverCase{
 			template.Spec.Containers[0].Env = template.Spec.Containers[0].Env[:1]
 		},
 	},
-	// Whether the spec has changed is not known here. What it says counts, and nothing beside it.
+	// Whether the spec has changed is not known here. What it says counts, and nothing next to it.
 	"variable removed meanwhile, annotation missing": {
 		meanwhile: func(t testing.TB, app *appv1.App, _ *appsv1.Deployment, _ *corev1.Service) {
 			annotate(t, app, appv1.AnnotationTutorialSpec, "")

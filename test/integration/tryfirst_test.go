@@ -12,7 +12,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// TestAdoptionRefused adopts objects of which one cannot be as the spec wants it. None of them may be changed: neither its
+// TestAdoptionRefused adopts objects, and one of them cannot be as the spec wants it. None of them may be changed: neither its
 // owners, nor its managed fields, nor its template. Once the obstacle is removed, the adoption goes through.
 func TestAdoptionRefused(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestAdoptionRefused(t *testing.T) {
 		reason       string
 		says         []string
 	}{
-		"to-headless": {"", corev1.ClusterIPNone, 0, appv1.ReasonImmutableField, []string{"Service to-headless is refused", "clusterIP"}},
+		"to-headless": {"", corev1.ClusterIPNone, 0, appv1.ReasonImmutableField, []string{"Service to-headless is rejected by the API server", "clusterIP"}},
 		"from-headless": {corev1.ClusterIPNone, "", 0, appv1.ReasonImmutableField,
 			[]string{"Service from-headless is headless", "Set service.clusterIP to None, or delete the Service"}},
 		"port-taken": {"", "", 30061, appv1.ReasonNodePortTaken, []string{"Service port-taken", "30061"}},

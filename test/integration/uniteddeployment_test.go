@@ -29,7 +29,7 @@ import (
 // unitedManager is the field owner of what UnitedDeployments write.
 const unitedManager = "app-operator/uniteddeployment"
 
-// How a UnitedDeployment stands whose Deployment wants the right number of pods, of which none runs here, and one that
+// How a UnitedDeployment stands whose Deployment wants the right number of pods (none runs here), and one that
 // keeps off a Deployment.
 var (
 	held = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled", "Synced=True/Synced"}
@@ -109,7 +109,7 @@ func onlyScaled(t *testing.T, d *appsv1.Deployment, was *appsv1.Deployment, repl
 	}
 }
 
-// TestUnitedDeployment holds a Deployment of somebody else's. Of the whole object nothing but the number of replicas may
+// TestUnitedDeployment holds a Deployment of another owner's. Of the whole object nothing but the number of replicas may
 // change, and nothing at all when the UnitedDeployment goes.
 func TestUnitedDeployment(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestUnitedDeployment(t *testing.T) {
 		"created": func(t *testing.T, d *appsv1.Deployment) { plane.Create(t, d) },
 		"applied": func(t *testing.T, d *appsv1.Deployment) {
 			d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-			if err := plane.Client.Patch(t.Context(), d, client.Apply, client.FieldOwner("somebody")); err != nil { //nolint:staticcheck // The typed literal is what there is here.
+			if err := plane.Client.Patch(t.Context(), d, client.Apply, client.FieldOwner("other")); err != nil { //nolint:staticcheck // The typed literal is what there is here.
 				t.Fatal(err)
 			}
 		},
@@ -135,9 +135,9 @@ func TestUnitedDeployment(t *testing.T) {
 			plane.Create(t, ud)
 			plane.Stands(t, ud, held...)
 			onlyScaled(t, d, was, 2)
-			harness.Says(t, ud, "Synced", "Deployment site is held at 2 replicas")
+			harness.Says(t, ud, "Synced", "Deployment site is scaled to 2 replicas")
 			m.Idle(t)
-			events(t, ud, "Normal Synced: Deployment site is held at 2 replicas; Scaled Deployment site from 3 to 2")
+			events(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Scaled Deployment site from 3 to 2")
 
 			settle(t, d)
 			plane.Stands(t, ud, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False/NotStalled", "Synced=True/Synced")
@@ -160,7 +160,7 @@ func TestUnitedDeployment(t *testing.T) {
 	}
 }
 
-// TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has beside it.
+// TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has next to it.
 func TestUnitedDeploymentDrift(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -214,7 +214,7 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 	plane.Stands(t, ud, held...)
 	scale(t, d, 4)
 	plane.Stands(t, ud, "Ready=False/FieldConflict", "Reconciling=False/FieldConflict", "Stalled=True/FieldConflict", "Synced=False/FieldConflict")
-	harness.Says(t, ud, "Stalled", `"kube-controller-manager" keeps changing .spec.replicas of Deployment site`, "repaired 5 times")
+	harness.Says(t, ud, "Stalled", `"kube-controller-manager" keeps changing .spec.replicas of Deployment site`, "repaired it 5 times")
 	m.Idle(t)
 	replicas(t, d, 4)
 
@@ -418,7 +418,7 @@ func TestUnitedDeploymentRefused(t *testing.T) {
 				start(t, app)
 				return app
 			},
-			"Deployment app belongs to App app",
+			"Deployment app is owned by App app",
 			func(t *testing.T, d *appsv1.Deployment) { plane.Change(t, d, func() { d.OwnerReferences = nil }) },
 		},
 		"template": {
@@ -429,7 +429,7 @@ func TestUnitedDeploymentRefused(t *testing.T) {
 				plane.Stands(t, other, held...)
 				return other
 			},
-			"Deployment template belongs to UnitedDeployment other",
+			"Deployment template is owned by UnitedDeployment other",
 			func(t *testing.T, d *appsv1.Deployment) { plane.Change(t, d, func() { d.OwnerReferences = nil }) },
 		},
 		"autoscaler": {
@@ -500,7 +500,7 @@ func TestUnitedDeploymentLater(t *testing.T) {
 		m.Idle(t)
 		replicas(t, d, 7)
 		if n := m.Requests.Writes(); n["patch deployments"]+n["patch deployments/scale"] > 0 {
-			t.Errorf("%s: writes beside an autoscaler: %v", ud.Name, n)
+			t.Errorf("%s: writes next to an autoscaler: %v", ud.Name, n)
 		}
 
 		// It scales something else from now on.
@@ -628,7 +628,7 @@ func TestUnitedDeploymentMadeByYounger(t *testing.T) {
 	plane.Read(t, elder)
 	plane.Change(t, elder, func() { elder.Spec.DeploymentName, elder.Spec.Replicas = "site", ptr.To[int32](9) })
 	plane.Stands(t, elder, off...)
-	harness.Says(t, elder, "Stalled", "Deployment site belongs to UnitedDeployment younger")
+	harness.Says(t, elder, "Stalled", "Deployment site is owned by UnitedDeployment younger")
 	m.Idle(t)
 	plane.Stands(t, younger, held...)
 	replicas(t, named(ns, "site"), 2)
@@ -643,7 +643,7 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
-	events(t, ud, "Normal Synced: Deployment site is held at 2 replicas; Created Deployment site, Service site")
+	events(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Created Deployment site, Service site")
 	d, s := named(ns, "site"), service(named(ns, "site"))
 	plane.Read(t, d)
 	plane.Read(t, s)
@@ -735,7 +735,7 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 	ud := newTemplate(ns, "holder", "site")
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
-	harness.Says(t, ud, "Synced", "Deployment site is held at 2 replicas", "only scales it", "does not use spec.template")
+	harness.Says(t, ud, "Synced", "Deployment site is scaled to 2 replicas", "only scales it", "does not use spec.template")
 	m.Idle(t)
 	onlyScaled(t, d, was, 2)
 	plane.Absent(t, service(d))
@@ -748,7 +748,7 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 		t.Errorf("owners %v", d.OwnerReferences)
 	}
 	plane.Until(t, ud, func() error {
-		return holds("Deployment site is held at 2 replicas", harness.Message(ud, "Synced"))
+		return holds("Deployment site is scaled to 2 replicas", harness.Message(ud, "Synced"))
 	})
 	plane.Until(t, service(d), func() error { return nil })
 	annotate(t, ud, appv1.AnnotationAdopt, "")
@@ -814,7 +814,7 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		again.Spec.Replicas = ptr.To[int32](5)
 		plane.Create(t, again)
 		plane.Stands(t, again, waiting...)
-		harness.Says(t, again, "Ready", "which an earlier UnitedDeployment with this name owned")
+		harness.Says(t, again, "Ready", "of an earlier UnitedDeployment with this name")
 		plane.Change(t, again, func() { again.Spec.Template = nil })
 		plane.Stands(t, again, waiting...)
 		harness.Says(t, again, "Ready", "which an earlier UnitedDeployment with this name owned")

@@ -26,8 +26,8 @@ import (
 type fieldCase struct {
 	// field is the name of the field in WorkloadSpec, or behind "Ports.", "Service." or "Probes." in the type of those.
 	field string
-	// beside are other fields of the spec, in YAML, that are set all the while.
-	beside string
+	// next to are other fields of the spec, in YAML, that are set all the while.
+	extra string
 	// set and change are two values that differ from the default and from each other, as fields of the spec in YAML.
 	set, change string
 	// live is where the field's meaning is, in the Deployment or in the Service, and want what must be there after set
@@ -94,7 +94,7 @@ var fieldCases = []fieldCase{
 	{field: "Ports.Port", set: "ports: [{port: 1}]", change: "ports: [{port: 65535}]", live: "service.spec.ports.0.port", want: [2]string{"1", "65535"}},
 	{field: "Ports.TargetPort", set: "ports: [{name: http, port: 8080, targetPort: 80}]", change: "ports: [{name: http, port: 8080}]",
 		live: inContainer + "ports", want: [2]string{"[{name: http, containerPort: 80, protocol: TCP}]", "[{name: http, containerPort: 8080, protocol: TCP}]"}},
-	{field: "Ports.NodePort", beside: "service: {type: NodePort}", set: "ports: [{port: 8080, nodePort: 30011}]", change: "ports: [{port: 8080, nodePort: 30012}]",
+	{field: "Ports.NodePort", extra: "service: {type: NodePort}", set: "ports: [{port: 8080, nodePort: 30011}]", change: "ports: [{port: 8080, nodePort: 30012}]",
 		live: "service.spec.ports.0.nodePort", want: [2]string{"30011", "30012"}},
 	{field: "Ports.AppProtocol", set: "ports: [{port: 8080, appProtocol: http}]", change: "ports: [{port: 8080, appProtocol: kubernetes.io/h2c}]",
 		live: "service.spec.ports.0.appProtocol", want: [2]string{"http", "kubernetes.io/h2c"}},
@@ -107,7 +107,7 @@ var fieldCases = []fieldCase{
 		live: "service.metadata.annotations", want: [2]string{"{a: b}", "{a: c, d: e}"}},
 	{field: "Service.LoadBalancerClass", set: "service: {type: LoadBalancer, loadBalancerClass: a.b/c}", change: "service: {type: NodePort}",
 		live: "service.spec.loadBalancerClass", want: [2]string{"a.b/c", ""}},
-	{field: "Service.ExternalTrafficPolicy", beside: "service: {type: LoadBalancer}",
+	{field: "Service.ExternalTrafficPolicy", extra: "service: {type: LoadBalancer}",
 		set: "service: {externalTrafficPolicy: Local}", change: "service: {externalTrafficPolicy: Cluster}",
 		live: "service.spec.externalTrafficPolicy", want: [2]string{"Local", "Cluster"}},
 	{field: "Service.SessionAffinity", set: "service: {sessionAffinity: ClientIP}", change: "service: {sessionAffinity: None}",
@@ -144,7 +144,7 @@ var fieldCases = []fieldCase{
 		live: inContainer + "securityContext", want: [2]string{"{runAsUser: 1000, capabilities: {drop: [ALL]}}", "{}"}},
 	{field: "PodSecurityContext", set: "podSecurityContext: {fsGroup: 2000, seccompProfile: {type: RuntimeDefault}}", change: "podSecurityContext: {runAsNonRoot: true}",
 		live: inPod + "securityContext", want: [2]string{"{fsGroup: 2000, seccompProfile: {type: RuntimeDefault}}", "{runAsNonRoot: true}"}},
-	{field: "VolumeMounts", beside: "volumes: [{name: a, emptyDir: {}}]",
+	{field: "VolumeMounts", extra: "volumes: [{name: a, emptyDir: {}}]",
 		set: "volumeMounts: [{name: a, mountPath: /a}]", change: "volumeMounts: [{name: a, mountPath: /b, readOnly: true}]",
 		live: inContainer + "volumeMounts", want: [2]string{"[{name: a, mountPath: /a}]", "[{name: a, mountPath: /b, readOnly: true}]"}},
 	{field: "Volumes", set: "volumes: [{name: a, emptyDir: {}}, {name: b, hostPath: {path: /b}}]",
@@ -209,7 +209,7 @@ func builtIn(name appv1.Size) string {
 	return string(text)
 }
 
-// kind is a kind of which every resource is one workload.
+// kind is a kind whose resources are one workload each.
 type kind struct {
 	name string
 	// nodePorts are the first digits of those of its cases: a node has each port once. The cluster picks none of the first
@@ -243,7 +243,7 @@ func TestUpdate(t *testing.T) {
 				t.Parallel()
 				resource, spec := k.make(ns, fmt.Sprintf("web-%d", i))
 				c := c.at(k.nodePorts)
-				setFields(t, spec, c.beside)
+				setFields(t, spec, c.extra)
 				plane.Create(t, resource)
 				plane.Stands(t, resource, progressing...)
 				before, was := spec.DeepCopy(), states(t, resource)

@@ -61,7 +61,7 @@ func presentDefinition(t *testing.T, plural string) *apiextensionsv1.CustomResou
 	return crd
 }
 
-// formerManifests returns a file with one resource of each kind. Each workload in it has every list of which the former schema
+// formerManifests returns a file with one resource of each kind. Each workload in it has every list for which the former schema
 // stated a default.
 func formerManifests(t *testing.T, ns string) string {
 	t.Helper()
@@ -195,7 +195,7 @@ func (u *upgrade) same(t *testing.T, was map[string]string, after string) {
 // files again. No pod restarts.
 func TestUpgradeOfTheSchema(t *testing.T) {
 	t.Parallel()
-	own, err := harness.Bare()
+	own, err := harness.StartAPIServer()
 	if err != nil {
 		t.Fatal(err)
 	}

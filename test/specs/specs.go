@@ -2,7 +2,7 @@
 //
 // A spec is made as a user writes it: a tree of JSON values, with the spellings of a quantity, the empty lists and the
 // numbers in place of strings that a typed client would never send. What decides is a Source: a random one, or the bytes
-// of Go's fuzzer, of which no more are left at some point, and then the spec ends there too.
+// of Go's fuzzer; no more are left at some point, and then the spec ends there too.
 package specs
 
 import (
@@ -41,7 +41,7 @@ func (b *Bytes) IntN(n int) int {
 // what it becomes.
 func Workload(src Source) map[string]any { return (&generator{Source: src}).workload() }
 
-// Accepted returns a spec like Workload of which the API server takes every object that it means.
+// Accepted returns a spec like Workload, and the API server takes every object that it means.
 func Accepted(src Source) map[string]any { return (&generator{Source: src, accepted: true}).workload() }
 
 // Name returns the name of an App, with what makes it unique at its end: from one letter to the longest allowed.
@@ -55,7 +55,7 @@ func Name(src Source, unique int) string {
 type generator struct {
 	Source
 	accepted bool
-	// onNodes is true if the Service has ports on the nodes, of which the cluster has each once.
+	// onNodes is true if the Service has ports on the nodes; the cluster has each once.
 	onNodes bool
 	// volumesMade is true once there are volumes to mount.
 	volumesMade bool
@@ -252,7 +252,7 @@ func (g *generator) resources() any {
 		g.quantity(name, limits, requests)
 	}
 	if limits["cpu"] != nil || limits["memory"] != nil {
-		// Huge pages need one of the two beside them.
+		// Huge pages need one of the two next to them.
 		g.quantity("hugepages-2Mi", limits, requests)
 	}
 	resources := map[string]any{}

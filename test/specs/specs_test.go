@@ -76,8 +76,8 @@ func TestSpecsAreValid(t *testing.T) {
 	}
 }
 
-// TestBytesDecide checks that the bytes alone decide, and that without any the spec is the smallest one.
-func TestBytesDecide(t *testing.T) {
+// TestSpecsFollowTheirBytes checks that the bytes alone decide, and that without any the spec is the smallest one.
+func TestSpecsFollowTheirBytes(t *testing.T) {
 	data := []byte("what a fuzzer comes up with, long enough to set some of the fields")
 	if diff := cmp.Diff(Workload(FromBytes(data)), Workload(FromBytes(data))); diff != "" {
 		t.Errorf("the same bytes make two specs:\n%s", diff)

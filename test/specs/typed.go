@@ -91,7 +91,7 @@ var gated = []string{
 	"VolumeSource.rbd", "VolumeSource.scaleIO", "VolumeSource.storageos", "VolumeSource.vsphereVolume",
 }
 
-// unions are the types of which one field alone may be set.
+// unions are the types with one field that may be set.
 var unions = []reflect.Type{
 	reflect.TypeFor[corev1.LifecycleHandler](), reflect.TypeFor[corev1.ProbeHandler](),
 	reflect.TypeFor[corev1.VolumeProjection](), reflect.TypeFor[corev1.VolumeSource](),
@@ -176,8 +176,8 @@ func (g *generator) made(typ reflect.Type) map[string]any {
 	if typ == reflect.TypeFor[corev1.Container]() {
 		g.container(made)
 	}
-	if mend := mends[typ]; mend != nil {
-		mend(g, made)
+	if fix := fixes[typ]; fix != nil {
+		fix(g, made)
 	}
 	return made
 }

@@ -159,7 +159,7 @@ func lose(t *testing.T, obj client.Object) func() error {
 	}
 }
 
-// TestContainers runs init containers, sidecars and a native sidecar beside the main container, in the order of the spec,
+// TestContainers runs init containers, sidecars and a native sidecar next to the main container, in the order of the spec,
 // with nothing of the main container's; and takes them in another order, and away.
 func TestContainers(t *testing.T) {
 	both(t, func(t *testing.T, obj harness.Resource) {
@@ -388,7 +388,7 @@ func TestSizes(t *testing.T) {
 		spec.Size = appv1.SizeLarge
 		err := plane.Client.Patch(t.Context(), obj, client.MergeFrom(before))
 		if err == nil || !strings.Contains(err.Error(), "resources") || !strings.Contains(err.Error(), "size") {
-			t.Errorf("a size beside resources: %v", err)
+			t.Errorf("a size next to resources: %v", err)
 		}
 	})
 }
@@ -504,7 +504,7 @@ func TestHeadless(t *testing.T) {
 		plane.Change(t, obj, func() { specOf(obj).Service.ClusterIP = corev1.ClusterIPNone })
 		ready(t, obj)
 		if again := read(t, service(obj)); again.UID != s.UID {
-			t.Error("the Service was made anew")
+			t.Error("the Service was recreated")
 		}
 	})
 }

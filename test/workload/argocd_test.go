@@ -201,8 +201,8 @@ func TestArgoCDOfConditions(t *testing.T) {
 	}
 }
 
-// TestArgoCDOfNothing checks that a resource without a status, or with a part of one, is no error.
-func TestArgoCDOfNothing(t *testing.T) {
+// TestArgoCDWithoutStatus checks that a resource without a status, or with a part of one, is no error.
+func TestArgoCDWithoutStatus(t *testing.T) {
 	t.Parallel()
 	argo := newArgoCD(t)
 	for name, obj := range map[string]map[string]any{

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFailingImage rolls out an image whose pods fail: the status says why at once, Stalled comes with the progress
-// deadline, the earlier pods go on, and a better image mends all.
+// deadline, the earlier pods go on, and a better image fixes all.
 func TestFailingImage(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]struct {
@@ -53,7 +53,7 @@ func TestFailingImage(t *testing.T) {
 			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 			ready(t, app)
 			if n := *read(t, d).Spec.ProgressDeadlineSeconds; n != 3 {
-				t.Errorf("the deadline that somebody else owns has become %d", n)
+				t.Errorf("the deadline that another writer owns has become %d", n)
 			}
 		})
 	}

@@ -122,6 +122,6 @@ func cloudManagerGrows(t *testing.T, cm *appv1.CloudManager) {
 	})
 	cloudManagerUp(t, cm)
 	if diff := cmp.Diff(before, uids(t, ns)); diff != "" {
-		t.Errorf("the pods were made anew (-before +after):\n%s", diff)
+		t.Errorf("the pods were recreated (-before +after):\n%s", diff)
 	}
 }

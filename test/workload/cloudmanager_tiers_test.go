@@ -591,7 +591,7 @@ func TestCloudManagerGrowthRefused(t *testing.T) {
 }
 
 // TestCloudManagerAutoscaled lets autoscalers scale the front and the database: their counts are used from then on, also
-// while the image changes, and no pod is taken away on the way.
+// while the image changes, and no pod is removed on the way.
 func TestCloudManagerAutoscaled(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

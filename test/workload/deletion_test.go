@@ -102,7 +102,7 @@ func TestOrphan(t *testing.T) {
 	empty(t, ns)
 }
 
-// TestDeleteNamespace deletes a namespace with Apps in it: it goes, and the manager, which is asked to make anew what is
+// TestDeleteNamespace deletes a namespace with Apps in it: it goes, and the manager, which is asked to recreate what is
 // deleted before its App, does not get excited.
 func TestDeleteNamespace(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestDeleteAll(t *testing.T) {
 	empty(t, ns)
 }
 
-// TestReplace deletes an App and makes it anew at once, while its earlier children are still there: they go, and it gets
+// TestReplace deletes an App and recreates it at once, while its earlier children are still there: they go, and it gets
 // its own.
 func TestReplace(t *testing.T) {
 	t.Parallel()

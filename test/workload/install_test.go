@@ -63,25 +63,25 @@ func TestInstall(t *testing.T) {
 	watched(t, d, &corev1.EnvVar{Name: "WATCH_NAMESPACE"})
 }
 
-// TestFurtherInstall applies a further operator beside the first, as docs/scale.md has it: neither changes what is the
-// other's, and the further one may work in its own namespaces alone. It is not parallel, as TestInstall is not.
-func TestFurtherInstall(t *testing.T) {
+// TestAdditionalInstance applies an additional operator next to the first, as docs/scale.md has it: neither changes what is the
+// other's, and the additional one may work in its own namespaces alone. It is not parallel, as TestInstall is not.
+func TestAdditionalInstance(t *testing.T) {
 	readConfig(t)
 	k := newKubectl(t, "")
 	const namespace, account = "app-operator-east", "system:serviceaccount:app-operator-east:app-operator-controller-manager-east"
 	defer plane.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 
 	first := render(t, k, []string{"namespaced"})
-	further := render(t, k, []string{"namespaced", "further"}, "namespace: "+namespace, "nameSuffix: -east")
+	additional := render(t, k, []string{"namespaced", "additional-instance"}, "namespace: "+namespace, "nameSuffix: -east")
 	for _, shared := range []string{"kind: CustomResourceDefinition", "-viewer-role", "metrics-reader", "namespace: " + harness.SystemNamespace} {
-		if strings.Contains(further, shared) {
-			t.Errorf("a further operator brings %s", shared)
+		if strings.Contains(additional, shared) {
+			t.Errorf("an additional operator brings %s", shared)
 		}
 	}
 	deploy(t, k, first, "--force-conflicts")
-	deploy(t, k, further)
+	deploy(t, k, additional)
 	deploy(t, k, first)
-	deploy(t, k, further)
+	deploy(t, k, additional)
 	for where, want := range map[string]bool{namespace: true, harness.SystemNamespace: false} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               account,

@@ -36,7 +36,7 @@ func run(m *testing.M) (code int) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	if err = flag.Set("test.parallel", parallel); err == nil {
-		plane, err = harness.Whole("workload", 3)
+		plane, err = harness.StartCluster("workload", 3)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

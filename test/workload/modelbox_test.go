@@ -122,7 +122,7 @@ func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 }
 
 // TestModelBoxRename gives the main container another name, then none: the container of the earlier name leaves nothing
-// behind, not even what somebody else has set in it.
+// behind, not even what another writer has set in it.
 func TestModelBoxRename(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -181,11 +181,11 @@ func TestModelBoxAdopt(t *testing.T) {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}
 	if uid := s.UID; read(t, s).UID != uid || len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Port != 8080 {
-		t.Errorf("the Service was made anew, or its ports are not the spec's: %+v", s.Spec.Ports)
+		t.Errorf("the Service was recreated, or its ports are not the spec's: %+v", s.Spec.Ports)
 	}
 }
 
-// TestOneName gives an App and a ModelBox one name. The first has it; the second says whose it is, touches nothing, and
+// TestOneName gives an App and a ModelBox one name. The first has it; the second names its owner, touches nothing, and
 // takes its place when the first goes.
 func TestOneName(t *testing.T) {
 	t.Parallel()

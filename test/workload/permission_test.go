@@ -24,7 +24,7 @@ import (
 )
 
 // TestOwnerReferences checks that the API server here asks for the right to finalize an owner, as OpenShift does: the
-// manager has it, and somebody with all of its other rights cannot make a child.
+// manager has it, and a user with all of its other rights cannot make a child.
 func TestOwnerReferences(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

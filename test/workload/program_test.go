@@ -185,7 +185,7 @@ func newToken(t testing.TB, namespace, name string) string {
 	return request.Status.Token
 }
 
-// TestProgramElection runs two managers of which one works. If it is stopped it hands over at once; if it is killed, the
+// TestProgramElection runs two managers; one works. If it is stopped it hands over at once; if it is killed, the
 // other waits until the lease has run out. Both is measured.
 func TestProgramElection(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestProgramElection(t *testing.T) {
 	}
 }
 
-// elected waits until somebody other than before holds the lease, and returns who.
+// elected waits until a user other than before holds the lease, and returns who.
 func elected(t testing.TB, before string) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: "app-operator.huolala.cn"}}

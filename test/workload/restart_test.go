@@ -26,7 +26,7 @@ func undisturbed(t *testing.T, namespace string, before []types.UID, after strin
 	}
 }
 
-// TestManagerRestart stops the manager, of which the pods see nothing, and starts one of a newer release, whose other
+// TestManagerRestart stops the manager, unnoticed by the pods, and starts one of a newer release, whose other
 // rendering waits until the image changes.
 func TestManagerRestart(t *testing.T) {
 	t.Parallel()

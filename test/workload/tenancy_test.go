@@ -36,7 +36,7 @@ var reaching = map[string]string{
 }
 
 // TestFieldsThatReach looks at every field of our specs, however deep. One that could name another namespace is in the table
-// above, so that whoever brings a new one, and be it with a newer Kubernetes, says where it ends.
+// above, so that anyone who brings a new one, and be it with a newer Kubernetes, says where it ends.
 func TestFieldsThatReach(t *testing.T) {
 	t.Parallel()
 	found, seen := map[string]string{}, map[reflect.Type]bool{}

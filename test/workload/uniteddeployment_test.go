@@ -59,7 +59,7 @@ func holdsPods(t testing.TB, ud *appv1.UnitedDeployment, n int) []types.UID {
 	return uids(t, ud.Namespace)
 }
 
-// TestUnitedDeploymentSample takes the sample through its life with kubectl: before its Deployment is there, beside it, and
+// TestUnitedDeploymentSample takes the sample through its life with kubectl: before its Deployment is there, next to it, and
 // after it. No pod that it need not remove may restart.
 func TestUnitedDeploymentSample(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 		return nil
 	})
 	held := holdsPods(t, ud, 4)
-	for _, words := range []string{"Synced", "held at 2 replicas", "from 2 to 4", "from 5 to 4"} {
+	for _, words := range []string{"Synced", "scaled to 2 replicas", "from 2 to 4", "from 5 to 4"} {
 		if events := k.run("events", "--for", "uniteddeployment/example-united-deployment"); !strings.Contains(events, words) {
 			t.Errorf("kubectl events does not say %q:\n%s", words, events)
 		}
@@ -144,7 +144,7 @@ func TestUnitedDeploymentAutoscaled(t *testing.T) {
 	})
 	m.Idle(t)
 	if n := len(pods(t, ns)); n != 5 {
-		t.Errorf("%d pods beside the autoscaler", n)
+		t.Errorf("%d pods next to the autoscaler", n)
 	}
 	plane.Delete(t, hpa)
 	holdsPods(t, ud, 2)

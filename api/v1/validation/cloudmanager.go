@@ -31,9 +31,9 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
 	at := spec.Child("db", "statefulSet")
 	errs := CloudManagerErrors{
-		Database: slices.Concat(workload(&db.WorkloadSpec, frame{container: db.Name, volumes: []string{"datadir"}, endless: true}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
-		Identity: workload(&identity.WorkloadSpec, frame{container: identity.Name}, spec.Child("identity", "deployment")),
-		Front:    workload(&front.WorkloadSpec, frame{container: front.Name}, spec.Child("front", "deployment")),
+		Database: slices.Concat(workload(&db.WorkloadSpec, kindDefaults{container: db.Name, volumes: []string{"datadir"}, endless: true}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
+		Identity: workload(&identity.WorkloadSpec, kindDefaults{container: identity.Name}, spec.Child("identity", "deployment")),
+		Front:    workload(&front.WorkloadSpec, kindDefaults{container: front.Name}, spec.Child("front", "deployment")),
 	}
 
 	taken := map[string]string{}

@@ -10,7 +10,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// TestElder has two UnitedDeployments, of which exactly one holds the Deployment, whichever is asked.
+// TestElder has two UnitedDeployments; exactly one of them holds the Deployment, whichever is asked.
 func TestElder(t *testing.T) {
 	united := func(name, deployment string, age time.Duration, going bool) appv1.UnitedDeployment {
 		ud := appv1.UnitedDeployment{}
@@ -41,7 +41,7 @@ func TestElder(t *testing.T) {
 	}
 }
 
-// TestScaleConflict has all who may hold a Deployment, and the one that a UnitedDeployment has made itself.
+// TestScaleConflict has all that can hold a Deployment, and the one that a UnitedDeployment has made itself.
 func TestScaleConflict(t *testing.T) {
 	ud := &appv1.UnitedDeployment{}
 	ud.Name, ud.Spec.DeploymentName = "me", "x"

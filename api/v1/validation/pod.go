@@ -36,7 +36,7 @@ type layout struct {
 }
 
 // podOf returns the pod that a workload's spec means, as far as it states it.
-func podOf(spec *appv1.WorkloadSpec, f frame, path *field.Path) *pod {
+func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 	main := corev1.Container{
 		Name: f.container, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy,
 		Env: spec.Envs, EnvFrom: spec.EnvFrom, Resources: spec.Resources, VolumeMounts: spec.VolumeMounts,

@@ -12,7 +12,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// side wraps fields of a container beside the main one.
+// side wraps fields of a container next to the main one.
 func side(fields string) string { return "{containers: [{name: a, image: i, " + fields + "}]}" }
 
 // source wraps the source of a volume.

@@ -11,5 +11,5 @@ func UnitedDeployment(ud *appv1.UnitedDeployment) field.ErrorList {
 	if ud.Spec.Template == nil {
 		return nil
 	}
-	return workload(ud.Spec.Template, frame{container: ud.Spec.DeploymentName}, field.NewPath("spec", "template"))
+	return workload(ud.Spec.Template, kindDefaults{container: ud.Spec.DeploymentName}, field.NewPath("spec", "template"))
 }

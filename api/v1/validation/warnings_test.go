@@ -32,7 +32,7 @@ func TestWarnings(t *testing.T) {
 		"latest":                   {`{image: 'r:5000/a:latest', size: small}`, []string{"spec.image"}},
 		"latest, by digest":        {`{image: 'a:latest@sha256:00', size: small}`, nil},
 		"a digest":                 {`{image: 'r:5000/a@sha256:00', size: small}`, nil},
-		"beside":                   {`{image: 'a:1', size: small, containers: [{image: 'a:1'}, {image: a}], initContainers: [{image: a}]}`, []string{"spec.initContainers[0].image", "spec.containers[1].image"}},
+		"sidecars":                 {`{image: 'a:1', size: small, containers: [{image: 'a:1'}, {image: a}], initContainers: [{image: a}]}`, []string{"spec.initContainers[0].image", "spec.containers[1].image"}},
 		"no resources":             {`{image: 'a:1'}`, []string{"spec.resources"}},
 		"a limit, which requests":  {`{image: 'a:1', resources: {limits: {memory: 1Gi}}}`, nil},
 		"all at once":              {`{image: 'a:1', size: small, rollingUpdate: 100%, replicas: 9}`, []string{"spec.rollingUpdate"}},

@@ -18,20 +18,20 @@ import (
 
 // App returns what is wrong with an App's spec, nothing if it is right.
 func App(app *appv1.App) field.ErrorList {
-	return workload(&app.Spec.WorkloadSpec, frame{container: app.Name}, field.NewPath("spec"))
+	return workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, field.NewPath("spec"))
 }
 
 // ModelBox returns what is wrong with a ModelBox's spec, nothing if it is right.
 func ModelBox(box *appv1.ModelBox) field.ErrorList {
-	f := frame{container: box.Spec.Name, minReadySeconds: appv1.ModelBoxMinReadySeconds}
+	f := kindDefaults{container: box.Spec.Name, minReadySeconds: appv1.ModelBoxMinReadySeconds}
 	if f.container == "" {
 		f.container = box.Name
 	}
 	return workload(&box.Spec.WorkloadSpec, f, field.NewPath("spec"))
 }
 
-// frame is what a workload's kind adds to its spec.
-type frame struct {
+// kindDefaults is what a workload's kind adds to its spec.
+type kindDefaults struct {
 	// container is the main container's name.
 	container string
 	// minReadySeconds is the kind's default.
@@ -43,7 +43,7 @@ type frame struct {
 }
 
 // workload returns what is wrong with a workload at the path.
-func workload(spec *appv1.WorkloadSpec, f frame, path *field.Path) field.ErrorList {
+func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.ErrorList {
 	p := podOf(spec, f, path)
 	errs := p.check()
 	errs = append(errs, defined(spec.Size, path.Child("size"))...)

@@ -16,7 +16,7 @@ import (
 type CommonStatusApplyConfiguration struct {
 	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
 	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
-	// happens until somebody acts; its message says what to do. The meaning is that of kstatus.
+	// happens until a user acts; its message says what to do. The meaning is that of kstatus.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
 	// of an earlier spec.

@@ -12,8 +12,8 @@ package v1
 type DatabaseTierApplyConfiguration struct {
 	// statefulSet is what the database's StatefulSet runs.
 	StatefulSet *DatabaseApplyConfiguration `json:"statefulSet,omitempty"`
-	// rootPass is the root password of the database, in clear text: whoever may read this resource may read it. Better is
-	// rootPassSecretRef. Without either, a strong password is made once and kept in the Secret "<name>auth". The database
+	// rootPass is the root password of the database, in clear text: anyone who can read this resource can read it. Prefer
+	// rootPassSecretRef. Without either, the operator creates a strong password in the Secret "<name>auth". The database
 	// takes it over when it first starts on an empty volume; from then on it cannot be changed here.
 	RootPass *string `json:"rootPass,omitempty"`
 	// rootPassSecretRef names the Secret that has the root password.

@@ -15,10 +15,10 @@ import (
 // Probes are the ways in which the kubelet looks after the main container.
 type ProbesApplyConfiguration struct {
 	// liveness says when the container is restarted. Defaults to none; for a ModelBox, to a connection to the first TCP port
-	// every 10 seconds, of which six in a row must fail.
+	// every 10 seconds, with a failureThreshold of 6.
 	Liveness *corev1.Probe `json:"liveness,omitempty"`
 	// readiness says when the Service leads to the pod. Defaults to a connection to the first TCP port every 5 seconds,
-	// of which three in a row must fail.
+	// with a failureThreshold of 3.
 	Readiness *corev1.Probe `json:"readiness,omitempty"`
 	// startup says when the container has started; until then the others wait. Defaults to none; where a ModelBox states no
 	// probe, to a connection to the first TCP port every second, for a day.

@@ -15,7 +15,7 @@ import (
 // ServiceSpec says how a Service offers the ports of a workload.
 type ServiceSpecApplyConfiguration struct {
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
-	// balancer of whoever provides the cluster). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
+	// balancer of the cluster's provider). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
 	// at any time.
 	Type *corev1.ServiceType `json:"type,omitempty"`
 	// clusterIP is None for a headless Service, whose name leads to the addresses of the pods. It can be set only until

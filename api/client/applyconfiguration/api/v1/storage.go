@@ -16,9 +16,9 @@ import (
 // Storage is the volume of a database's pod.
 type StorageApplyConfiguration struct {
 	// class is the StorageClass of the volumes. It can be set only until the database is made; "" stands for volumes that
-	// somebody has made by hand. Defaults to the cluster's.
+	// are created by hand. Defaults to the cluster's.
 	Class *string `json:"class,omitempty"`
-	// accessModes says who may mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
+	// accessModes states what can mount a volume: ReadWriteOnce (the pods of one node), ReadWriteOncePod (one pod) or
 	// ReadWriteMany. It can be set only until the database is made. Defaults to ReadWriteOnce.
 	AccessModes *corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 	// size is how large each volume is, like 20Gi. It can grow, where the class allows for that, and never shrink. Required.

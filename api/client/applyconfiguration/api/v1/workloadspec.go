@@ -48,7 +48,7 @@ type WorkloadSpecApplyConfiguration struct {
 	Ports []PortApplyConfiguration `json:"ports,omitempty"`
 	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
 	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
-	// of whoever runs the operator says otherwise; status.size shows what is in use. A definition that has changed is
+	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
 	// taken over with the next change of the spec. custom stands for what resources says, and needs it. A named size and
 	// resources exclude each other.
 	Size *apiv1.Size `json:"size,omitempty"`
@@ -57,7 +57,7 @@ type WorkloadSpecApplyConfiguration struct {
 	// strategy is how pods are replaced when the pod template changes: RollingUpdate, a few at a time, or Recreate, all
 	// old ones before the first new one. Defaults to RollingUpdate.
 	Strategy *appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
-	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may take away, at a time:
+	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may remove, at a time:
 	// a number from 1, or a percentage of replicas from "1%" to "100%"; of a percentage the former is rounded up and the
 	// latter down. Defaults to "25%".
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
@@ -83,9 +83,9 @@ type WorkloadSpecApplyConfiguration struct {
 	// volumes are the pod's volumes, for volumeMounts here and in containers and initContainers.
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 	// initContainers run one after the other before the main container starts, in this order. One with restartPolicy
-	// Always is a sidecar: it keeps running beside the main container. Names must be unique among all containers.
+	// Always is a sidecar: it keeps running next to the main container. Names must be unique among all containers.
 	InitContainers []corev1.Container `json:"initContainers,omitempty"`
-	// containers run beside the main container, in this order. They share its network, and nothing else unless they say
+	// containers run next to the main container, in this order. They share its network, and nothing else unless they say
 	// so: neither its environment nor its resources. Names must be unique among all containers.
 	Containers []corev1.Container `json:"containers,omitempty"`
 	// serviceAccountName is the ServiceAccount that the pods run as. It must exist. Defaults to that of the namespace,

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mends make a value of a type agree with rules of the API server that no single field has.
-var mends = map[reflect.Type]func(*generator, map[string]any){
+// fixes make a value of a type agree with rules of the API server that no single field has.
+var fixes = map[reflect.Type]func(*generator, map[string]any){
 	reflect.TypeFor[corev1.VolumeMount](): func(_ *generator, made map[string]any) {
 		exclusive(made, "subPath", "subPathExpr")
 		needs(made, "recursiveReadOnly", "readOnly")

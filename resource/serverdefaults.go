@@ -17,22 +17,22 @@ func applyServerDefaults(pod *corev1.PodSpec) {
 	}
 	pod.DeprecatedServiceAccount = pod.ServiceAccountName
 	for i := range pod.InitContainers {
-		settleContainer(&pod.InitContainers[i], pod.HostNetwork)
+		applyContainerDefaults(&pod.InitContainers[i], pod.HostNetwork)
 	}
 	for i := range pod.Containers {
-		settleContainer(&pod.Containers[i], pod.HostNetwork)
+		applyContainerDefaults(&pod.Containers[i], pod.HostNetwork)
 	}
 	for i := range pod.Volumes {
-		settleVolume(&pod.Volumes[i])
+		applyVolumeDefaults(&pod.Volumes[i])
 	}
 }
 
-func settleContainer(c *corev1.Container, hostNetwork bool) {
+func applyContainerDefaults(c *corev1.Container, hostNetwork bool) {
 	c.Resources = resources(c.Resources)
-	settlePullPolicy(&c.ImagePullPolicy, c.Image)
+	applyPullPolicyDefault(&c.ImagePullPolicy, c.Image)
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
-			settleFieldRef(from.FieldRef)
+			applyFieldRefDefaults(from.FieldRef)
 			if file := from.FileKeyRef; file != nil && file.Optional == nil {
 				file.Optional = ptr.To(false)
 			}
@@ -48,12 +48,12 @@ func settleContainer(c *corev1.Container, hostNetwork bool) {
 	}
 }
 
-func settleVolume(v *corev1.Volume) {
+func applyVolumeDefaults(v *corev1.Volume) {
 	if v.DownwardAPI != nil {
-		settleItems(v.DownwardAPI.Items)
+		applyItemDefaults(v.DownwardAPI.Items)
 	}
 	if v.Image != nil {
-		settlePullPolicy(&v.Image.PullPolicy, v.Image.Reference)
+		applyPullPolicyDefault(&v.Image.PullPolicy, v.Image.Reference)
 	}
 	if v.Projected == nil {
 		return
@@ -64,7 +64,7 @@ func settleVolume(v *corev1.Volume) {
 	for i := range v.Projected.Sources {
 		source := &v.Projected.Sources[i]
 		if source.DownwardAPI != nil {
-			settleItems(source.DownwardAPI.Items)
+			applyItemDefaults(source.DownwardAPI.Items)
 		}
 		if token := source.ServiceAccountToken; token != nil && token.ExpirationSeconds == nil {
 			token.ExpirationSeconds = ptr.To[int64](60 * 60)
@@ -72,21 +72,21 @@ func settleVolume(v *corev1.Volume) {
 	}
 }
 
-func settleItems(items []corev1.DownwardAPIVolumeFile) {
+func applyItemDefaults(items []corev1.DownwardAPIVolumeFile) {
 	for i := range items {
-		settleFieldRef(items[i].FieldRef)
+		applyFieldRefDefaults(items[i].FieldRef)
 	}
 }
 
-func settleFieldRef(ref *corev1.ObjectFieldSelector) {
+func applyFieldRefDefaults(ref *corev1.ObjectFieldSelector) {
 	if ref != nil && ref.APIVersion == "" {
 		ref.APIVersion = "v1"
 	}
 }
 
-// settlePullPolicy states the policy that the API server derives from an image: what may be another one tomorrow, latest, is
+// applyPullPolicyDefault states the policy that the API server derives from an image: what may be another one tomorrow, latest, is
 // pulled each time. See https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting.
-func settlePullPolicy(policy *corev1.PullPolicy, image string) {
+func applyPullPolicyDefault(policy *corev1.PullPolicy, image string) {
 	if *policy != "" {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Mutate changes one to three places of a spec of the type: a field is taken away, or becomes a value at the edge of what is
+// Mutate changes one to three places of a spec of the type: a field is removed, or becomes a value at the edge of what is
 // allowed or beyond it, or one that is right by itself. What comes of it may be right or wrong. main are names of the main
 // container, for patches to refer to.
 func Mutate(src Source, typ reflect.Type, spec map[string]any, main ...string) {

@@ -111,7 +111,7 @@ func login(ctx context.Context, password string) error {
 	return err
 }
 
-// pods names all pods of the shop, with what changes if one is made anew or its containers start again.
+// pods names all pods of the shop, with what changes if one is recreated or its containers start again.
 func pods(t testing.TB) []string {
 	t.Helper()
 	out := kubectl(t, "get", "pods", "-n", shop, "-o",

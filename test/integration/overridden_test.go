@@ -23,7 +23,7 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// notKept is how an App stands of which the API server changes a field: by its pods, as all has been applied.
+// notKept is how an App stands if the API server changes a field: by its pods, as all has been applied.
 var notKept = slices.Concat(progressing, []string{"Applied=True/Overridden", "Stalled=False"})
 
 // accepted is how an App stands that is applied to the letter, or takes what the API server makes of it.
@@ -92,7 +92,7 @@ func later(t *testing.T, m *harness.Manager, clk *clocktesting.FakePassiveClock,
 }
 
 // TestAdmissionReplaces has an admission policy replace the image that the App states. The App must say so and not write
-// it again and again; what others change is put right all the same, and so is the image once the policy is gone.
+// it again and again; what others change is repaired all the same, and so is the image once the policy is gone.
 func TestAdmissionReplaces(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -125,7 +125,7 @@ func TestAdmissionReplaces(t *testing.T) {
 	later(t, m, clk, app, 0)
 	patches(4)
 
-	// What somebody else changes beside it is drift.
+	// What another writer changes next to it is drift.
 	edit(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
 	plane.Until(t, d, func() error {
 		if container(d).ImagePullPolicy != corev1.PullIfNotPresent {
@@ -173,7 +173,7 @@ func TestAdmissionIsAccepted(t *testing.T) {
 	if got := m.Requests.Counts(); len(got) > 0 {
 		t.Errorf("requests are %v", got)
 	}
-	// What others change beside it is repaired as ever, and a new image that is overridden too is accepted.
+	// What others change next to it is repaired as ever, and a new image that is overridden too is accepted.
 	d, _ := children(t, app)
 	edit(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
 	plane.Until(t, d, func() error {
@@ -234,7 +234,7 @@ func TestFeatureIsOff(t *testing.T) {
 }
 
 // TestEmptyStructStays takes the last field out of a struct that is stated to be there. Server-side apply takes the struct
-// away as well, and gives it back with the next request: that is nobody's to mend.
+// away as well, and gives it back with the next request: that is nobody's to fix.
 func TestEmptyStructStays(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)

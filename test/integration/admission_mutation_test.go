@@ -61,16 +61,16 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) error {
 }
 
 // TestStoredBeforeTheRules stores resources that break rules which came later. Each can still be labelled, and changed elsewhere in
-// its spec, mended, and finalised and deleted; what is wrong can be made wrong in no other way.
+// its spec, fixed, and finalised and deleted; what is wrong can be made wrong in no other way.
 func TestStoredBeforeTheRules(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	long := strings.Repeat("x", 60)
 	for plural, cases := range map[string]struct {
 		kind  string
-		cases []struct{ name, spec, elsewhere, worse, mended string }
+		cases []struct{ name, spec, elsewhere, worse, fixed string }
 	}{
-		"apps": {"App", []struct{ name, spec, elsewhere, worse, mended string }{
+		"apps": {"App", []struct{ name, spec, elsewhere, worse, fixed string }{
 			{"image", `{image: "Nginx:"}`, `{replicas: 2}`, `{image: "Nginx::"}`, `{image: nginx}`},
 			{"node-ports", `{image: a, ports: [{port: 1, protocol: TCP, nodePort: 1}, {port: 2, protocol: TCP, nodePort: 1}]}`, `{image: b}`,
 				`{ports: [{port: 1, protocol: TCP, nodePort: 2}, {port: 2, protocol: TCP, nodePort: 2}]}`, `{ports: [{port: 1}]}`},
@@ -81,7 +81,7 @@ func TestStoredBeforeTheRules(t *testing.T) {
 			{"limits", `{image: a, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}`, `{image: b}`, `{resources: {requests: {cpu: 3}}}`, `{resources: {requests: {cpu: 1}}}`},
 			{long + "yyyy", `{image: a}`, `{image: b}`, ``, `{image: c}`},
 		}},
-		"cloudmanagers": {"CloudManager", []struct{ name, spec, elsewhere, worse, mended string }{
+		"cloudmanagers": {"CloudManager", []struct{ name, spec, elsewhere, worse, fixed string }{
 			{"names", `{front: {deployment: {image: a, name: same}}, identity: {deployment: {image: a, name: same}}, db: {statefulSet: {image: a, name: db, storage: {size: 1Gi}}}}`,
 				`{front: {deployment: {image: b}}}`, `{front: {deployment: {name: other}}, identity: {deployment: {name: other}}}`, `{front: {deployment: {name: other}}}`},
 			{"database", `{front: {deployment: {image: a}}, identity: {deployment: {image: a}}, db: {statefulSet: {image: a, name: ` + long + `, storage: {size: 1Gi}}}}`,
@@ -116,14 +116,14 @@ func TestStoredBeforeTheRules(t *testing.T) {
 				return nil
 			})
 			for i, c := range cases.cases {
-				t.Run(c.name[:min(len(c.name), 12)], func(t *testing.T) { edits(t, stored[i], c.elsewhere, c.worse, c.mended) })
+				t.Run(c.name[:min(len(c.name), 12)], func(t *testing.T) { edits(t, stored[i], c.elsewhere, c.worse, c.fixed) })
 			}
 		})
 	}
 }
 
 // edits changes a resource that was stored before the rules.
-func edits(t *testing.T, obj *unstructured.Unstructured, elsewhere, worse, mended string) {
+func edits(t *testing.T, obj *unstructured.Unstructured, elsewhere, worse, fixed string) {
 	t.Helper()
 	if err := patched(t, obj, `{metadata: {labels: {a: b}}}`); err != nil {
 		t.Errorf("label it: %v", err)
@@ -136,8 +136,8 @@ func edits(t *testing.T, obj *unstructured.Unstructured, elsewhere, worse, mende
 			t.Errorf("make it wrong otherwise, %s: %v", worse, err)
 		}
 	}
-	if err := patched(t, obj.DeepCopy(), `{spec: `+mended+`}`); err != nil {
-		t.Errorf("mend it, %s: %v", mended, err)
+	if err := patched(t, obj.DeepCopy(), `{spec: `+fixed+`}`); err != nil {
+		t.Errorf("fix it, %s: %v", fixed, err)
 	}
 	plane.Delete(t, obj)
 	if err := patched(t, obj, `{metadata: {finalizers: null}}`); err != nil {

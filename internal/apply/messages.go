@@ -1,0 +1,28 @@
+package apply
+
+// What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
+const (
+	messageOwnedByOther     = "%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them"
+	messageOrphaned         = `%s was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier %s with --cascade=orphan); the operator does not modify it. Annotate this resource with %s: "true" to restore it in place%s`
+	messageNotOwned         = `%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`
+	messageRetainedForOther = "%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over"
+	messageBeingReplaced    = "Waiting for %s %s to be replaced; its pods are not changed"
+	messageOverridden       = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."
+	messageFieldConflict    = "%s keeps changing %s of %s %s: the operator repaired it %d times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec"
+	messageNamespaceDeleted = "the namespace is being deleted; the operator does not create %s"
+	messageFieldUnknown     = "%s: %s. The Kubernetes version of this cluster does not know the field; remove it"
+	messageUnreachable      = ": the API server cannot be reached; retrying"
+	messageRejected         = " is rejected by the API server: "
+	messageImmutable        = ". The object is unchanged. Restore the previous value"
+	messageSetNotAdoptable  = ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
+	messageNodePortTaken    = ". Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m"
+	messageResizeFailed     = ". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m"
+	messageCannotApply      = "cannot apply %s %s: %s"
+	messageMustBeRetained   = "%s %s must be retained: it requires the annotation %s: %s and no owner reference"
+	messageClaimMissing     = "%s %s does not exist; its StatefulSet creates it"
+	messageBeingDeleted     = "Waiting for %s %s to be deleted before recreating it"
+	messageOfEarlierOwner   = "Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it"
+	messageSecretValue      = "the reason is not shown because it contains a value of the Secret"
+	messageValueHidden      = "(value not shown)"
+	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "
+)
