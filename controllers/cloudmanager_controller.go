@@ -57,7 +57,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 
 // findPrevious returns what the CloudManager controls and, by its name, no longer wants, by the role that it has.
 func (r *CloudManagerReconciler) findPrevious(ctx context.Context, cm *appv1.CloudManager) (map[string][]client.Object, error) {
-	owned, err := r.Engine.Observe(ctx, cm)
+	owned, err := r.Engine.Observe(ctx, cm, cloudManagerManager)
 	if err != nil {
 		return nil, err
 	}

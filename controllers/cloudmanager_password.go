@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -48,9 +51,25 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 	if password == "" {
 		password = rand.Text()
 	}
-	c := applyChild(resource.Secret(w, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
-	c.Retained = w.Retain
+	secretOf := *w
+	secretOf.Retain = w.Retain || db.leavesClaims(w)
+	c := applyChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: password}), live)
+	c.Retained = secretOf.Retain
 	return c, usable && password == kept && len(live.Data[resource.SecretUsername]) > 0, nil
+}
+
+// leavesClaims reports whether a claim of the database outlives its StatefulSet although the spec does not retain it: one of a pod
+// that was scaled away while the spec did. Its data is of no use without the password.
+func (db *database) leavesClaims(w *resource.Workload) bool {
+	had := int32(0)
+	if db.set != nil {
+		had = ptr.Deref(db.set.Spec.Replicas, 1)
+	}
+	pods := ptr.Deref(w.Replicas, max(had, 1))
+	return slices.ContainsFunc(db.claims, func(claim corev1.PersistentVolumeClaim) bool {
+		ordinal, ok := resource.ClaimOrdinal(db.name, claim.Name)
+		return ok && ordinal >= pods && (db.set == nil || !goesWith(&claim, db.set))
+	})
 }
 
 // checkPasswordChange returns why the password cannot be chosen again, nil if it can. Claims that are there may hold a database that

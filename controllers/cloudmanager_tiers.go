@@ -20,6 +20,7 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -59,8 +60,8 @@ type tier struct {
 
 // standing is how a workload object stands.
 type standing struct {
-	// exists is true if there is an object of the name.
-	exists bool
+	// exists is true if there is an object of the name, owned if the CloudManager controls it.
+	exists, owned bool
 	// up is true if others can rely on it. known is false while its controller has not looked at its latest change.
 	known, up bool
 }
@@ -171,7 +172,7 @@ func deploymentAvailability(live client.Object, owner metav1.Object, observed in
 		return standing{exists: true, known: true}
 	}
 	known := observed >= live.GetGeneration()
-	return standing{exists: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
+	return standing{exists: true, owned: true, known: known, up: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
 // reconcileTiers makes the tiers true. One that never existed is made once those before it are up. One that exists, or did, is kept
@@ -182,14 +183,14 @@ func (s *tiers) reconcileTiers(ctx context.Context) {
 	renamed := false
 	s.db.checkSecret = s.needsSecretCheck()
 	for _, t := range s.tiers {
-		t.held = waitsFor != nil && (renamed || !t.availability().exists && !t.hadWorkload())
+		t.held = waitsFor != nil && (renamed || !t.availability().owned && !t.hadWorkload())
 		t.report, t.err = t.reconcile(ctx)
 		now := t.availability()
 		s.noteInForce(t, now.up)
 		if t.held {
 			t.waiting = fmt.Sprintf(messageTierWaits, t.name, waitsFor.name)
 		}
-		if t.held && !now.exists && t.err == nil {
+		if t.held && !now.owned && t.err == nil {
 			t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waiting
 		}
 		if !now.up {
@@ -300,6 +301,11 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 	switch err := r.Live.Get(ctx, key, secret); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
+	case apierrors.IsForbidden(err):
+		return nil, &reconciler.FailedError{
+			Reason: appv1.ReasonForbidden, Err: err,
+			Message: fmt.Sprintf("Secret %s cannot be read: %s", key.Name, message.Quote(err.Error())),
+		}
 	case err != nil:
 		return nil, &reconciler.FailedError{
 			Reason: appv1.ReasonApplyFailed, Err: err,

@@ -8,8 +8,8 @@ import (
 
 // TestPhase has every way in which tiers can stand.
 func TestPhase(t *testing.T) {
-	up := standing{exists: true, known: true, up: true}
-	down, unknown, none := standing{exists: true, known: true}, standing{exists: true}, standing{known: true}
+	up := standing{exists: true, owned: true, known: true, up: true}
+	down, unknown, none := standing{exists: true, owned: true, known: true}, standing{exists: true, owned: true}, standing{known: true}
 	for name, c := range map[string]struct {
 		before  appv1.Phase
 		tiers   [3]standing

@@ -222,7 +222,7 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 		return nil, err
 	}
 	if d.tier == "" {
-		if seen.owned, err = s.Engine.Observe(ctx, d.owner); err != nil {
+		if seen.owned, err = s.Engine.Observe(ctx, d.owner, d.manager); err != nil {
 			return nil, err
 		}
 	}

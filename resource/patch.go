@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -111,9 +112,26 @@ func describeDecodeError(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) && mismatch.Field != "" {
 		kind, _, _ := strings.Cut(mismatch.Value, " ") // Of a number, the number itself follows.
-		return fmt.Sprintf("%s must not be a %s", mismatch.Field, kind)
+		return fmt.Sprintf("%s must be %s; this %s is not", mismatch.Field, describeType(mismatch.Type), kind)
 	}
 	return "it contains an invalid quantity, time or number"
+}
+
+// describeType says what the JSON of a type is.
+func describeType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Int32:
+		return "an integer of 32 bits"
+	case reflect.Int, reflect.Int64:
+		return "an integer of 64 bits"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	}
+	return "an object"
 }
 
 // identify restores in a patched template the labels of the workload's identity, and removes annotations of the operator's. It

@@ -253,7 +253,7 @@ func (e *Engine) describeRepair(req *Request, p *plan, change *Change) error {
 	if p.before == nil {
 		return nil
 	}
-	if err := e.describeDifference(change, p.before, p.child.Live); err != nil {
+	if err := e.describeDifference(change, req.Manager, p.before, p.child.Live); err != nil {
 		return err
 	}
 	if !p.takeover {

@@ -2,9 +2,13 @@ package apply
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"huolala.cn/app-operator/internal/message"
 )
 
 // Action is what was done to an object.
@@ -97,6 +101,17 @@ func (s ChangeSet) Summary() (Action, string) {
 	return actions[0], strings.Join(parts, "; ")
 }
 
+// plainManagers are names of field managers that cannot be taken for other words of a message.
+var plainManagers = regexp.MustCompile(`^[A-Za-z0-9._/:@-]+(, [A-Za-z0-9._/:@-]+)*$`)
+
+// quoteManager returns the names of field managers, which any writer chooses, in quotes unless they are plain.
+func quoteManager(names string) string {
+	if plainManagers.MatchString(names) {
+		return names
+	}
+	return message.Quote(strconv.Quote(names))
+}
+
 // describeChange describes the change without its action.
 func (c *Change) describeChange() string {
 	line := c.Kind + " " + c.Name
@@ -105,7 +120,7 @@ func (c *Change) describeChange() string {
 		details = append(details, strings.Join(cutFields(c.Fields, maxFields), ", "))
 	}
 	if c.By != "" {
-		details = append(details, "changed by "+c.By)
+		details = append(details, "changed by "+quoteManager(c.By))
 	}
 	if c.Times > 0 {
 		details = append(details, fmt.Sprintf("repaired %d times in an hour", c.Times))

@@ -16,8 +16,10 @@ import (
 const (
 	// conflictWindow is the time in which repairs of one object are counted.
 	conflictWindow = time.Minute
-	// conflictRepairs is the number of repairs in the window after which the engine backs off.
+	// conflictRepairs is the number of repairs of a field in the window after which the engine backs off, maxRepairs that of
+	// repairs of whatever fields of an object.
 	conflictRepairs = 5
+	maxRepairs      = 30
 	// conflictFirstDelay is the first pause; each further one is twice as long, up to conflictMaxDelay.
 	conflictFirstDelay = 10 * time.Second
 	conflictMaxDelay   = 5 * time.Minute
@@ -41,7 +43,7 @@ type ownerKey struct {
 
 // fight is the state of one object that another writer keeps changing.
 type fight struct {
-	repairs []time.Time
+	repairs []repair
 	// lately are the repairs of the last hour.
 	lately []time.Time
 	delay  time.Duration
@@ -53,6 +55,12 @@ type fight struct {
 	unkept time.Time
 }
 
+// repair is one repair of an object.
+type repair struct {
+	at     time.Time
+	fields *fieldpath.Set
+}
+
 func newConflicts(clk clock.PassiveClock) *conflicts {
 	return &conflicts{clock: clk, owners: map[ownerKey]map[string]*fight{}}
 }
@@ -62,7 +70,7 @@ func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, figh
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, now := c.fightFor(req, p), c.clock.Now()
-	if retry, fighting = f.noteRepair(now); !fighting {
+	if retry, fighting = f.noteRepair(now, p.diff); !fighting {
 		f.lately = append(slices.DeleteFunc(f.lately, func(at time.Time) bool { return now.Sub(at) >= slowWindow }), now)
 	}
 	return retry, fighting
@@ -142,7 +150,7 @@ func (c *conflicts) fightFor(req *Request, p *plan) *fight {
 	return c.owners[owner][object]
 }
 
-func (f *fight) noteRepair(now time.Time) (retry time.Duration, fighting bool) {
+func (f *fight) noteRepair(now time.Time, fields *fieldpath.Set) (retry time.Duration, fighting bool) {
 	since := now.Sub(f.last)
 	switch {
 	case f.delay > 0 && since < f.delay:
@@ -154,19 +162,19 @@ func (f *fight) noteRepair(now time.Time) (retry time.Duration, fighting bool) {
 	case f.delay > 0:
 		f.repairs, f.delay = nil, 0 // The last repair has held for long enough.
 	}
-	recent := f.repairs[:0]
-	for _, at := range f.repairs {
-		if now.Sub(at) < conflictWindow {
-			recent = append(recent, at)
+	f.repairs = slices.DeleteFunc(f.repairs, func(r repair) bool { return now.Sub(r.at) >= conflictWindow })
+	f.last = now
+	same := 0
+	for _, r := range f.repairs {
+		if fields == nil || r.fields == nil || !r.fields.Intersection(fields).Empty() {
+			same++
 		}
 	}
-	f.repairs = recent
-	f.last = now
-	if len(f.repairs) >= conflictRepairs {
+	if same >= conflictRepairs || len(f.repairs) >= maxRepairs {
 		f.repairs, f.delay = nil, conflictFirstDelay
 		return f.delay, true
 	}
-	f.repairs = append(f.repairs, now)
+	f.repairs = append(f.repairs, repair{now, fields})
 	return 0, false
 }
 

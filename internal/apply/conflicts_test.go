@@ -1,12 +1,14 @@
 package apply
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // fought is a request and a plan for one object that is being fought over.
@@ -135,5 +137,32 @@ func TestFightsAreSeparate(t *testing.T) {
 	f.at(0, 0)
 	if n := len(f.c.owners); n != 2 {
 		t.Errorf("%d owners are remembered, want 2", n)
+	}
+}
+
+// TestEditsOfOtherFieldsAreNoFight has a field each repaired once, and then one of them again and again.
+func TestEditsOfOtherFieldsAreNoFight(t *testing.T) {
+	f, now := &fight{}, time.Now()
+	path := func(i int) *fieldpath.Set {
+		return fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", fmt.Sprint("l", i)))
+	}
+	for i := range 2 * conflictRepairs {
+		if _, fighting := f.noteRepair(now.Add(time.Duration(i)*time.Second), path(i)); fighting {
+			t.Fatalf("the edit %d, each of another field, is taken for a fight", i)
+		}
+	}
+	for i := range conflictRepairs - 1 {
+		if _, fighting := f.noteRepair(now.Add(20*time.Second), path(0)); fighting {
+			t.Fatalf("edit %d of one field is taken for a fight", i+2)
+		}
+	}
+	if _, fighting := f.noteRepair(now.Add(21*time.Second), path(0)); !fighting {
+		t.Error("a field that is repaired again and again is no fight")
+	}
+	f = &fight{}
+	for i := range maxRepairs + 1 {
+		if _, fighting := f.noteRepair(now, path(i)); fighting != (i == maxRepairs) {
+			t.Errorf("repair %d of whatever field: fighting %t", i, fighting)
+		}
 	}
 }

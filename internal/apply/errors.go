@@ -3,10 +3,12 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,7 +186,10 @@ func (p *plan) rejectedError(err error) error {
 		}
 	}
 	line := object + messageRejected + strings.Join(said, "; ")
-	if reason == appv1.ReasonImmutableField {
+	switch {
+	case reason == appv1.ReasonImmutableField && p.claimed && p.gvk.Kind == "StatefulSet":
+		line += messageNotAdoptable
+	case reason == appv1.ReasonImmutableField:
 		line += messageImmutable + p.remedy()
 	}
 	return &reconciler.StalledError{Reason: reason, Message: line}
@@ -207,11 +212,31 @@ func (p *plan) remedy() string {
 	switch {
 	case p.child.Retained, p.volumeClaim():
 		return ""
+	case p.gvk.Kind == "StatefulSet" && !keepsPods(p.child.Desired, p.child.Live):
+		return ""
 	case p.gvk.Kind == "StatefulSet":
 		// Its claims may go with it, by its persistentVolumeClaimRetentionPolicy.
 		return ", or delete the " + object + " with --cascade=orphan to recreate it and keep its pods"
 	}
 	return ", or delete the " + object + " to recreate it"
+}
+
+// keepsPods reports whether a StatefulSet that is deleted without its pods and recreated as wanted finds its pods and their
+// volumes again.
+func keepsPods(wanted, live client.Object) bool {
+	now, isSet := wanted.(*appsv1.StatefulSet)
+	was, hadSet := live.(*appsv1.StatefulSet)
+	if !isSet || !hadSet || was.Spec.Selector == nil {
+		return false
+	}
+	names := func(claims []corev1.PersistentVolumeClaim) (names []string) {
+		for i := range claims {
+			names = append(names, claims[i].Name)
+		}
+		return names
+	}
+	return maps.Equal(now.Spec.Selector.MatchLabels, was.Spec.Selector.MatchLabels) && len(was.Spec.Selector.MatchExpressions) == 0 &&
+		slices.Equal(names(now.Spec.VolumeClaimTemplates), names(was.Spec.VolumeClaimTemplates))
 }
 
 // lookAgain is when to try again where nothing that is watched tells that it has become possible.

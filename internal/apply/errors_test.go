@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,14 @@ func outcomeOf(t *testing.T, err error) outcome {
 	}
 	t.Errorf("%v has no class", err)
 	return outcome{}
+}
+
+// setOf returns a StatefulSet with a label that its selector has, and a claim template.
+func setOf(label, claim string) *appsv1.StatefulSet {
+	s := &appsv1.StatefulSet{}
+	s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": label}}
+	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: claim}}}
+	return s
 }
 
 func planned(action Action) *plan {
@@ -179,8 +188,16 @@ func TestClassifyByKind(t *testing.T) {
 			Child{}, "Service", resize, outcome{"failed", appv1.ReasonForbidden, "Service web: " + message.Quote(resize.Error())}, 0,
 		},
 		"immutable in a StatefulSet, whose claims may go with it": {
-			Child{}, "StatefulSet", fixed,
+			Child{Desired: setOf("web", "data"), Live: setOf("web", "data")}, "StatefulSet", fixed,
 			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords + ", or delete the StatefulSet web with --cascade=orphan to recreate it and keep its pods"}, 0,
+		},
+		"immutable in a StatefulSet that would not find its pods again": {
+			Child{Desired: setOf("web", "data"), Live: setOf("mysql", "data")}, "StatefulSet", fixed,
+			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords}, 0,
+		},
+		"immutable in a StatefulSet that would not find its volumes again": {
+			Child{Desired: setOf("web", "data"), Live: setOf("web", "disk")}, "StatefulSet", fixed,
+			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords}, 0,
 		},
 		"immutable in what is retained": {
 			Child{Retained: true, Desired: &corev1.Secret{}}, "Secret", invalid(field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")),

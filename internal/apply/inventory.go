@@ -31,9 +31,10 @@ func OwnerKey(obj client.Object) []string {
 // Inventory is what lives of an owner's children, sorted by the order of Types, and by name.
 type Inventory []client.Object
 
-// Observe returns what the owner controls and the operator has applied, as far as the cache holds its type. The objects are
-// those of the cache: read only. An object of a user's that names the owner as its controller is not among them.
-func (e *Engine) Observe(ctx context.Context, owner client.Object) (Inventory, error) {
+// Observe returns what the owner controls and the manager has applied for it, as far as the cache holds its type. The objects are
+// those of the cache: read only. An object that a user has created as a copy of a child, or has given to the owner, is not
+// among them.
+func (e *Engine) Observe(ctx context.Context, owner client.Object, manager string) (Inventory, error) {
 	var found Inventory
 	for i := range Types {
 		row := &Types[i]
@@ -50,7 +51,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object) (Inventory, e
 		}
 		from := len(found)
 		if err := meta.EachListItem(list, func(item runtime.Object) error {
-			if obj, ok := item.(client.Object); ok && appliedByUs(obj) {
+			if obj, ok := item.(client.Object); ok && appliedFor(obj, owner, manager) {
 				found = append(found, obj)
 			}
 			return nil
@@ -62,10 +63,10 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object) (Inventory, e
 	return found, nil
 }
 
-// appliedByUs reports whether an object has a mark of the operator's.
-func appliedByUs(obj client.Object) bool {
-	_, known := obj.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	return known || obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
+// appliedFor reports whether the manager has applied an object, and for the owner: a copy has no field owner of ours, and the
+// child of another resource has its name in a label.
+func appliedFor(obj, owner client.Object, manager string) bool {
+	return OwnsAnnotation(obj, manager, appv1.AnnotationLastAppliedHash) && obj.GetLabels()[appv1.LabelInstance] == owner.GetName()
 }
 
 // newList returns an empty list of a type's objects.

@@ -24,4 +24,6 @@ const (
 	messageSecretValue      = "the reason is not shown because it contains a value of the Secret"
 	messageValueHidden      = "(value not shown)"
 	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "
+	messageNotAdoptable     = ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, " +
+		"and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
 )

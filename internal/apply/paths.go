@@ -64,7 +64,7 @@ const ownershipFields = "metadata.managedFields"
 
 // describeDifference states in a change which fields differ between two states of an object. It names at least one: the records are
 // named in a repair, as another writer has changed them, and where nothing else differs.
-func (e *Engine) describeDifference(change *Change, before, after client.Object) error {
+func (e *Engine) describeDifference(change *Change, manager string, before, after client.Object) error {
 	was, err := e.comparableObject(before)
 	if err != nil {
 		return err
@@ -78,7 +78,8 @@ func (e *Engine) describeDifference(change *Change, before, after client.Object)
 		return fmt.Errorf("compare: %w", err)
 	}
 	main := mainContainer(after)
-	changed := diff.Added.Union(diff.Modified).Union(diff.Removed)
+	// What another manager alone owns afterwards was written between the two states, by itself.
+	changed := diff.Added.Union(diff.Modified).Difference(ownedByOthers(after, manager)).Union(diff.Removed)
 	if changed.Empty() {
 		reorderedLists(was.AsValue().Unstructured(), is.AsValue().Unstructured(), nil, func(list fieldpath.Path) {
 			change.Fields = append(change.Fields, "the order of "+shortPath(list, main))
@@ -94,6 +95,22 @@ func (e *Engine) describeDifference(change *Change, before, after client.Object)
 	change.TemplateChanged = !allBelow(changed, []fieldpath.Path{templatePath}).Empty()
 	change.Removed = shortPaths(diff.Removed, main)
 	return nil
+}
+
+// ownedByOthers returns the fields of an object that other managers own and the manager does not.
+func ownedByOthers(obj client.Object, manager string) *fieldpath.Set {
+	ours, others := &fieldpath.Set{}, &fieldpath.Set{}
+	for _, entry := range obj.GetManagedFields() {
+		set := managedSet(entry)
+		switch {
+		case set == nil:
+		case entry.Manager == manager:
+			ours = ours.Union(set)
+		default:
+			others = others.Union(set)
+		}
+	}
+	return others.Difference(ours)
 }
 
 // changedRecords says in words which of the records differ between two states of an object.

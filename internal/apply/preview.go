@@ -158,7 +158,7 @@ var dryRunOptions = []client.PatchOption{client.DryRunAll, client.DisableReadYou
 
 // foreseeChange states in a change what it would change.
 func (e *Engine) foreseeChange(req *Request, p *plan, change *Change, before, after client.Object, t *transfer) error {
-	if err := e.describeDifference(change, before, after); err != nil {
+	if err := e.describeDifference(change, req.Manager, before, after); err != nil {
 		return err
 	}
 	if p.repair {

@@ -112,6 +112,12 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 	}
 }
 
+// childOfAnother makes an object one that was applied for another owner.
+func childOfAnother(obj client.Object) client.Object {
+	obj.GetLabels()[appv1.LabelInstance] = "another"
+	return obj
+}
+
 // TestObserve finds what the operator has applied for an owner, and nothing else.
 func TestObserve(t *testing.T) {
 	owner := request(nil).Owner
@@ -121,15 +127,17 @@ func TestObserve(t *testing.T) {
 		obj.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: appv1.GroupVersion.String(), Kind: "App", Name: owner.GetName(), UID: uid, Controller: ptr.To(true),
 		}})
+		obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: owner.GetName()})
+		obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "sum"})
 		if applied {
-			obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "sum"})
+			obj.SetManagedFields([]metav1.ManagedFieldsEntry{entry("me", apply, "", `{"f:metadata":{"f:annotations":{"f:`+appv1.AnnotationLastAppliedHash+`":{}}}}`)})
 		}
 		return obj
 	}
-	builder := fake.NewClientBuilder().WithScheme(kinds()).WithObjects(
+	builder := fake.NewClientBuilder().WithScheme(kinds()).WithReturnManagedFields().WithObjects(
 		child(&corev1.Service{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "former", owner.GetUID(), true),
 		child(&appsv1.Deployment{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "theirs", owner.GetUID(), false),
-		child(&corev1.Service{}, "another", "uid-2", true),
+		child(&corev1.Service{}, "another", "uid-2", true), childOfAnother(child(&corev1.Service{}, "given", owner.GetUID(), true)),
 	)
 	for i := range Types {
 		if Types[i].Role == RoleChild && Types[i].Scope != ScopeLive {
@@ -138,7 +146,7 @@ func TestObserve(t *testing.T) {
 	}
 	c := builder.Build()
 	e := New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
-	found, err := e.Observe(t.Context(), owner)
+	found, err := e.Observe(t.Context(), owner, "me")
 	if err != nil {
 		t.Fatal(err)
 	}

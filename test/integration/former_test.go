@@ -11,8 +11,8 @@ import (
 )
 
 // TestFormerChildren gives an App a Deployment and a Service by another name, as another release of the operator would have
-// applied them. They stay until the pods of the App are ready, and are deleted then. An object of a user's that names the App as
-// its controller stays.
+// applied them. They stay until the pods of the App are ready, and are deleted then. A copy of a child, which nothing but its
+// field owners tells from one, and the child of another App that was given to this one, stay.
 func TestFormerChildren(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -22,11 +22,24 @@ func TestFormerChildren(t *testing.T) {
 	formerDeployment, formerService, theirs := handMade(ns, "former"), handMadeService(ns, "former"), handMadeService(ns, "theirs")
 	for _, obj := range []client.Object{formerDeployment, formerService, theirs} {
 		obj.SetOwnerReferences(s.OwnerReferences)
-		if obj != client.Object(theirs) {
-			obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "of another release"})
+		obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: app.Name})
+		obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "of another release"})
+		if obj == client.Object(theirs) {
+			plane.Create(t, obj)
+			continue
 		}
-		plane.Create(t, obj)
+		gvk, err := plane.Client.GroupVersionKindFor(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		if err := plane.Client.Patch(t.Context(), obj, client.Apply, client.FieldOwner("app-operator/app")); err != nil { //nolint:staticcheck // Typed objects are what another release applied.
+			t.Fatal(err)
+		}
 	}
+	other := newApp(ns, "other")
+	otherDeployment, _ := start(t, other)
+	plane.Change(t, otherDeployment, func() { otherDeployment.OwnerReferences = s.OwnerReferences })
 	m.Idle(t)
 	plane.Read(t, formerDeployment)
 	plane.Read(t, formerService)
@@ -42,7 +55,7 @@ func TestFormerChildren(t *testing.T) {
 		})
 	}
 	m.Idle(t)
-	for _, obj := range []client.Object{theirs, d, s} {
+	for _, obj := range []client.Object{theirs, d, s, otherDeployment} {
 		plane.Read(t, obj)
 	}
 }
