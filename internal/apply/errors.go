@@ -188,7 +188,7 @@ func (p *plan) rejectedError(err error) error {
 	line := object + messageRejected + strings.Join(said, "; ")
 	switch {
 	case reason == appv1.ReasonImmutableField && p.claimed && p.gvk.Kind == "StatefulSet":
-		line += messageSetNotAdoptable
+		line += messageNotAdoptable
 	case reason == appv1.ReasonImmutableField:
 		line += messageImmutable + p.remedy()
 	}

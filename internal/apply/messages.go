@@ -14,7 +14,6 @@ const (
 	messageUnreachable      = ": the API server cannot be reached; retrying"
 	messageRejected         = " is rejected by the API server: "
 	messageImmutable        = ". The object is unchanged. Restore the previous value"
-	messageSetNotAdoptable  = ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
 	messageNodePortTaken    = ". Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m"
 	messageResizeFailed     = ". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m"
 	messageCannotApply      = "cannot apply %s %s: %s"
@@ -25,4 +24,6 @@ const (
 	messageSecretValue      = "the reason is not shown because it contains a value of the Secret"
 	messageValueHidden      = "(value not shown)"
 	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "
+	messageNotAdoptable     = ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, " +
+		"and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
 )
