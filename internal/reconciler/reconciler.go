@@ -118,8 +118,13 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	summarize(obj, &report, err)
 	r.stalled.set(r.Kind, req.NamespacedName, stalledReason(obj))
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event != "")
-	if patchErr == nil {
+	switch {
+	case patchErr == nil:
 		r.emitEvent(before, obj, &report)
+	case report.Changes != "":
+		// The next reconcile finds the children changed and has nothing to tell of them, so this one does, although the status
+		// is not written. What the status says is told once it is.
+		r.send(obj, corev1.EventTypeNormal, report.Changed, report.Changes)
 	}
 	return result(err, patchErr, MinRequeue(wait, report.RetryAfter))
 }
@@ -193,8 +198,13 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 	case report.Warning != "":
 		kind, note = corev1.EventTypeWarning, lines(note, report.Warning)
 	}
+	r.send(after, kind, reason, note)
+}
+
+// send sends an event about a resource.
+func (r *Reconciler[T]) send(obj T, kind, reason, note string) {
 	// Events of one action and reason become one series, which shows the note of the first alone.
-	r.Recorder.Eventf(after, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
+	r.Recorder.Eventf(obj, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
 }
 
 // refusals are the reasons of Applied for which nothing stalls, as the operator tries again, and which a user must see to all

@@ -11,10 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -116,6 +119,53 @@ func TestAnnounce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// storedApp is an App as its reconciler gets it.
+type storedApp struct{ *appv1.App }
+
+func (s storedApp) Decode() (*appv1.App, error) { return s.App, nil }
+
+// TestChangesAreToldWithoutStatus reconciles an App whose status cannot be written: what was changed is told all the same, and what
+// the status would say is not.
+func TestChangesAreToldWithoutStatus(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := appv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			obj.SetNamespace(key.Namespace)
+			obj.SetName(key.Name)
+			return nil
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "apps/status"}, "web", errors.New("no right"))
+		},
+	}).Build()
+	for name, c2 := range map[string]struct {
+		report Report
+		err    error
+		want   string
+	}{
+		"changes":              {Report{Changed: "Created", Changes: line}, nil, normal + line},
+		"changes and an error": {Report{Changed: "Created", Changes: line}, Stalled("Invalid", "no"), normal + line},
+		"an error":             {Report{}, Stalled("Invalid", "no"), ""},
+	} {
+		recorder := events.NewFakeRecorder(10)
+		r := &Reconciler[*appv1.App]{
+			Kind: "App", Client: c, Recorder: recorder, Clock: clocktesting.NewFakePassiveClock(time.Now()),
+			New:   func() Stored[*appv1.App] { return storedApp{&appv1.App{}} },
+			Steps: func(context.Context, *appv1.App, error) (Report, error) { return c2.report, c2.err },
+		}
+		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web"}})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+		if got := strings.Join(drain(recorder), " AND "); got != c2.want {
+			t.Errorf("%s: the events are %q, want %q", name, got, c2.want)
+		}
 	}
 }
 
