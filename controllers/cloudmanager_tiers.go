@@ -414,10 +414,10 @@ func (s *tiers) summarizeTiers() reconciler.Report {
 		if report.Warning == "" {
 			report.Warning = t.report.Warning
 		}
-		switch note := &report.AppliedNote; {
-		case note.Reason == "":
+		switch note := &report.AppliedNote; note.Reason {
+		case "":
 			*note = t.report.AppliedNote
-		case note.Reason == t.report.AppliedNote.Reason:
+		case t.report.AppliedNote.Reason:
 			note.Message += " " + t.report.AppliedNote.Message
 		}
 		if t.held && report.NotApplied.Reason == "" {

@@ -241,8 +241,8 @@ func metadataPath(path fieldpath.Path) (name string, ok bool) {
 	if rest == nil || rest[0].FieldName == nil {
 		return "", false
 	}
-	switch field := *rest[0].FieldName; {
-	case field == "labels" || field == "annotations":
+	switch field := *rest[0].FieldName; field {
+	case "labels", "annotations":
 		if len(rest) == 1 || rest[1].FieldName == nil {
 			return "", true
 		}

@@ -210,13 +210,7 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 			ours, t.ours = entry, set
 			continue
 		}
-		part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded))
-		switch {
-		case p.takeover && createdByController(entry, set):
-			part = set
-		case p.takeover:
-			part = part.Union(set.Intersection(stated))
-		}
+		part := p.partToTransfer(entry, set, stated, lists)
 		seized, handed = seized.Union(part), handed || !part.Empty()
 		if rest := set.Difference(part); !rest.Empty() {
 			if err := setManaged(&entry, rest); err != nil {
@@ -241,6 +235,18 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 	entries = append(entries, ours)
 	t.entries = entries
 	return t, nil
+}
+
+// partToTransfer returns which of the fields that another manager's entry has become ours alone.
+func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
+	part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded))
+	switch {
+	case p.takeover && createdByController(entry, set):
+		return set
+	case p.takeover:
+		return part.Union(set.Intersection(stated))
+	}
+	return part
 }
 
 // excludedFields returns the live fields that are excluded by what is stated, and notes their roots in the plan.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -257,14 +258,17 @@ func editSet(edit func(*appsv1.StatefulSet)) func(*testing.T, string) {
 // replaced deletes objects and waits until there are others of their names.
 func replaced(t *testing.T, objects ...client.Object) {
 	t.Helper()
-	for _, obj := range objects {
+	was := make([]types.UID, len(objects))
+	for i, obj := range objects {
 		plane.Read(t, obj)
+		was[i] = obj.GetUID()
 	}
 	for _, obj := range objects {
-		was := obj.GetUID()
 		plane.Delete(t, obj)
-		defer plane.Until(t, obj, func() error {
-			if obj.GetUID() == was {
+	}
+	for i, obj := range objects {
+		plane.Until(t, obj, func() error {
+			if obj.GetUID() == was[i] {
 				return fmt.Errorf("%T %s is not deleted yet", obj, obj.GetName())
 			}
 			return nil
