@@ -45,8 +45,10 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		if err != nil {
 			return nil, err
 		}
+		// What this process has written and the cache does not show yet is wanted, and what it has deleted is not found again. To
+		// wait for it could take for ever: a write whose answer was lost may not have happened.
 		if err := e.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy,
-			client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
+			client.DisableReadYourWritesConsistency, client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
 			return nil, fmt.Errorf("list children: %w", err)
 		}
 		from := len(found)
