@@ -26,7 +26,7 @@ func TestFailingImage(t *testing.T) {
 		words  []string
 	}{
 		"imagepullbackoff.test/x:1": {appv1.ReasonImagePullBackOff, []string{`"imagepullbackoff.test/x:1" cannot be pulled`, "not found"}},
-		"crashloopbackoff.test/x:1": {appv1.ReasonCrashLoopBackOff, []string{"exit code 1"}},
+		"crashloopbackoff.test/x:1": {appv1.ReasonCrashLoopBackOff, []string{"exits with code 1"}},
 		"oomkilled.test/x:1":        {appv1.ReasonOOMKilled, []string{"raise resources.limits.memory"}},
 	} {
 		t.Run(want.reason, func(t *testing.T) {

@@ -223,7 +223,7 @@ func TestCloudManagerTierFails(t *testing.T) {
 			}
 			reason, words := appv1.ReasonImagePullBackOff, "cannot be pulled"
 			if failing.role == "identity" {
-				reason, words = appv1.ReasonCrashLoopBackOff, "exit code 1"
+				reason, words = appv1.ReasonCrashLoopBackOff, "exits with code 1"
 			}
 			plane.Create(t, cm)
 			inPhase(t, cm, phases[i], "Ready=False/"+reason, "Reconciling=True/"+reason, "Stalled=False", failing.condition+"=False/"+reason)
