@@ -11,7 +11,8 @@ BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
 # Of a version of its own: that of config/scorecard.
 SCORECARD_IMG ?= $(IMAGE_TAG_BASE)-scorecard:v1
-# The channels of a bundle for who installs it without the catalog; in the catalog, catalog/semver.yaml says.
+CATALOG_TEMPLATE ?= catalog/semver.yaml
+# The channels of a bundle for who installs it without the catalog; in the catalog, CATALOG_TEMPLATE says.
 CHANNELS ?= stable-v0,candidate-v0
 DEFAULT_CHANNEL ?= stable-v0
 
@@ -45,7 +46,7 @@ each = failed=; for module in $(MODULES); do (cd $$module && set -x && $(1)) || 
 PKG ?= ./...
 RUN ?=
 TESTFLAGS ?=
-TEST_TIMEOUT ?= 40m
+TEST_TIMEOUT ?= 60m
 # The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
 RACE ?=
 # How many suites run side by side.
@@ -110,18 +111,21 @@ manifests: generate ## Generate the CRDs, the webhooks and the manager's roles f
 	go run ./hack/crdtrim bin/crd config/crd/bases
 
 .PHONY: docs
-docs: bin/crd-ref-docs ## Generate the API reference, docs/api.md.
+docs: bin/crd-ref-docs ## Generate the API reference, docs/api.md, and docs/observability.md with the dashboards.
 	mkdir -p docs
 	cd api && ../bin/crd-ref-docs --source-path=v1 --config=../hack/crd-ref-docs.yaml --renderer=markdown \
 		--log-level=ERROR --output-path=../docs/api.md
+	go run ./hack/observability
 
 .PHONY: fmt
 fmt: ## Format the Go code.
 	gofmt -l -w . # files, not packages: those of all modules
 
+# In a variable, as a comma would end the argument of `each`.
+TAGS = e2e,gateway
 .PHONY: vet
 vet: ## Run go vet.
-	@$(call each,go vet -tags e2e ./...)
+	@$(call each,go vet -tags $(TAGS) ./...)
 
 .PHONY: lint
 # The cache of findings names files by where they are: one for all clones would report those of another.
@@ -147,19 +151,20 @@ assets: ## Build the Kubernetes of demo and tests, once a version; prints its fo
 # The Kubernetes of the tests: the user's, or the one that is built here.
 WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
 	export KUBEBUILDER_ASSETS="$$assets" CLUSTER_BINARY="$${CLUSTER_BINARY:-$$assets/cluster}"
-# What PKG names of the API's module and of the operator's; ./... is all of both.
+# What PKG names of the API's module and of the operator's; ./... is all of both, and ./test/ui is a module of its own.
 API_PKG = $(filter ./...,$(PKG)) $(patsubst ./api/%,./%,$(filter ./api/%,$(PKG)))
-ROOT_PKG = $(filter-out ./api/%,$(PKG))
+ROOT_PKG = $(filter-out ./api/% ./test/ui,$(PKG))
 # vet is a target of its own; here it would only run twice.
 GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
+# CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a quarter of them, more random specs and faults.
 .PHONY: test
-test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./...,$(PKG)),test-consumer test-cluster test-gitops) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./...,$(PKG)),test-consumer test-cluster test-networkpolicy test-gitops) $(if $(filter ./... ./test/ui,$(PKG)),test-ui) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
 
 # First all is compiled, then one suite runs after the other: each has a control plane of its own, and side by side with
 # others, or with compilers, it would on a small machine mostly test patience.
 # The race detector is not asked about packages without goroutines: it would make them eight times slower.
-WITHOUT_RACE = /(resource|test/definitions|test/specs)$$
+WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
 .PHONY: test-operator
 test-operator: # Without an API server: make test-unit. With one: make test-integration, make test-workload.
 	@$(WITH_ASSETS); packages="$$(go list $(ROOT_PKG))"; \
@@ -173,7 +178,7 @@ test-operator: # Without an API server: make test-unit. With one: make test-inte
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server, in half a minute.
 	@$(MAKE) --no-print-directory test-operator test-api SUITES=2 \
-		PKG='./api/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./webhooks/...'
+		PKG='./api/... ./cli/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./test/fixture/... ./ui/... ./view/... ./webhooks/...'
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the manager against an API server. RUN= chooses.
@@ -182,6 +187,10 @@ test-integration: ## Run the tests of the manager against an API server. RUN= ch
 .PHONY: test-workload
 test-workload: ## Run the tests with pods on simulated nodes. RUN= chooses.
 	@$(MAKE) --no-print-directory test-operator PKG=./test/workload
+
+.PHONY: examples
+examples: ## Test the Apps in examples/: accepted without warnings, and different from the originals only as wanted.
+	@$(MAKE) --no-print-directory test-operator PKG=./test/examples
 
 .PHONY: test-race
 test-race: ## Run all tests with the race detector. Needs a C compiler.
@@ -201,19 +210,52 @@ test-consumer:
 test-cluster:
 	@$(WITH_ASSETS); cd hack/cluster; set -x; $(GO_TEST) -trimpath ./...
 
+# The evaluator is a module with its own versions of libraries. Needs no API server.
+.PHONY: test-networkpolicy
+test-networkpolicy: ## Ask an evaluator of NetworkPolicies what traffic those of Apps and ModelBoxes allow.
+	@cd test/networkpolicy; set -x; $(GO_TEST) ./...
+
+# The browser's protocol is in a module of its own. Without a browser the tests are skipped, and without npm that of accessibility is;
+# where CI=true they fail.
+.PHONY: test-ui
+test-ui: $(if $(shell command -v npm),bin/axe.min.js) ## Use the application centre with a browser: Debian's package chromium, or CHROMIUM=. RUN= chooses.
+	@$(WITH_ASSETS); cd test/ui; set -x; $(GO_TEST) ./...
+
+# The proxy's module has the clients of all clouds: it takes a quarter of an hour to build on two cores, once. The tests run in a network
+# of their own, in which all addresses of simulated pods are this machine's: no other network is touched.
+.PHONY: test-gateway
+test-gateway: bin/traefik ## Send requests through Traefik to what ingress and httpRoute make. Linux; needs unshare and ip. RUN= chooses.
+	@mkdir -p dist; $(WITH_ASSETS); set -x; go test -vet=off -tags gateway -c -o dist/gateway.test ./test/gateway; \
+		cd test/gateway; TRAEFIK='$(CURDIR)/bin/traefik' unshare --map-root-user --net sh -ec 'ip link set lo up; \
+		ip route add local 10.244.0.0/16 dev lo; exec "$$@"' sh ../../dist/gateway.test $(GATEWAY_FLAGS)
+# The tests mostly wait.
+GATEWAY_FLAGS = -test.v -test.parallel 6 -test.timeout $(TEST_TIMEOUT) $(if $(RUN),-test.run '$(RUN)')
+
+.PHONY: screenshots
+screenshots: ## Take the pictures of docs/ui.md, docs/images/ui-*.png, with Chromium. Look at them before you commit them.
+	@mkdir -p docs/images; $(WITH_ASSETS); cd test/ui; set -x; \
+		CI=true SCREENSHOTS='$(CURDIR)/docs/images' $(GO_TEST) -count=1 -run TestScreenshots ./...
+
+.PHONY: test-score
+test-score: bin/kube-score ## Let kube-score judge the objects of the full sample.
+	KUBE_SCORE='$(CURDIR)/bin/kube-score' go test -vet=off -count=1 -run '^TestScore$$' -v ./resource
+
 # Each client is a module with its own versions of Kubernetes' libraries. Argo CD's compares by Kubernetes' own types.
 GITOPS ?= stage flux argocd
 .PHONY: test-gitops
 test-gitops: ## Apply, compare, wait and prune by kubectl, Flux and Argo CD themselves. GITOPS='stage flux argocd' chooses the clients.
 	@$(WITH_ASSETS); set -x; for client in $(GITOPS); do (cd test/gitops/$$client; $(GO_TEST) ./...); done
 
-# What of it is in `make test` is a few hundred specs. FUZZ_SEED= makes a failure happen again.
+# What of it is in `make test` is a few hundred specs, always the same ones: a change fails for what it changes. FUZZ_SEED= makes
+# a failure happen again.
+FUZZ_SEED ?= $(shell date +%s)
 FUZZ_SPECS ?= 5000
+FUZZ_APPS ?= 500
 FUZZ_BUILDS ?= 1000000
 .PHONY: fuzz
-fuzz: ## Random specs, right and wrong: FUZZ_SPECS= of them against a real API server, FUZZ_BUILDS= through the rules and builders alone.
-	@$(WITH_ASSETS); set -x; FUZZ_SPECS=$(FUZZ_SPECS) FUZZ_BUILDS=$(FUZZ_BUILDS) \
-		go test -vet=off -count=1 -timeout 6h -v -run '^TestRules' ./test/integration
+fuzz: ## Random specs, right and wrong: FUZZ_SPECS= of them against a real API server, FUZZ_APPS= through the manager, FUZZ_BUILDS= through the rules and builders alone.
+	@$(WITH_ASSETS); set -x; FUZZ_SEED=$(FUZZ_SEED) FUZZ_SPECS=$(FUZZ_SPECS) FUZZ_APPS=$(FUZZ_APPS) FUZZ_BUILDS=$(FUZZ_BUILDS) \
+		go test -vet=off -count=1 -timeout 6h -v -run '^TestRules|^TestRandom' ./test/integration
 
 .PHONY: chaos
 chaos: ## Let everything fail around the manager, in numbers that count; up to 20 minutes. RUN= chooses, CHAOS_SEED= repeats.
@@ -221,16 +263,34 @@ chaos: ## Let everything fail around the manager, in numbers that count; up to 2
 
 # One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
 BENCH_OUT ?= $(if $(RUN),,docs/bench)
-.PHONY: bench
-bench: ## Measure the manager next to the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose.
+.PHONY: bench bench-manager bench-ui
+bench: $(if $(filter BenchmarkUI,$(RUN)),bench-ui,bench-manager) ## Measure the manager next to the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose; RUN=BenchmarkUI measures the application centre.
+
+bench-ui:
+	@$(WITH_ASSETS); cd test/ui; set -x; CI=true go test -vet=off -timeout 1h -run NONE -bench BenchmarkUI -benchtime 1x $(TESTFLAGS) ./...
+
+bench-manager:
 	@$(WITH_ASSETS); set -x; BENCH_OUT='$(abspath $(BENCH_OUT))' \
 		go test -vet=off -timeout 6h -run NONE -bench '$(or $(RUN),.)' -benchtime 1x $(TESTFLAGS) ./test/bench; \
 		$(if $(BENCH_OUT),cd hack/chart; go run . '$(abspath $(BENCH_OUT))/bench.json' '$(abspath $(BENCH_OUT))/bench.svg')
 
+# promtool has the last word: on the rules, on each alert in three cases, on the dashboards' expressions, and on the names and
+# help texts of the metrics that a running manager exports.
+.PHONY: observability
+observability: bin/promtool ## Check metrics, alerts and dashboards with promtool and a running manager.
+	@mkdir -p dist/observability
+	go run ./hack/observability -rules dist/observability
+	bin/promtool check rules --lint=all --lint-fatal dist/observability/alerts.yaml dist/observability/dashboards.yaml
+	cp test/observability/alerts_test.yaml dist/observability/
+	bin/promtool test rules dist/observability/alerts_test.yaml
+	@$(WITH_ASSETS); export METRICS_OUT='$(CURDIR)/dist/observability/metrics.txt'; set -x; \
+		$(GO_TEST) -count=1 ./hack/observability/... ./test/observability
+	bin/promtool check metrics < dist/observability/metrics.txt
+
 # Not among the others: it builds images, and takes over a cluster. The head of test/e2e/main_test.go tells what it takes.
 E2E_TIMEOUT ?= 90m
 .PHONY: e2e
-e2e: bin/kustomize bin/operator-sdk bin/opm bin/crane ## Prove what is delivered on the cluster of KUBECONFIG, by way of E2E_REGISTRY. RUN=Delivery/deploy runs a part.
+e2e: bin/kustomize bin/helm bin/operator-sdk bin/opm bin/crane ## Prove what is delivered on the cluster of KUBECONFIG, by way of E2E_REGISTRY. RUN=Delivery/deploy runs a part.
 	CONTAINER_TOOL='$(CONTAINER_TOOL)' BUILD_FLAGS='$(BUILD_FLAGS)' PUSH_FLAGS='$(PUSH_FLAGS)' \
 		go test -vet=off -tags e2e -count=1 -timeout $(E2E_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/e2e
 
@@ -243,6 +303,11 @@ build: manifests bin/manager ## Build the manager, bin/manager.
 .PHONY: bin/manager
 bin/manager:
 	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/manager .
+
+# kubectl finds it as "kubectl happ" once bin is in PATH.
+.PHONY: kubectl-happ
+kubectl-happ: ## Build the kubectl plug-in, bin/kubectl-happ.
+	go build -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o bin/kubectl-happ ./cmd/kubectl-happ
 
 # As the Dockerfile builds it: without anything of the machine, the folder or the tree's state in it.
 RELEASE_FLAGS = -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)'
@@ -299,28 +364,44 @@ build-installer: manifests bin/kustomize ## Write all that deploy applies into o
 	mkdir -p dist
 	hack/render.sh $(IMG) $(COMPONENTS) > dist/install.yaml
 
+# What is deployed by helm, of the same source. CHART= is where to.
+CHART ?= dist/chart/app-operator
+.PHONY: chart
+chart: bin/kustomize bin/helm ## Write the Helm chart of VERSION with IMG into dist/chart/app-operator, and check it.
+	rm -rf '$(CHART)'
+	go run ./hack/helmchart -version $(VERSION) -image $(IMG) '$(CHART)'
+	bin/helm lint --strict '$(CHART)'
+
 ##@ Deployment
 
 .PHONY: install
 install: manifests bin/kustomize ## Put the CRDs into the current cluster.
 	bin/kustomize build config/crd | $(APPLY)
 
+.PHONY: delete-resources
+delete-resources: ## Delete every App, ModelBox, UnitedDeployment and CloudManager, and wait until their children are gone. NAMESPACE=, TIMEOUT= (seconds).
+	@KUBECTL="$(KUBECTL)" NAMESPACE=$(NAMESPACE) TIMEOUT=$(TIMEOUT) hack/delete-resources.sh
+
+# The resources go first: the garbage collector may never look at the children of a kind that has no definition any more.
 .PHONY: uninstall
-uninstall: bin/kustomize ## Remove the CRDs, and with them every object of their kinds.
+uninstall: override NAMESPACE =
+uninstall: delete-resources bin/kustomize ## Remove every object of the operator's kinds, wait for their children, then remove the CRDs.
 	bin/kustomize build config/crd | $(DELETE)
 
 .PHONY: deploy
 deploy: manifests bin/kustomize ## Put CRDs, RBAC and the manager, with the image IMG, into the current cluster. COMPONENTS= of config/components, too.
 	hack/render.sh $(IMG) $(COMPONENTS) | $(APPLY)
 
-# The CRDs go first: while the manager lives, it can still clean up behind its objects.
+# The resources and the CRDs go first: while the manager lives, it can still clean up behind its objects.
 .PHONY: undeploy
-undeploy: uninstall ## Remove all that deploy put there, COMPONENTS= included, and with the CRDs every object of their kinds.
+undeploy: $(if $(filter additional-instance,$(COMPONENTS)),bin/kustomize,uninstall) ## Remove all that deploy put there, COMPONENTS= included, after every object of the operator's kinds (not with additional-instance).
 	hack/render.sh $(IMG) $(COMPONENTS) | $(DELETE)
 
 ##@ OLM
 
-OUT ?= .
+# Where bundle and catalog go, and where their images are built from: the bundle is in the tree, the catalog is not.
+bundle bundle-build: OUT ?= .
+catalog catalog-build: OUT ?= dist/catalog
 
 .PHONY: bundle
 bundle: manifests bin/kustomize bin/operator-sdk ## Make the OLM bundle of VERSION for CHANNELS, with IMG by tag; by digest with USE_IMAGE_DIGESTS=true, once IMG is pushed. OUT= is where to.
@@ -336,11 +417,12 @@ bundle-push: ## Push the image BUNDLE_IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(BUNDLE_IMG)
 
 .PHONY: catalog
-catalog: bin/opm bin/crane ## Render catalog/semver.yaml, from the bundles in the tree. CATALOG_FROM=registry: from the pushed ones.
-	@BUNDLE_REPOSITORY='$(IMAGE_TAG_BASE)-bundle' CATALOG_FROM='$(CATALOG_FROM)' hack/catalog.sh
+catalog: bin/opm bin/crane ## Render CATALOG_TEMPLATE into dist/catalog (OUT=), of the bundle in the tree alone; of all that are pushed with CATALOG_FROM=registry.
+	@BUNDLE_REPOSITORY='$(IMAGE_TAG_BASE)-bundle' CATALOG_TEMPLATE='$(CATALOG_TEMPLATE)' CATALOG_FROM='$(CATALOG_FROM)' \
+		OUT='$(OUT)' hack/catalog.sh
 
 .PHONY: catalog-build
-catalog-build: ## Build the catalog's image CATALOG_IMG, of the catalog in OUT.
+catalog-build: ## Build the catalog's image CATALOG_IMG, of the catalog in dist/catalog (OUT=).
 	cd $(OUT) && $(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(CATALOG_IMG) -f catalog.Dockerfile .
 
 .PHONY: catalog-push
@@ -368,20 +450,21 @@ registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, wi
 
 # By digest: the tag of an image can be moved.
 .PHONY: release-files
-release-files: bin/crane sbom ## Write the files of a release into dist, once its images are pushed: manifests, SBOM, digests, notes, checksums.
+release-files: bin/crane bin/helm sbom ## Write the files of a release into dist, once its images are pushed: manifests, chart, SBOM, digests, notes, checksums.
 	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do echo "$$image@$$(bin/crane digest $$image)"; done > dist/images.txt
-	$(MAKE) --no-print-directory build-installer IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
+	$(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
+	bin/helm package '$(CHART)' --destination dist
 	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
-	cd dist && sha256sum install.yaml sbom.cdx.json images.txt > SHA256SUMS
+	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json images.txt > SHA256SUMS
 
 .PHONY: release-publish
 release-publish: ## Create the release v$(VERSION) with the files of release-files, by gh (GH_TOKEN).
 	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file dist/notes.md \
-		dist/install.yaml dist/sbom.cdx.json dist/images.txt dist/SHA256SUMS
+		dist/install.yaml dist/app-operator-$(VERSION).tgz dist/sbom.cdx.json dist/images.txt dist/SHA256SUMS
 
 ##@ Tools
 
-TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint
+TOOLS = controller-gen kustomize golangci-lint crd-ref-docs operator-sdk opm crane cyclonedx-gomod actionlint promtool helm kube-score
 
 # What a tool is built with in addition to its module. Both would otherwise ask for cgo and a C library (gpgme), and operator-sdk
 # writes its own version into what it generates.
@@ -389,6 +472,17 @@ SDK_VERSION = $(shell sed -n 's|.*operator-framework/operator-sdk \(v[^ ]*\).*|\
 TOOLFLAGS_operator-sdk = -tags containers_image_openpgp \
 	-ldflags '-X github.com/operator-framework/operator-sdk/internal/version.Version=$(SDK_VERSION)'
 TOOLFLAGS_opm = -tags containers_image_openpgp
+# Without the clients of all clouds in which Prometheus finds its targets.
+TOOLFLAGS_promtool = -tags remove_all_sd
+# The Kubernetes that helm renders for without a cluster; without them it is 1.20.
+TOOLFLAGS_helm = -ldflags '-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36'
+
+# The rules of accessibility, for the tests alone. It is neither committed nor part of what is built: its licence is the MPL.
+AXE = axe-core@4.14.1
+AXE_SUM = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+bin/axe.min.js:
+	@mkdir -p bin/axe && cd bin/axe && npm pack --silent $(AXE) >/dev/null && tar -xzf axe-core-*.tgz package/axe.min.js
+	@echo '$(AXE_SUM)  bin/axe/package/axe.min.js' | sha256sum --check --quiet && mv bin/axe/package/axe.min.js $@ && rm -r bin/axe
 
 .PHONY: tools
 tools: $(TOOLS:%=bin/%) $(CLIENT_GENERATORS:%=bin/%) ## Build all tools into bin/.
@@ -402,7 +496,7 @@ $(CLIENT_GENERATORS:%=bin/%) &: hack/tools/code-generator/go.mod hack/tools/code
 # Its module has code of its own: it takes a linter of another module in.
 bin/golangci-lint: hack/tools/golangci-lint/main.go
 
-$(TOOLS:%=bin/%): bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
+$(TOOLS:%=bin/%) bin/traefik: bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
 	@echo "building $@ (once a version)"
 	@cd hack/tools/$* && go build $(TOOLFLAGS_$*) -o ../../../$@ tool
 	@touch $@

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/webhooks"
@@ -39,6 +41,8 @@ type flags struct {
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 	workers                                   int
 	qps                                       float64
+	followSecrets                             bool
+	disabledFeatures                          string
 	webhooks                                  webhooks.Options
 	zap                                       zap.Options
 }
@@ -56,6 +60,8 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind are reconciled concurrently.")
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Maximum number of requests per second to the API server; -1 for no limit other than API Priority and Fairness.")
 	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
+	fs.BoolVar(&f.followSecrets, "follow-secrets", false, "Replace pods when a Secret changes that they use, where spec.configRollout asks for it, as with ConfigMaps. This requires permission to list and watch Secrets.")
+	fs.StringVar(&f.disabledFeatures, "disable-features", "", "Comma-separated fields of the spec to refuse, whose objects are then neither made nor watched: "+strings.Join(validation.Features(), ", ")+".")
 	f.webhooks.BindFlags(fs)
 	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
 	f.zap.BindFlags(fs)
@@ -66,8 +72,11 @@ func (f *flags) options() controllers.Options {
 		Namespaces:    controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
 		OwnNamespace:  os.Getenv("POD_NAMESPACE"),
 		SizeConfigMap: f.sizeConfigMap,
+		FollowSecrets: f.followSecrets,
 		Workers:       f.workers,
 		Rendering:     resource.RenderingLatest,
+		Version:       version,
+		Commit:        commit,
 	}
 	opts.Metrics = metricsserver.Options{BindAddress: f.metricsAddr, SecureServing: f.metricsSecure}
 	if f.metricsSecure {
@@ -97,10 +106,14 @@ func run() error {
 	}
 	cfg.QPS, cfg.Burst = float32(f.qps), max(1, int(2*f.qps))
 	opts := f.options()
+	if opts.DisabledFeatures, err = validation.ParseFeatures(f.disabledFeatures); err != nil {
+		return fmt.Errorf("--disable-features: %w", err)
+	}
+	f.webhooks.DisabledFeatures = opts.DisabledFeatures
 	if opts.Upgradeable, err = controllers.OperatorCondition(cfg); err != nil {
 		return fmt.Errorf("OperatorCondition: %w", err)
 	}
-	f.webhooks.OwnNamespace, f.webhooks.Rendering = opts.OwnNamespace, opts.Rendering
+	f.webhooks.OwnNamespace, f.webhooks.Rendering, f.webhooks.FollowSecrets = opts.OwnNamespace, opts.Rendering, opts.FollowSecrets
 	hooks, err := webhooks.New(f.webhooks, os.Getenv("ENABLE_WEBHOOKS"))
 	if err != nil {
 		return err
@@ -110,7 +123,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := hooks.SetupWithManager(mgr); err != nil {
+	if err := hooks.SetupWithManager(mgr, mgr.Planner); err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}
 	ctrl.Log.Info("Starting app-operator", "version", version, "commit", commit)

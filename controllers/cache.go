@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,6 +26,8 @@ const (
 	indexTarget = "target"
 	// indexWanted finds CloudManagers by the names of their children.
 	indexWanted = "wanted"
+	// indexService finds resources of other kinds by the name that they state for their Service.
+	indexService = "service"
 )
 
 // ParseNamespaces reads the namespaces to watch from a comma-separated list; an empty one means all, and so does no name.
@@ -40,14 +43,14 @@ func ParseNamespaces(list string) []string {
 
 // CacheOptions says what the manager's cache holds: all of what is ours, and of everything else no more than decisions
 // need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
-func CacheOptions(namespaces []string) cache.Options {
+func CacheOptions(namespaces []string, watched *watchSet) cache.Options {
 	opts := cache.Options{
 		DefaultTransform:         trimResource,
 		DefaultWatchErrorHandler: watches.noteFailure,
 		ByObject:                 map[client.Object]cache.ByObject{},
 	}
 	for i := range apply.Types {
-		if row := &apply.Types[i]; row.Scope != apply.ScopeLive {
+		if row := &apply.Types[i]; watched.shared(row) {
 			opts.ByObject[row.Object] = cacheByObject(row)
 		}
 	}
@@ -75,30 +78,36 @@ func cacheByObject(row *apply.Type) cache.ByObject {
 }
 
 // AddIndexes adds the indexes that the controllers look things up by.
-func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watchSet) error {
 	for i := range apply.Types {
 		row := &apply.Types[i]
-		if row.Scope == apply.ScopeLive {
+		if !watched.shared(row) {
 			continue
 		}
 		var err error
-		switch row.Role {
-		case apply.RoleChild:
+		if row.Role.Has(apply.RoleChild) {
 			err = indexer.IndexField(ctx, row.Object, apply.IndexOwner, apply.OwnerKey)
-		case apply.RolePod:
+		}
+		if row.Role.Has(apply.RolePod) {
 			err = indexer.IndexField(ctx, row.Object, indexInstance, func(obj client.Object) []string {
 				return []string{obj.GetLabels()[appv1.LabelInstance]}
 			})
-		case apply.RoleScaler:
-			err = indexer.IndexField(ctx, row.Object, indexTarget, func(obj client.Object) []string {
+		}
+		if row.Role.Has(apply.RoleScaler) {
+			err = errors.Join(err, indexer.IndexField(ctx, row.Object, indexTarget, func(obj client.Object) []string {
 				return []string{apply.ScaleTarget(obj).String()}
-			})
+			}))
 		}
 		if err != nil {
 			return fmt.Errorf("%T: %w", row.Object, err)
 		}
 	}
 	for _, k := range kinds() {
+		if k.namesService() {
+			if err := indexer.IndexField(ctx, k.empty(), indexService, serviceNames); err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+		}
 		if k.index == "" {
 			continue
 		}
@@ -109,12 +118,25 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
+// serviceNames returns the name that a stored resource states for its Service, none if it states none.
+func serviceNames(obj client.Object) []string {
+	if named, ok := obj.(serviceNamer); ok && named.ServiceName() != "" {
+		return []string{named.ServiceName()}
+	}
+	return nil
+}
+
+// serviceNamer is a stored resource that can state a name for its Service.
+type serviceNamer interface{ ServiceName() string }
+
 // maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
 const maxOthersAnnotations = 4 << 10
 
 // readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial, and how long
-// their values may be to be kept as they are. That of a refresh is recorded.
-var readAnnotations = map[string]int{appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10}
+// their values may be to be kept as they are. That of a refresh is recorded, and a hold is the name of an object.
+var readAnnotations = map[string]int{
+	appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10, appv1.AnnotationHold: 253,
+}
 
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
 // rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a

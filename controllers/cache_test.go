@@ -3,9 +3,13 @@ package controllers
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,7 +90,7 @@ func TestCacheKeepsLittleMetadata(t *testing.T) {
 			if err := json.Unmarshal(data, obj); err != nil {
 				t.Fatal(err)
 			}
-			if cached[i], err = CacheOptions(nil).DefaultTransform(obj); err != nil {
+			if cached[i], err = CacheOptions(nil, &watchSet{}).DefaultTransform(obj); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,4 +151,60 @@ func TestCacheKeepsWhatIsRead(t *testing.T) {
 	if len(refreshes) != 2 || refreshes[""] {
 		t.Errorf("%d refreshes can be told apart, want 2", len(refreshes))
 	}
+}
+
+// TestCacheKeepsUsersAnnotations checks that the cache keeps each of the annotations by which users ask for something, with the longest
+// value that it can have, next to annotations of others that are too long to be kept.
+func TestCacheKeepsUsersAnnotations(t *testing.T) {
+	longest := map[string]string{
+		appv1.AnnotationAdopt: appv1.AdoptWithoutRestart, appv1.AnnotationAcceptOverrides: "false",
+		appv1.AnnotationRefresh: strings.Repeat("r", 64<<10), appv1.AnnotationHold: strings.Repeat("h", 253),
+	}
+	notRead := []string{"AnnotationPaused", "AnnotationPlan"} // By admission alone.
+	users := annotationsOfUsers(t)
+	for name, key := range users {
+		value, known := longest[key]
+		if slices.Contains(notRead, name) {
+			continue
+		}
+		if !known {
+			t.Errorf("%s: the test does not know its longest value", name)
+		}
+		app := &stored.App{}
+		app.Annotations = map[string]string{key: value, "example.com/long": strings.Repeat("v", 100<<10)}
+		trimmed, err := trimResource(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := trimmed.(client.Object).GetAnnotations(); len(kept) != 1 || kept[key] != value {
+			t.Errorf("%s: %d annotations are kept, and %d bytes of its %d", name, len(kept), len(kept[key]), len(value))
+		}
+	}
+	if len(users) < len(longest)+len(notRead) {
+		t.Errorf("%d annotations of users are declared: %v", len(users), users)
+	}
+}
+
+// annotationsOfUsers returns the values of the constants in the first block of the annotations' declaration, which is of those that a user
+// sets, by name.
+func annotationsOfUsers(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1/annotations.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, ok := file.Decls[0].(*ast.GenDecl)
+	if !ok || !strings.Contains(block.Doc.Text(), "that a user sets") {
+		t.Fatal("the first declaration is not that of the annotations that a user sets")
+	}
+	values := map[string]string{}
+	for _, spec := range block.Specs {
+		constant := spec.(*ast.ValueSpec)
+		value, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[constant.Names[0].Name] = value
+	}
+	return values
 }

@@ -10,9 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,65 +24,65 @@ import (
 // unwatched is when to look again at what is in the way and is not watched: a Secret, or a claim that is not ours.
 const unwatched = time.Minute
 
-// database is the tier that keeps data, and what lives of it.
+// database is the objects of the tier that keeps data: it applies them, by what lives of them.
 type database struct {
 	*target
-	r  *CloudManagerReconciler
-	cm *appv1.CloudManager
-
-	set               *appsv1.StatefulSet
-	headless, service *corev1.Service
-	pods              []corev1.Pod
-	autoscaler        string
-	// claims are those of the database's pods that the cache knows, all that are labelled as ours; listed are all that the
-	// API server has, once they were asked for.
-	claims []corev1.PersistentVolumeClaim
-	listed *[]corev1.PersistentVolumeClaim
-	// look is true where the Secret has to be looked at, looked where it is as it should be.
-	checkSecret, secretChecked bool
+	r    *CloudManagerReconciler
+	cm   *appv1.CloudManager
+	seen *databaseState
+	// checkSecret is true where the Secret must be read. previous is true for a database of an earlier name: its Secret is not
+	// touched, as the spec states the password of another one, and whether its volumes are retained is what retainDatabase has
+	// made of it.
+	checkSecret, previous bool
 }
 
 // observeDatabase reads the objects of the database from the cache.
-func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, cm *appv1.CloudManager, errs field.ErrorList) (*database, error) {
-	spec := &cm.Spec.DB.StatefulSet.Component
-	db := &database{r: r, cm: cm, target: r.newTarget(cm, spec, errs,
-		componentBuilder{resource.CloudManagerDatabase, resource.CloudManagerDatabaseFromRecord})}
-	db.anyChanged = func(record string) (bool, error) {
-		return resource.DatabaseSpecChanged(&cm.Spec.DB.StatefulSet, record)
+func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target) (*databaseState, error) {
+	cm, ok := d.owner.(*appv1.CloudManager)
+	if !ok {
+		return nil, fmt.Errorf("%T is no CloudManager", d.owner)
 	}
-	key := client.ObjectKey{Namespace: cm.Namespace, Name: db.name}
+	seen := &databaseState{cm: cm, name: d.name, existed: d.hadWorkload()}
+	key := client.ObjectKey{Namespace: cm.Namespace, Name: d.name}
 	var err error
-	if db.set, err = getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
+	if seen.set, err = getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
 		return nil, err
 	}
-	if db.service, err = getOrNil(ctx, r.Client, key, &corev1.Service{}); err != nil {
+	if err := r.observeDatabaseService(ctx, seen, d.spec.ServiceName(d.name)); err != nil {
 		return nil, err
 	}
-	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(db.name)}
-	if db.headless, err = getOrNil(ctx, r.Client, headless, &corev1.Service{}); err != nil {
+	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(d.name)}
+	if seen.headless, err = getOrNil(ctx, r.Client, headless, &corev1.Service{}); err != nil {
 		return nil, err
 	}
-	if db.autoscaler, err = r.findAutoscaler(ctx, "StatefulSet", key); err != nil {
+	if seen.autoscaler, err = r.findAutoscaler(ctx, "StatefulSet", key); err != nil {
 		return nil, err
 	}
-	if db.claims, err = r.listClaims(ctx, r.Client, key); err != nil || db.set == nil {
-		return db, err
+	if seen.claims, err = r.listClaims(ctx, r.Client, key); err != nil || seen.set == nil {
+		return seen, err
 	}
-	db.pods, err = r.listPods(ctx, cm, db.selector())
-	return db, err
+	seen.pods, err = r.listPods(ctx, cm, seen.selector())
+	return seen, err
+}
+
+// observeDatabaseService reads the Service of a name from the cache.
+func (r *CloudManagerReconciler) observeDatabaseService(ctx context.Context, seen *databaseState, name string) (err error) {
+	seen.serviceName = name
+	seen.service, err = getOrNil(ctx, r.Client, client.ObjectKey{Namespace: seen.cm.Namespace, Name: name}, &corev1.Service{})
+	return err
 }
 
 // liveClaims returns all claims that have the names of those of the database's pods, regardless of their creator, as the API server
 // has them now.
 func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
-	if db.listed == nil {
+	if db.seen.live == nil {
 		claims, err := db.r.listClaims(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: db.name})
 		if err != nil {
 			return nil, err
 		}
-		db.listed = &claims
+		db.seen.live = &claims
 	}
-	return *db.listed, nil
+	return *db.seen.live, nil
 }
 
 // listClaims returns those of the claims that can be read which have the names of those of a StatefulSet's pods.
@@ -106,83 +104,39 @@ func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Rea
 	return claims, nil
 }
 
-// selector is that of the live StatefulSet, nil if there is none.
-func (db *database) selector() map[string]string {
-	if db.set == nil || db.set.Spec.Selector == nil {
-		return nil
-	}
-	return db.set.Spec.Selector.MatchLabels
-}
-
-// availability says how the StatefulSet stands.
-func (db *database) availability() standing {
-	live := db.set
-	if live == nil {
-		return standing{known: true}
-	}
-	return deploymentAvailability(live, db.cm, live.Status.ObservedGeneration, live.Spec.Replicas, live.Status.ReadyReplicas)
-}
-
-// provenance says how the live StatefulSet was made, or the one that was there until its volumes grew.
-func (db *database) provenance() provenance {
-	switch {
-	case db.set != nil:
-		return provenance{object: db.set, selector: db.selector(), template: db.set.Spec.Template, autoscaled: db.autoscaler != ""}
-	case db.headless != nil && metav1.IsControlledBy(db.headless, db.cm):
-		return provenance{kept: db.headless.Annotations[appv1.AnnotationLastAppliedInputs]}
-	}
-	return provenance{}
-}
-
-// reconcileDatabase applies what the database's spec means, and says how its pods are doing.
-func (db *database) reconcileDatabase(ctx context.Context) (reconciler.Report, error) {
-	report := reconciler.Report{Paused: db.paused}
-	workload, refusal, err := db.r.desiredValidWorkload(ctx, db.target, db.provenance())
-	switch {
-	case err != nil:
-		return reconciler.Report{}, err
-	case refusal != nil:
-		err = db.r.keepLastApplied(ctx, db.target, db, nil, application{earlier: true}, &report, refusal)
-	default:
-		if !workload.Recorded {
-			report.Warning = messageDatabaseRecordTooLong
-		}
-		err = db.r.applySpec(ctx, db.target, db, workload, &report)
-		db.noteIgnoredReplicas(db.autoscaler, "StatefulSet", &report)
-	}
-	db.reportStatus(&report)
-	return report, err
-}
+func (db *database) provenance() provenance { return db.seen.provenance() }
 
 func (db *database) kind() string { return "StatefulSet" }
 
-func (db *database) keptMessage() string {
-	return messageDatabaseKept
-}
+func (db *database) autoscaledBy() string { return db.seen.autoscaler }
+
+func (db *database) recordMessage() string { return messageDatabaseRecordTooLong }
+
+func (db *database) keptMessage() string { return messageDatabaseKept }
+
+func (db *database) growsVolume(w *resource.Workload) bool { return db.seen.growsVolume(w) }
 
 // apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
 // none of the others, except that no StatefulSet is made for which there is no Secret, nor a first one whose password is
 // refused. Nothing is applied of a workload whose volumes are refused.
 func (db *database) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
-	grows := false
-	if how.earlier {
-		if volume := db.podTemplate(); volume != nil {
-			w.KeepVolume(&volume.Spec)
-		}
-	} else {
-		var err error
-		if grows, err = db.volumeChange(w); err != nil {
-			return outcome{err: err, refused: err}
-		}
+	if db.previous && db.seen.set != nil {
+		w.Retain = !deletesClaims(db.seen.set)
 	}
-	if db.set != nil && !grows {
-		w.KeepClaimTemplates(db.set.Spec.VolumeClaimTemplates)
+	grows, err := db.fitVolumes(w, how)
+	if err != nil {
+		return outcome{err: err, refused: err}
+	}
+	if w.ServiceName != db.seen.serviceName {
+		if err := db.r.observeDatabaseService(ctx, db.seen, w.ServiceName); err != nil {
+			return outcome{err: err}
+		}
 	}
 	req, trouble := db.request(ctx, w, how, grows)
 	if req == nil {
 		return outcome{err: trouble}
 	}
-	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, db.service)
+	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, db.seen.service)
 	switch {
 	case db.paused:
 		return outcome{err: reconciler.Aggregate(exposed, trouble, db.r.planRequest(req, report))}
@@ -194,10 +148,10 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, how applica
 
 	changes, err := db.r.Engine.Apply(ctx, req)
 	reportChanges(report, changes)
-	db.noteWritten(req.Children)
-	db.secretChecked = err == nil && trouble == nil
-	if err == nil && db.set != nil && w.Retain {
-		err = claimsReleased(db.set, db.claims)
+	db.seen.noteWritten(req.Children)
+	db.seen.secretChecked = err == nil && trouble == nil
+	if err == nil && db.seen.set != nil && w.Retain {
+		err = claimsReleased(db.seen.set, db.seen.claims)
 	}
 	out := outcome{err: reconciler.Aggregate(trouble, exposed, lookAgain(err)), refused: req.Refusal()}
 	for i := range req.Children {
@@ -208,14 +162,30 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, how applica
 	return out
 }
 
+// fitVolumes has a workload state the volumes that it can have, and reports whether they are to grow. The error says what of them
+// cannot be changed.
+func (db *database) fitVolumes(w *resource.Workload, how application) (grows bool, err error) {
+	if how.earlier {
+		if volume := db.seen.podTemplate(); volume != nil {
+			w.KeepVolume(&volume.Spec)
+		}
+	} else if grows, err = db.seen.volumeChange(w); err != nil {
+		return false, err
+	}
+	if db.seen.set != nil && !grows {
+		w.KeepClaimTemplates(db.seen.set.Spec.VolumeClaimTemplates)
+	}
+	return grows, nil
+}
+
 // request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
 func (db *database) request(ctx context.Context, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, w)
 	req := db.newRequest()
 	req.Whole = how.whole
-	remains, startable := db.remainsToApply(), true
+	remains, startable := db.seen.remainsToApply(), true
 	var locked error
-	if !db.paused && (db.checkSecret || len(unguarded) > 0) {
+	if !db.paused && !db.previous && (db.checkSecret || len(unguarded) > 0) {
 		secret, usable, err := db.secretChild(ctx, w)
 		if locked = err; locked == nil {
 			secret.Prerequisite = !usable
@@ -225,28 +195,54 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 		startable = locked == nil || usable && remains
 	}
 	trouble := reconciler.Aggregate(locked, unlisted)
-	if trouble != nil && !remains && db.set == nil {
+	if trouble != nil && !remains && db.seen.set == nil {
 		return nil, trouble
 	}
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
-	if unlisted == nil && (db.set != nil || startable) {
-		set := applyChild(resource.StatefulSet(w), db.set)
-		set.Replace = grows
-		req.Children = append(append(req.Children, claims...), set)
-	}
-	if !how.alone {
-		headless, service := applyChild(resource.Headless(w), db.headless), applyChild(resource.Service(w), db.service)
-		headless.Independent, service.Independent = remains, remains
-		req.Children = append(req.Children, headless, service)
+	startable = unlisted == nil && (db.seen.set != nil || startable)
+	for _, obj := range w.Objects() {
+		child := apply.Child{Desired: obj, Live: db.seen.liveObject(obj)}
+		switch _, set := obj.(*appsv1.StatefulSet); {
+		case set && startable:
+			child.Replace = grows
+			req.Children = append(append(req.Children, claims...), child)
+		case !set && !how.alone:
+			child.Independent = remains
+			req.Children = append(req.Children, child)
+		}
 	}
 	return req, trouble
 }
 
-// remainsToApply reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
-func (db *database) remainsToApply() bool {
-	return db.hadWorkload() || db.set != nil && metav1.IsControlledBy(db.set, db.cm) ||
-		db.headless != nil && metav1.IsControlledBy(db.headless, db.cm) ||
-		db.service != nil && metav1.IsControlledBy(db.service, db.cm)
+// wantedClaims returns the claims to apply; see claimChildren. Those of others are not in the cache, so they are looked for where
+// the StatefulSet may be about to use more claims than before.
+func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
+	claims := db.seen.claims
+	if had, pods := db.seen.podsOf(w); pods > had {
+		if claims, err = db.liveClaims(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	wanted, unguarded = db.seen.claimChildren(w, claims)
+	return wanted, unguarded, nil
+}
+
+// substitute returns the refused workload with the volumes that the database has, if nothing else of it differs from what was
+// applied last, or nothing tells what that was and the StatefulSet is gone.
+func (db *database) substitute(refused *resource.Workload) *resource.Workload {
+	volume := db.seen.claimTemplate()
+	if volume == nil {
+		return nil
+	}
+	if set := db.seen.set; set != nil {
+		record := set.Annotations[appv1.AnnotationLastAppliedSpec]
+		if changed, err := db.changed(record); err != nil || changed || !db.ownsRecord(set) {
+			return nil
+		}
+		refused.Record[appv1.AnnotationLastAppliedSpec] = record
+	}
+	refused.KeepVolume(&volume.Spec)
+	return refused
 }
 
 // lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
@@ -267,164 +263,12 @@ func lookAgain(err error) error {
 	return err
 }
 
-// noteWritten notes what lives after it was written.
-func (db *database) noteWritten(children []apply.Child) {
-	for i := range children {
-		switch live := children[i].Live.(type) {
-		case *appsv1.StatefulSet:
-			db.set = live
-		case *corev1.Service:
-			if live.Name == db.name {
-				db.service = live
-			} else {
-				db.headless = live
-			}
-		}
-	}
-}
-
-// podTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (db *database) podTemplate() *corev1.PersistentVolumeClaim {
-	if db.set == nil || metav1.GetControllerOf(db.set) != nil && !metav1.IsControlledBy(db.set, db.cm) {
-		return nil
-	}
-	i := slices.IndexFunc(db.set.Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
-		return template.Name == resource.DataVolume
-	})
-	if i < 0 {
-		return nil
-	}
-	return &db.set.Spec.VolumeClaimTemplates[i]
-}
-
-// claimTemplate returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
-// claims; nil if there is none to go by.
-func (db *database) claimTemplate() *corev1.PersistentVolumeClaim {
-	if db.set != nil || !db.remainsToApply() {
-		return db.podTemplate()
-	}
-	var smallest *corev1.PersistentVolumeClaim
-	for i := range db.claims {
-		claim := &db.claims[i]
-		size := claim.Spec.Resources.Requests.Storage()
-		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager+"."+db.cm.Name &&
-			(smallest == nil || size.Cmp(*smallest.Spec.Resources.Requests.Storage()) < 0) {
-			smallest = claim
-		}
-	}
-	return smallest
-}
-
-// growsVolume reports whether a workload has larger volumes than the database.
-func (db *database) growsVolume(w *resource.Workload) bool {
-	volume := db.claimTemplate()
-	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
-}
-
-// substitute returns the refused workload with the volumes that the database has, if nothing else of it differs from what was
-// applied last, or nothing tells what that was and the StatefulSet is gone.
-func (db *database) substitute(refused *resource.Workload) *resource.Workload {
-	volume := db.claimTemplate()
-	if volume == nil {
-		return nil
-	}
-	if db.set != nil {
-		record := db.set.Annotations[appv1.AnnotationLastAppliedSpec]
-		if changed, err := db.changed(record); err != nil || changed || !db.ownsRecord(db.set) {
-			return nil
-		}
-		refused.Record[appv1.AnnotationLastAppliedSpec] = record
-	}
-	refused.KeepVolume(&volume.Spec)
-	return refused
-}
-
-// refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
-func (db *database) refusedBefore() bool {
-	c := meta.FindStatusCondition(db.cm.Status.Conditions, appv1.ConditionDatabaseReady)
-	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
-}
-
-// volumeChange reports whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
-// be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
-// larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
-func (db *database) volumeChange(w *resource.Workload) (bool, error) {
-	volume := db.claimTemplate()
-	if volume == nil {
-		return false, nil
-	}
-	live, wanted := volume.Spec.DeepCopy(), &w.Claims[0].Spec
-	if db.set == nil && wanted.StorageClassName == nil {
-		live.StorageClassName = nil // That of the claim is the cluster's default.
-	}
-	const at = "spec.db.statefulSet.storage."
-	const remedy = messageOtherVolumes
-	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); is != want {
-		return false, reconciler.Stalled(appv1.ReasonImmutableField,
-			messageClassChanged, at, is, want, remedy)
-	}
-	if !slices.Equal(live.AccessModes, wanted.AccessModes) {
-		return false, reconciler.Stalled(appv1.ReasonImmutableField,
-			messageAccessModesChanged, at, live.AccessModes, wanted.AccessModes, remedy)
-	}
-	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
-	if want.Cmp(*is) < 0 && (db.set != nil || db.refusedBefore()) {
-		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
-			messageSizeShrinks, at, is, want, remedy)
-	}
-	return want.Cmp(*is) > 0, nil
-}
-
-// className is how a message calls a StorageClass.
-func className(class *string) string {
-	if class == nil {
-		return "the cluster's default"
-	}
-	return fmt.Sprintf("%q", *class)
-}
-
-// wantedClaims returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
-// database's, which the engine refuses or adopts. Those of others are not in the cache, so they are looked for where the
-// StatefulSet may be about to use more claims than before. Unguarded are further ones, which only lack the annotations that
-// keep tools from deleting them.
-func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
-	claims, had := db.claims, int32(0)
-	if db.set != nil {
-		had = ptr.Deref(db.set.Spec.Replicas, 1)
-	}
-	pods := ptr.Deref(w.Replicas, max(had, 1))
-	if pods > had {
-		if claims, err = db.liveClaims(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	for i := range claims {
-		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
-		size := live.Spec.Resources.Requests.Storage()
-		small := size.Cmp(*desired.Spec.Resources.Requests.Storage()) < 0
-		ordinal, _ := resource.ClaimOrdinal(db.name, live.Name)
-		ours := live.Annotations[appv1.AnnotationRetainedFor] == w.RetainedFor
-		if !small {
-			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
-		}
-		claim := apply.Child{Desired: desired, Live: live, Retained: true}
-		switch {
-		case small, !ours && ordinal < pods:
-			claim.Prerequisite = true
-			wanted = append(wanted, claim)
-		case ours && !resource.Guarded(live):
-			unguarded = append(unguarded, claim)
-		}
-	}
-	return wanted, unguarded, nil
-}
-
 // reportStatus states what lives in the status and in the report.
 func (db *database) reportStatus(report *reconciler.Report) {
-	if db.service != nil && metav1.IsControlledBy(db.service, db.cm) {
-		db.status.Endpoint = resource.Endpoint(db.service)
+	if service := db.seen.service; service != nil && metav1.IsControlledBy(service, db.cm) {
+		db.status.Endpoint = resource.Endpoint(service)
 	}
-	live := db.set
+	live := db.seen.set
 	if live == nil || !metav1.IsControlledBy(live, db.cm) {
 		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, "StatefulSet "+db.name+" does not exist yet"
@@ -432,5 +276,5 @@ func (db *database) reportStatus(report *reconciler.Report) {
 	}
 	db.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
 	db.reportInputs(live)
-	reportVerdict(report, health.StatefulSet(live, db.pods), db.service)
+	reportVerdict(report, health.StatefulSet(live, db.seen.pods), db.seen.service)
 }

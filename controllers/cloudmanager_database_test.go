@@ -2,12 +2,246 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
 )
+
+// childrenOf describes the children of a request, in their order: kind and name, P for a prerequisite, I for one that is independent
+// of those, R for one that replaces what lives, and K for one that is kept when the owner goes.
+func childrenOf(req *apply.Request) []string {
+	if req == nil {
+		return nil
+	}
+	var names []string
+	for _, c := range req.Children {
+		flags := ""
+		for flag, set := range map[string]bool{"P": c.Prerequisite, "I": c.Independent, "R": c.Replace, "K": c.Retained} {
+			if set {
+				flags += flag
+			}
+		}
+		sorted := []byte(flags)
+		slices.Sort(sorted)
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", c.Desired), "*v1.")
+		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, c.Desired.GetName(), sorted)))
+	}
+	return names
+}
+
+// TestDatabaseRequest checks which objects of a database are applied in which order, and which of them can go without the others.
+func TestDatabaseRequest(t *testing.T) {
+	good := secretOf("dbauth", map[string]string{resource.SecretUsername: "root", resource.SecretPassword: "a"})
+	good.Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
+	_, built := databaseOf(t, "1Gi")
+	claim := claimOf(built, 0, "1Gi")
+	claim.Namespace = "default"
+	type databaseCase struct {
+		objects []client.Object
+		none    bool // Nothing lives.
+		check   bool // The Secret is to be read.
+		claims  []corev1.PersistentVolumeClaim
+		how     application
+		grows   bool
+		change  func(*database)
+		want    []string
+		reason  string
+	}
+	for name, c := range map[string]databaseCase{
+		"new": {
+			none: true, check: true,
+			want: []string{"Secret dbauth KP", "StatefulSet db", "Service db-headless", "Service db"},
+		},
+		"new, with the Secret of an earlier one": {
+			none: true, check: true, objects: []client.Object{good},
+			want: []string{"Secret dbauth K", "StatefulSet db", "Service db-headless", "Service db"},
+		},
+		"new, with the volumes of an earlier one and no Secret": {
+			none: true, check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost,
+		},
+		"as it is": {
+			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the Secret is checked": {
+			check: true, objects: []client.Object{good},
+			want: []string{"Secret dbauth K", "StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the password is lost": {
+			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost,
+			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the password is lost, and the StatefulSet": {
+			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost, change: func(db *database) { db.seen.set = nil },
+			want: []string{"Service db-headless I", "Service db I"},
+		},
+		"another password is stated, and the StatefulSet is gone": {
+			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
+			change: func(db *database) { db.seen.set, db.cm.Spec.DB.RootPass = nil, "b" },
+			want:   []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the volumes grow": {
+			grows: true, claims: []corev1.PersistentVolumeClaim{claimOf(built, 0, "500Mi")},
+			want: []string{"PersistentVolumeClaim datadir-db-0 KP", "StatefulSet db R", "Service db-headless I", "Service db I"},
+		},
+		"claims without guards": {
+			objects: []client.Object{good}, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))},
+			want: []string{"Secret dbauth K", "PersistentVolumeClaim datadir-db-0 K", "StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the workload object alone": {
+			how: application{alone: true}, want: []string{"StatefulSet db"},
+		},
+		"paused, before the database exists": {
+			none: true, check: true, change: func(db *database) { db.paused = true },
+			want: []string{"StatefulSet db", "Service db-headless", "Service db"},
+		},
+		"of an earlier name": {
+			check: true, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))}, change: func(db *database) { db.previous = true },
+			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		state := liveDatabase(cm, w)
+		if c.none {
+			state = &databaseState{cm: cm, name: "db"}
+		}
+		state.claims = c.claims
+		db := withObjects(t, cm, state, c.objects...)
+		db.checkSecret = c.check
+		if c.change != nil {
+			c.change(db)
+		}
+		req, err := db.request(t.Context(), w, c.how, c.grows)
+		if got := childrenOf(req); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		reason := ""
+		if err != nil {
+			reason, _ = reconciler.ReasonAndMessageOf(err)
+		}
+		if reason != c.reason {
+			t.Errorf("%s: %v, want %q", name, err, c.reason)
+		}
+	}
+}
+
+// TestDatabaseRequestIsWhole checks that a request which must not be carried out in part says so, and is the owner's.
+func TestDatabaseRequestIsWhole(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	for _, whole := range []bool{false, true} {
+		db := withObjects(t, cm, liveDatabase(cm, w))
+		req, err := db.request(t.Context(), w, application{whole: whole}, false)
+		if err != nil || req.Whole != whole || !req.Adopt || req.Owner != client.Object(cm) || req.Manager != cloudManagerManager {
+			t.Errorf("whole %t: %+v, %v", whole, req, err)
+		}
+	}
+}
+
+// TestListClaims checks that the claims of a StatefulSet's pods are told by their names, and come in the order of the pods.
+func TestListClaims(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	var objects []client.Object
+	for _, name := range []string{
+		"datadir-db-10", "datadir-db-2", "datadir-db-0", "datadir-db", "datadir-db-x", "datadir-db-01", "datadir-other-0", "data-db-0",
+	} {
+		objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+	}
+	objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "datadir-db-1"}})
+	db := withObjects(t, cm, liveDatabase(cm, w), objects...)
+	claims, err := db.liveClaims(t.Context())
+	var names []string
+	for i := range claims {
+		names = append(names, claims[i].Name)
+	}
+	if want := []string{"datadir-db-0", "datadir-db-2", "datadir-db-10"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("the claims are %v, %v; want %v", names, err, want)
+	}
+	db.r.Live = nil // They are listed once in a reconcile.
+	if again, err := db.liveClaims(t.Context()); err != nil || len(again) != len(claims) {
+		t.Errorf("listed again: %v, %v", again, err)
+	}
+}
+
+// TestWantedClaims checks that the API server is asked for claims only where more of them may be used than before.
+func TestWantedClaims(t *testing.T) {
+	_, built := databaseOf(t, "1Gi")
+	foreign := claimOf(built, 1, "1Gi")
+	foreign.Namespace, foreign.Annotations = "default", nil
+	for name, c := range map[string]struct {
+		replicas *int32
+		none     bool
+		want     int
+	}{
+		"as many pods":     {want: 0},
+		"more pods":        {replicas: ptr.To[int32](2), want: 1},
+		"fewer pods":       {replicas: ptr.To[int32](0), want: 0},
+		"a first one":      {none: true, want: 0},
+		"a first with two": {none: true, replicas: ptr.To[int32](2), want: 1},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		w.Replicas = c.replicas
+		state := liveDatabase(cm, w)
+		state.set.Spec.Replicas = nil
+		if c.none {
+			state.set = nil
+		}
+		db := withObjects(t, cm, state, foreign.DeepCopy())
+		wanted, unguarded, err := db.wantedClaims(t.Context(), w)
+		if err != nil || len(wanted) != c.want || len(unguarded) > 0 {
+			t.Errorf("%s: %d claims, %d without guards, %v", name, len(wanted), len(unguarded), err)
+		}
+		asked := state.live != nil
+		if want := c.none || ptr.Deref(c.replicas, 1) > 1; asked != want {
+			t.Errorf("%s: the API server is asked: %t, want %t", name, asked, want)
+		}
+	}
+}
+
+// TestDatabaseReportStatus checks what the status says of a database.
+func TestDatabaseReportStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*databaseState)
+		ready    string
+		endpoint string
+		message  string
+		isReady  bool
+	}{
+		"nothing":             {func(s *databaseState) { s.set, s.service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"a Service alone":     {func(s *databaseState) { s.set = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
+		"of another owner":    {func(s *databaseState) { s.set.OwnerReferences, s.service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"one of two is ready": {func(s *databaseState) { s.set.Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
+		"both are, and newest": {func(s *databaseState) {
+			s.set.Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
+		}, "2/2", "db.default.svc:3306", "", true},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		cm.Spec.DB.StatefulSet.Replicas, w.Replicas = ptr.To[int32](2), ptr.To[int32](2)
+		db := withObjects(t, cm, liveDatabase(cm, w))
+		db.today = resource.Inputs{Rendering: resource.RenderingLatest}
+		c.change(db.seen)
+		var report reconciler.Report
+		db.reportStatus(&report)
+		if db.status.Ready != c.ready || db.status.Endpoint != c.endpoint || report.Ready != c.isReady || !strings.Contains(report.Message, c.message) {
+			t.Errorf("%s: %q at %q, ready %t: %s", name, db.status.Ready, db.status.Endpoint, report.Ready, report.Message)
+		}
+		if known := db.status.Rendering != 0; known != (db.seen.set != nil && len(db.seen.set.OwnerReferences) > 0) {
+			t.Errorf("%s: the rendering is %d", name, db.status.Rendering)
+		}
+	}
+}
 
 // TestLookAgain checks that the database never waits for ever for what is not watched.
 func TestLookAgain(t *testing.T) {

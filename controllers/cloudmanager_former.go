@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -16,28 +14,28 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// retainPreviousTiers lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it
-// said when they were made. Until that is done, they are not removed.
-func (r *CloudManagerReconciler) retainPreviousTiers(ctx context.Context, s *tiers) error {
-	db := s.tiers[0]
-	if db.report.Paused || !ptr.Deref(s.cm.Spec.DB.StatefulSet.Storage.Retain, true) {
+// retainPrevious lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it said
+// when they were made. Until that is done, they are not removed.
+func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiersPlan) error {
+	if !plan.retainsPrevious() {
 		return nil
 	}
-	req := &apply.Request{Owner: s.cm, Manager: cloudManagerManager}
+	db := plan.tier(resource.TierDatabase)
+	req := &apply.Request{Owner: plan.cm, Manager: cloudManagerManager}
 	var errs []error
 	for _, obj := range db.previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			errs = append(errs, r.retainPrevious(ctx, req, set))
+			errs = append(errs, r.retainDatabase(ctx, req, set))
 		}
 	}
 	err := reconciler.Aggregate(errs...)
-	db.keeps = err != nil
+	db.retaining = err != nil
 	return err
 }
 
-// retainPrevious lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
+// retainDatabase lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
 // is left to do.
-func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
+func (r *CloudManagerReconciler) retainDatabase(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
 	if deletesClaims(set) {
 		secret, err := r.readSecret(ctx, client.ObjectKey{Namespace: set.Namespace, Name: resource.SecretName(set.Name)})
 		if err != nil {
@@ -63,25 +61,65 @@ func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, req *apply.
 	return claimsReleased(set, claims)
 }
 
-// claimsReleased returns what is left to be done before a StatefulSet leaves its claims behind, as it is to. Its controller takes
-// its references off those of the pods that it has, and forgets those of pods that were scaled away. To do so here would take
-// the permission to delete claims.
-func claimsReleased(set *appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) error {
-	if deletesClaims(set) || set.Status.ObservedGeneration < set.Generation {
-		return nil
-	}
-	for i := range claims {
-		name := claims[i].Name
-		if !goesWith(&claims[i], set) {
+// repairPrevious repairs the objects of tiers by earlier names, which serve until they are removed, by the spec that was last applied
+// of them.
+func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiersPlan) error {
+	var errs []error
+	for i := range plan.tiers {
+		past := plan.specOfPrevious(i)
+		if past == nil {
 			continue
 		}
-		if ordinal, _ := resource.ClaimOrdinal(set.Name, name); ordinal < ptr.Deref(set.Spec.Replicas, 1) {
-			return reconciler.Waiting(appv1.ReasonProgressing, messageReleasingClaim, name, set.Name)
+		row, seen, report := plan.tiers[i].tierRow, &observedTier{}, reconciler.Report{}
+		d := r.newTarget(past, row.role, nil)
+		if err := r.observeTier(ctx, d, row.role, seen); err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		return reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
-			messageClaimNotReleased, name, set.Name)
+		d.status.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
+		objects := r.tierObjects(d, seen)
+		if db, ok := objects.(*database); ok {
+			db.previous = true
+		}
+		errs = append(errs, r.repairHeld(ctx, d, objects, &report))
+		plan.noteRepair(i, &report)
 	}
-	return nil
+	return reconciler.Aggregate(errs...)
+}
+
+// removePrevious deletes the objects of tiers by earlier names that the plan lets go.
+func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiersPlan) (apply.ChangeSet, error) {
+	req := apply.Request{Owner: plan.cm, Manager: cloudManagerManager}
+	var errs []error
+	for i := range plan.tiers {
+		if !plan.canRemovePrevious(i) {
+			continue
+		}
+		for _, obj := range plan.tiers[i].previous {
+			if set, ok := obj.(*appsv1.StatefulSet); ok {
+				secret, err := r.previousSecret(ctx, set)
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				if secret != nil {
+					// Before the StatefulSet, by which it is found.
+					req.Unwanted = append(req.Unwanted, secret)
+				}
+			}
+			req.Unwanted = append(req.Unwanted, obj)
+		}
+	}
+	if len(req.Unwanted) == 0 {
+		return nil, reconciler.Aggregate(errs...)
+	}
+	removed, err := r.Engine.Apply(ctx, &req)
+	if err == nil {
+		for _, obj := range req.Unwanted {
+			r.Records.forgetRecord(recordKey{cloudManagerManager, client.ObjectKeyFromObject(plan.cm), obj.GetName()})
+		}
+	}
+	return removed, reconciler.Aggregate(append(errs, lookAgain(err))...)
 }
 
 // previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
@@ -106,20 +144,4 @@ func (r *CloudManagerReconciler) previousSecret(ctx context.Context, set *appsv1
 		return nil, err
 	}
 	return secret, nil
-}
-
-// deletesClaims reports whether a StatefulSet takes its claims along when it is deleted.
-func deletesClaims(set *appsv1.StatefulSet) bool {
-	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
-	return policy != nil && policy.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-}
-
-// goesWith reports whether a claim goes with a StatefulSet.
-func goesWith(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
-	for _, ref := range claim.OwnerReferences {
-		if ref.UID == set.UID {
-			return true
-		}
-	}
-	return false
 }

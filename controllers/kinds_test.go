@@ -109,7 +109,7 @@ func TestKindsAreComplete(t *testing.T) {
 		if specs[k.name] == "" {
 			t.Errorf("the tests have no spec for %s", k.name)
 		}
-		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&Deps{}) == nil {
+		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&k, &Deps{}) == nil {
 			t.Errorf("%s lacks a part", k.name)
 		}
 	}
@@ -124,7 +124,7 @@ func TestMapOwnedOrNamed(t *testing.T) {
 		s := withCache(t, newStored(t, &k, specs[k.name]))
 		for i := range apply.Types {
 			row := &apply.Types[i]
-			if row.Role != apply.RoleChild {
+			if !row.Role.Has(apply.RoleChild) {
 				continue
 			}
 			for name, c := range map[string]struct {
@@ -229,6 +229,38 @@ func TestUserChanged(t *testing.T) {
 		c.change(now)
 		if got := userChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: now}); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestLiveObject checks that a child of each type is compared with the live object of its type and name.
+func TestLiveObject(t *testing.T) {
+	for i := range apply.Types {
+		row := &apply.Types[i]
+		if !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive {
+			continue
+		}
+		named := func(name string) client.Object {
+			obj, ok := row.Object.DeepCopyObject().(client.Object)
+			if !ok {
+				t.Fatalf("%T", row.Object)
+			}
+			obj.SetName(name)
+			return obj
+		}
+		live := named("web")
+		seen := &state{owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
+		switch live := live.(type) {
+		case *appsv1.Deployment:
+			seen.deployment = live
+		case *corev1.Service:
+			seen.service = live
+		}
+		if got := seen.liveObject(named("web")); got != live {
+			t.Errorf("%T: compared with %v", row.Object, got)
+		}
+		if got := (&state{owned: apply.Inventory{named("other")}}).liveObject(named("web")); got != nil {
+			t.Errorf("%T: compared with %v, want nothing", row.Object, got)
 		}
 	}
 }

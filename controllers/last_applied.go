@@ -31,8 +31,14 @@ type workloadObjects interface {
 	// substitute returns what to apply in the place of a workload that is refused, where no record tells what was applied last;
 	// nil if nothing can be.
 	substitute(refused *resource.Workload) *resource.Workload
-	// keptMessage says what is in force while the spec is refused, empty if that needs no words.
+	// keptMessage says what is in force while the spec is refused, empty if that needs no words. recordMessage says that only a hash
+	// of the spec is recorded.
 	keptMessage() string
+	recordMessage() string
+	// autoscaledBy returns the name of an autoscaler that targets the workload object, empty if there is none.
+	autoscaledBy() string
+	// reportStatus states what lives in the status and in the report.
+	reportStatus(report *reconciler.Report)
 }
 
 // application is how to apply a workload.
@@ -72,15 +78,7 @@ func (s *Deps) applySpec(ctx context.Context, d *target, objects workloadObjects
 		}
 		return out.err
 	}
-	action, line := report.Changed, report.Changes
-	err := s.keepLastApplied(ctx, d, objects, w, again, report, out.err)
-	switch {
-	case report.Changed == "":
-		report.Changed, report.Changes = action, line
-	case line != "":
-		report.Changes = line + "; " + report.Changes
-	}
-	return err
+	return s.keepLastApplied(ctx, d, objects, w, again, report, out.err)
 }
 
 // specChanged reports whether the spec differs from the record on the live workload object, or from what is remembered of one
@@ -187,7 +185,7 @@ func appendMessage(err error, sentence string) error {
 // rebuilt from what was last seen of it.
 func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) {
 	key := d.recordKey()
-	record := workloadRecord{selector: m.selector, autoscaled: m.autoscaled}
+	record := workloadRecord{selector: m.selector, autoscaled: m.autoscaled, mark: d.markOf(m.object)}
 	if m.object != nil && !metav1.IsControlledBy(m.object, d.owner) {
 		return nil, nil
 	}
@@ -205,9 +203,16 @@ func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) 
 	if err != nil || record.spec == "" || d.fromRecord == nil {
 		return nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
-	workload, err := d.fromRecord(record.spec, resource.BuildOptions{Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled})
+	in.Kept = in.Kept && m.object != nil // There is no template to keep.
+	workload, err := d.fromRecord(record.spec, resource.BuildOptions{
+		Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled,
+		OtherAutoscaler: m.otherAutoscaler, LiveReplicas: m.replicas, Serving: d.around,
+	})
 	if err != nil {
 		return nil, nil //nolint:nilerr // As above.
+	}
+	if record.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.
+		workload.Record[appv1.AnnotationHeld] = record.mark.encode()
 	}
 	if m.object != nil {
 		believed, err := s.Engine.RecordHolds(d.manager, templateOnly(workload.Template), templateOnly(m.template), m.object)
@@ -242,6 +247,8 @@ type workloadRecord struct {
 	selector     map[string]string
 	spec, inputs string
 	autoscaled   bool
+	// mark is that of a hold.
+	mark holdMark
 }
 
 // maxRecordBytes limits what is remembered of workloads whose spec is invalid.
@@ -253,10 +260,12 @@ type lastRecords struct {
 	mu      sync.Mutex
 	records map[recordKey]workloadRecord
 	bytes   int
+	// declined are the rollouts that have stalled and are not undone.
+	declined map[recordKey]declinedRollback
 }
 
 func newLastRecords() *lastRecords {
-	return &lastRecords{records: map[recordKey]workloadRecord{}}
+	return &lastRecords{records: map[recordKey]workloadRecord{}, declined: map[recordKey]declinedRollback{}}
 }
 
 func (l *lastRecords) recordFor(key recordKey) (workloadRecord, bool) {
@@ -292,6 +301,11 @@ func (l *lastRecords) forgetOwner(manager string, owner types.NamespacedName) {
 	for key := range l.records {
 		if key.manager == manager && key.owner == owner {
 			l.dropRecord(key)
+		}
+	}
+	for key := range l.declined {
+		if key.manager == manager && key.owner == owner {
+			delete(l.declined, key)
 		}
 	}
 }

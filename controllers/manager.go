@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
@@ -50,26 +54,51 @@ type Options struct {
 	Namespaces []string
 	// Workers is how many resources of a kind are worked on at once.
 	Workers int
+	// DisabledFeatures are the fields of the spec around the pods that are refused, and whose objects are not watched.
+	DisabledFeatures []string
 	// SizeConfigMap is the ConfigMap that says what the named sizes stand for, as "name" or "namespace/name"; empty for
 	// the built-in values.
 	SizeConfigMap string
 	// OwnNamespace is the namespace that the manager runs in, empty if it is not known.
 	OwnNamespace string
+	// FollowSecrets follows the content of Secrets, and not of ConfigMaps alone, where a resource asks for it.
+	FollowSecrets bool
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
+	// Version and Commit are the program's, for the metrics.
+	Version, Commit string
 	// Upgradeable is what OLM asks before it replaces the operator; nil for none.
 	Upgradeable conditions.Condition
+	// LookAgain is how often a kind is looked for that the cluster lacks and a resource asks for; 0 for a minute.
+	LookAgain time.Duration
+	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor; nil for ten seconds.
+	RouteGrace *time.Duration
 	// Clock tells the time; nil means the real one.
 	Clock clock.PassiveClock
 }
 
+// Manager is a manager with all controllers.
+type Manager struct {
+	ctrl.Manager
+	// Planner says what a change of a custom resource would do.
+	Planner *Planner
+}
+
 // NewManager returns a manager with all controllers, ready to start.
-func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
+func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	opts.Scheme = runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), stored.AddToScheme(opts.Scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), stored.AddToScheme(opts.Scheme), apply.AddToScheme(opts.Scheme)); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)
 	}
-	opts.Cache = CacheOptions(opts.Namespaces)
+	if opts.Logger.GetSink() == nil {
+		opts.Logger = ctrl.Log
+	}
+	opts.Logger = withoutBodies(opts.Logger)
+	watched, err := newWatchSet(cfg, opts.Scheme, &opts, opts.Logger)
+	if err != nil {
+		return nil, err
+	}
+	opts.Cache = CacheOptions(opts.Namespaces, &watched)
 	sizes, err := newSizes(opts.SizeConfigMap, opts.OwnNamespace)
 	if err != nil {
 		return nil, err
@@ -82,10 +111,6 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
 	}
 	opts.Controller = controllerDefaults(&opts)
-	if opts.Logger.GetSink() == nil {
-		opts.Logger = ctrl.Log
-	}
-	opts.Logger = withoutBodies(opts.Logger)
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
@@ -97,30 +122,59 @@ func NewManager(cfg *rest.Config, opts Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := addProbes(mgr, sizes); err != nil {
+	if err := addProbes(mgr, sizes, &watched); err != nil {
 		return nil, err
 	}
-	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer()); err != nil {
+	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
 	}
-	shared := Deps{
-		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
-		Engine:   apply.New(mgr.GetClient(), mgr.GetAPIReader(), opts.Clock),
-		Recorder: mgr.GetEventRecorder(fieldOwner),
-		Clock:    opts.Clock,
-		Today:    resource.Inputs{Rendering: opts.Rendering},
-		Sizes:    sizes,
-		Records:  newLastRecords(),
+	shared, err := newDeps(mgr, &opts, sizes, watched)
+	if err != nil {
+		return nil, err
 	}
+	noteBuild(&opts)
 	errs := []error{
+		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
 		sizes.SetupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
 	}
 	for _, k := range kinds() {
-		errs = append(errs, k.setupWithManager(mgr, &shared))
+		errs = append(errs, k.setupWithManager(mgr, shared))
 	}
-	return mgr, errors.Join(errs...)
+	return &Manager{mgr, newPlanner(shared)}, errors.Join(errs...)
+}
+
+// newDeps returns what the controllers of a manager work with.
+func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet) (*Deps, error) {
+	kindsOfOthers, err := addOptionalKinds(mgr, opts, &watched)
+	if err != nil {
+		return nil, err
+	}
+	c := kindsOfOthers.Client(mgr.GetClient())
+	shared := &Deps{
+		Client:   c,
+		Live:     mgr.GetAPIReader(),
+		Engine:   apply.New(c, mgr.GetAPIReader(), opts.Clock),
+		Optional: kindsOfOthers,
+		Recorder: mgr.GetEventRecorder(fieldOwner),
+		Clock:    opts.Clock,
+
+		RouteGrace: ptr.Deref(opts.RouteGrace, routeGrace),
+		Today:      resource.Inputs{Rendering: opts.Rendering},
+		Sizes:      sizes,
+		Records:    newLastRecords(),
+		Pending:    newPendingPlans(),
+		Disabled:   opts.DisabledFeatures,
+		watched:    watched,
+	}
+	if shared.Content, err = content.New(mgr, content.Options{
+		Cache: opts.Cache, Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: opts.Clock,
+		Secrets: opts.FollowSecrets, OwnNamespace: opts.OwnNamespace,
+	}); err != nil {
+		return nil, fmt.Errorf("watch of ConfigMaps: %w", err)
+	}
+	shared.Engine.Disable(opts.DisabledFeatures)
+	return shared, nil
 }
 
 // controllerDefaults is what all controllers have in common.
@@ -136,26 +190,33 @@ func controllerDefaults(opts *Options) config.Controller {
 }
 
 // addProbes adds the health and readiness checks. The manager is ready once its caches have synced.
-func addProbes(mgr ctrl.Manager, sizes *Sizes) error {
+func addProbes(mgr ctrl.Manager, sizes *Sizes, watched *watchSet) error {
 	var synced atomic.Bool
 	ready := func(*http.Request) error {
-		if !synced.Load() {
-			return errors.New("the caches are not synced yet")
+		if synced.Load() {
+			return nil
 		}
-		return nil
+		broken := watches.brokenKinds()
+		maps.DeleteFunc(broken, func(_ string, is bool) bool { return !is })
+		if len(broken) > 0 {
+			return fmt.Errorf("the caches are not synced yet: the last list or watch of %s failed; the log says why",
+				strings.Join(slices.Sorted(maps.Keys(broken)), ", "))
+		}
+		return errors.New("the caches are not synced yet")
 	}
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", ready),
-		mgr.Add(&syncWatch{cache: mgr.GetCache(), sizes: sizes, synced: &synced}),
+		mgr.Add(&syncWatch{cache: mgr.GetCache(), sizes: sizes, watched: watched, synced: &synced}),
 	)
 }
 
 // syncWatch notes when the caches have synced, on every replica.
 type syncWatch struct {
-	cache  cache.Cache
-	sizes  *Sizes
-	synced *atomic.Bool
+	cache   cache.Cache
+	sizes   *Sizes
+	watched *watchSet
+	synced  *atomic.Bool
 }
 
 var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
@@ -167,7 +228,7 @@ func (s *syncWatch) Start(ctx context.Context) error {
 		objects = append(objects, k.empty())
 	}
 	for i := range apply.Types {
-		if apply.Types[i].Scope != apply.ScopeLive {
+		if s.watched.shared(&apply.Types[i]) {
 			objects = append(objects, apply.Types[i].Object)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,21 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/metrics"
 	"huolala.cn/app-operator/resource"
 )
 
 // sizesValid tells of each process whether it can use the sizes' ConfigMap.
-var sizesValid = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "app_operator_size_config_valid",
-	Help: "1 while the sizes are those of their ConfigMap, or the ConfigMap does not exist; 0 while the ConfigMap is invalid and the last valid sizes are used.",
-}, []string{"namespace", "name"})
+var sizesValid = metrics.SizeConfigValid.NewGauge()
 
-func init() { metrics.Registry.MustRegister(sizesValid) }
+func init() { ctrlmetrics.Registry.MustRegister(sizesValid) }
 
 // Sizes knows what the named sizes stand for now: what a ConfigMap says, if the manager was told of one. The ConfigMap is
 // read from the cache at each use, so that none can be missed; a wrong one leaves the last good values in force.

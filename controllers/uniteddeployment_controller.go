@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -30,6 +31,22 @@ const unitedDeploymentManager = "app-operator/uniteddeployment"
 // template if there is none.
 type UnitedDeploymentReconciler struct {
 	Deps
+}
+
+// unitedDeploymentKind is the kind UnitedDeployment.
+func unitedDeploymentKind() kind {
+	return kind{
+		name: resource.KindUnitedDeployment, manager: unitedDeploymentManager, podLabel: appv1.LabelUnitedDeployment,
+		empty: func() client.Object { return &stored.UnitedDeployment{} },
+		list:  func() client.ObjectList { return &stored.UnitedDeploymentList{} },
+		index: stored.IndexDeployment, childNames: unitedDeploymentChildNames,
+		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
+			return newSkeleton(s, k, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
+				(&UnitedDeploymentReconciler{Deps: *s}).steps)
+		},
+		plan:      func(s *Deps) planFunc { return planSteps((&UnitedDeploymentReconciler{Deps: *s}).steps) },
+		watchMore: watchCompeting,
+	}
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments,verbs=get;list;watch
@@ -54,7 +71,7 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	var report reconciler.Report
 	refusal := scaleConflict(ud, seen, elder)
 	if refusal == nil && ownsTemplate(ud, seen.deployment) {
-		report, err = r.reconcileWorkload(ctx, d)
+		report, err = r.reconcileObserved(ctx, d, seen)
 	} else {
 		report, err = r.scaleExisting(ctx, ud, d, seen, refusal)
 	}
@@ -62,7 +79,7 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	condition := syncedCondition(ud, seen.deployment, err)
 	meta.SetStatusCondition(&ud.Status.Conditions, condition)
 	if condition.Status == metav1.ConditionTrue && !before {
-		report.Event, report.Note = appv1.ReasonSynced, condition.Message
+		report.Event.Reason, report.Event.Note = appv1.ReasonSynced, condition.Message
 	}
 	return report, err
 }
@@ -173,9 +190,8 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 	}
 	change, err := r.Engine.Scale(ctx, &req)
 	if err == nil && change.Action != apply.Unchanged {
-		report.Changed = string(change.Action)
-		report.Changes = fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
-			ptr.Deref(seen.deployment.Spec.Replicas, 1), req.Replicas)
+		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
+			ptr.Deref(seen.deployment.Spec.Replicas, 1), req.Replicas))
 	}
 	seen.deployment = req.Deployment
 	return err

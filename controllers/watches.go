@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,11 +50,14 @@ func mapByLabel(label string) handler.MapFunc {
 // mapOwnedOrNamed maps an object to the resources of a kind that it concerns: its controller, and those that want an object of
 // its name, which may be waiting until this one is deleted. Most objects of a cluster concern none.
 func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
-	owned := k.mapController(obj)
+	owned, key := k.mapController(obj), client.ObjectKeyFromObject(obj)
+	if _, service := obj.(*corev1.Service); service && k.namesService() {
+		owned = append(owned, k.listByIndex(ctx, s, indexService, key)...)
+	}
 	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
 		return owned
 	}
-	return append(k.byChildName(ctx, s, client.ObjectKeyFromObject(obj)), owned...)
+	return append(k.byChildName(ctx, s, key), owned...)
 }
 
 // mapController maps an object to its controller, if that is of the kind.
@@ -83,10 +87,15 @@ func (k *kind) byChildName(ctx context.Context, s *Deps, key types.NamespacedNam
 	if k.index == "" {
 		return s.requestIfExists(ctx, k.empty(), key)
 	}
+	return k.listByIndex(ctx, s, k.index, key)
+}
+
+// listByIndex returns the resources of a kind that an index finds by a name in a namespace.
+func (k *kind) listByIndex(ctx context.Context, s *Deps, index string, key types.NamespacedName) []ctrl.Request {
 	list := k.list()
 	if err := s.Client.List(ctx, list, client.InNamespace(key.Namespace), client.DisableReadYourWritesConsistency,
-		client.UnsafeDisableDeepCopy, client.MatchingFields{k.index: key.Name}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", k.index, "namespace", key.Namespace, "value", key.Name)
+		client.UnsafeDisableDeepCopy, client.MatchingFields{index: key.Name}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", index, "namespace", key.Namespace, "value", key.Name)
 		return nil
 	}
 	return requestsFor(list)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"huolala.cn/app-operator/internal/metrics"
 )
 
 // watchPatience is how long a failed list or watch counts as broken where nothing tells that it has succeeded since: in a
@@ -17,7 +19,7 @@ const watchPatience = 2 * time.Minute
 
 var watches = &watchHealth{now: time.Now, failed: map[watched]watchFailure{}, kinds: map[string]bool{}}
 
-func init() { metrics.Registry.MustRegister(watches) }
+func init() { ctrlmetrics.Registry.MustRegister(watches) }
 
 // watched is the list and watch of one kind; there is one for each namespace.
 type watched interface {
@@ -44,9 +46,7 @@ type watchHealth struct {
 	kinds map[string]bool
 }
 
-var watchBroken = prometheus.NewDesc("app_operator_watch_broken",
-	"1 while the last list or watch of a kind has failed, so that the manager does not see changes of this kind; 0 once it has succeeded again.",
-	[]string{"kind"}, nil)
+var watchBroken = metrics.WatchBroken.Desc()
 
 // noteFailure is the cache's watch error handler.
 func (h *watchHealth) noteFailure(ctx context.Context, r *toolscache.Reflector, err error) {
@@ -64,6 +64,9 @@ func (h *watchHealth) noteResult(w watched) {
 // kindOf returns the kind's name.
 func kindOf(w watched) string {
 	goType := w.TypeDescription()
+	if _, kind, metadata := strings.Cut(goType, "Kind="); metadata { // As in: /v1, Kind=ConfigMap
+		return kind
+	}
 	return goType[strings.LastIndexByte(goType, '.')+1:]
 }
 

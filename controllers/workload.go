@@ -3,8 +3,11 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -23,7 +26,9 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/optional"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -34,18 +39,30 @@ type Deps struct {
 	Client client.Client
 	// Live reads from the API server what is not in the cache, or must not be an old view.
 	Live client.Reader
+	// Optional knows which of the kinds are there that a cluster may lack.
+	Optional *optional.Kinds
 	// Engine writes the children.
 	Engine *apply.Engine
 	// Recorder sends events.
 	Recorder events.EventRecorder
 	// Clock tells the time.
 	Clock clock.PassiveClock
+	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
+	RouteGrace time.Duration
 	// Today are the inputs that a new workload is built with, but for its size; see today.
 	Today resource.Inputs
 	// Sizes knows what the named sizes stand for.
 	Sizes *Sizes
+	// Content tells of changes of the ConfigMaps and Secrets that pods use.
+	Content *content.Watch
+	// Disabled are the features that are switched off.
+	Disabled []string
+	// watched says which types are watched, and how.
+	watched watchSet
 	// Records remembers what the workloads were built from whose spec is invalid.
 	Records *lastRecords
+	// Pending remembers of what the plans in the statuses of paused resources are.
+	Pending *pendingPlans
 }
 
 // currentInputs returns the inputs that a workload is built with if it is new.
@@ -56,18 +73,20 @@ func (s *Deps) currentInputs(ctx context.Context, spec *appv1.WorkloadSpec) (res
 	return in, err
 }
 
-// newSkeleton returns the reconciler of a kind: its steps, and manager, the field owner of what it applies.
-func newSkeleton[T reconciler.Resource](s *Deps, kind, manager string, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
+// newSkeleton returns the reconciler of a kind, with its steps.
+func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
 	return &reconciler.Reconciler[T]{
-		Kind:     kind,
+		Kind:     k.name,
 		Client:   s.Client,
 		Recorder: s.Recorder,
 		Clock:    s.Clock,
 		New:      empty,
-		Steps:    steps,
+		Steps:    withPending(s, k, steps),
 		OnDeleted: func(name types.NamespacedName) {
-			s.Engine.Forget(name, manager)
-			s.Records.forgetOwner(manager, name)
+			s.Engine.Forget(name, k.manager)
+			s.Records.forgetOwner(k.manager, name)
+			s.Pending.forgetOwner(k.manager, name)
+			s.Content.Forget(content.Owner{Kind: k.name, NamespacedName: name})
 		},
 	}
 }
@@ -76,12 +95,23 @@ func newSkeleton[T reconciler.Resource](s *Deps, kind, manager string, empty fun
 type state struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
-	pods       []corev1.Pod
+	// serviceName is the name that the Service was looked for by. former is the Service of the workload's own name if the
+	// workload's Service has another.
+	serviceName string
+	former      *corev1.Service
+	pods        []corev1.Pod
 	// owned is all that the operator has applied for the owner.
 	owned apply.Inventory
-	// autoscaler is the name of one that targets the Deployment, ownerAutoscaler of one that targets the custom resource;
-	// empty if there is none.
+	// autoscaler is the name of one that targets the Deployment and is not the owner's, ownerAutoscaler of one that targets the
+	// custom resource; empty if there is none.
 	autoscaler, ownerAutoscaler string
+	// scaled is true where an autoscaler targets the Deployment that the spec does not ask for: another one, or a former one of
+	// the owner's.
+	scaled bool
+	// around are the objects around the pods as they were applied.
+	around []apply.Child
+	// routeGrace is for how long a former Service stays yet.
+	routeGrace time.Duration
 }
 
 // target is one workload that is a Deployment and a Service, as its kind sees it.
@@ -99,6 +129,10 @@ type target struct {
 	spec   *appv1.WorkloadSpec
 	errs   field.ErrorList
 	status *appv1.WorkloadStatus
+	// serving is what stands around the pods, around what of it is valid, and servingStatus where to report; nil for a kind that
+	// has no such fields.
+	serving, around *appv1.ServingSpec
+	servingStatus   *appv1.ServingStatus
 	// undecodable is why the spec cannot be decoded, nil if it can; spec is then empty.
 	undecodable error
 	// build builds it.
@@ -115,8 +149,22 @@ type target struct {
 	fromRecord func(record string, seen resource.BuildOptions) (*resource.Workload, error)
 	// held is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
 	held, paused bool
+	// refusal is why the present spec is not applied, nil if nothing is wrong with it.
+	refusal error
 	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
 	kept string
+	// history is where to report which ReplicaSets there are; nil for a kind that holds none. validateRecord says what of a recorded
+	// spec the rules of today refuse, and heldMessage is set to what is held.
+	history        *appv1.HistoryStatus
+	validateRecord func(record string) field.ErrorList
+	heldMessage    string
+	// identity returns a short record of the spec, pods are those of the live Deployment, and notRolledBack is set to why a rollout that
+	// has stalled is not undone.
+	identity      func() string
+	pods          []corev1.Pod
+	notRolledBack string
+	// config is what the resource says of the content that its pods use; nil for a kind that follows none.
+	config *configTarget
 	// today are the inputs that it is built with if it is new, and specChanged reports whether the spec differs from the record on
 	// the live workload object; choose sets both.
 	today       resource.Inputs
@@ -129,45 +177,63 @@ type provenance struct {
 	object   client.Object
 	selector map[string]string
 	template corev1.PodTemplateSpec
-	// autoscaled is true where an autoscaler targets the object.
-	autoscaled bool
+	// autoscaled is true where an autoscaler targets the object that the spec does not ask for, otherAutoscaler where it is not
+	// the owner's.
+	autoscaled, otherAutoscaler bool
+	// replicas is the number of pods that the object asks for, nil if there is no object.
+	replicas *int32
 	// kept is the record of the inputs of an object that is gone and is to be recreated as it was; empty if there is none.
 	kept string
 }
 
 // reconcileWorkload observes the workload's objects, applies what its spec means, and says how its pods are doing.
 func (s *Deps) reconcileWorkload(ctx context.Context, d *target) (reconciler.Report, error) {
+	d.checkServing(s.Disabled)
 	seen, err := s.observeWorkload(ctx, d)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	return s.executeReconcile(ctx, d, seen)
+	return s.reconcileObserved(ctx, d, seen)
+}
+
+// reconcileObserved is reconcileWorkload for a workload that was observed already.
+func (s *Deps) reconcileObserved(ctx context.Context, d *target, seen *state) (reconciler.Report, error) {
+	d.pods = seen.pods
+	if d.config != nil {
+		d.config.deployment, d.config.pods = seen.deployment, seen.pods
+	}
+	return s.executeReconcile(ctx, d, &deploymentObjects{shared: s, target: d, seen: seen})
 }
 
 // executeReconcile applies what the workload's spec means, unless it is held back, and says how its pods are doing. If the spec is
 // invalid, the last applied one stays in force.
-func (s *Deps) executeReconcile(ctx context.Context, d *target, seen *state) (reconciler.Report, error) {
+func (s *Deps) executeReconcile(ctx context.Context, d *target, objects workloadObjects) (reconciler.Report, error) {
 	report := reconciler.Report{Paused: d.paused}
-	objects := &deploymentObjects{shared: s, target: d, seen: seen}
-	workload, refusal, err := s.desiredValidWorkload(ctx, d, seen.provenance())
+	if held, err := s.reconcileHold(ctx, d, objects, &report); held {
+		objects.reportStatus(&report)
+		d.reportHeld(&report, err)
+		return report, err
+	}
+	workload, refusal, err := s.desiredValidWorkload(ctx, d, objects.provenance())
 	switch {
 	case err != nil:
 		return reconciler.Report{}, err
 	case refusal != nil:
+		d.refusal = refusal
 		err = s.keepLastApplied(ctx, d, objects, nil, application{earlier: true}, &report, refusal)
 	default:
 		if !workload.Recorded {
-			report.Warning = messageRecordTooLong
+			report.Event.Warning = objects.recordMessage()
 		}
 		if d.held {
 			err = s.repairHeld(ctx, d, objects, &report)
 		} else {
 			err = s.applySpec(ctx, d, objects, workload, &report)
 		}
-		d.noteIgnoredReplicas(seen.autoscaler, "Deployment", &report)
+		d.noteIgnoredReplicas(objects.autoscaledBy(), objects.kind(), &report)
 	}
-	s.reportStatus(d, seen, &report)
-	d.reportUnstatedReplicas(seen)
+	objects.reportStatus(&report)
+	d.reportNotRolledBack(&report)
 	return report, err
 }
 
@@ -186,28 +252,49 @@ func (s *Deps) desiredWorkload(ctx context.Context, d *target, m provenance) (*r
 	if d.today, err = s.currentInputs(ctx, d.spec); err != nil {
 		return nil, nil, err
 	}
+	d.today.ServiceAccount = resource.AccountName(d.around, d.name)
 	errs := slices.Clone(d.errs)
 	build := func(in resource.Inputs) *resource.Workload {
 		w, wrong := d.build(resource.BuildOptions{
 			Selector: m.selector,
 			Inputs:   in,
 			// An autoscaler takes over from what is there; a new object that states no number would begin with one pod.
-			Autoscaled: m.autoscaled && m.object != nil,
+			Autoscaled:      m.autoscaled && m.object != nil,
+			OtherAutoscaler: m.otherAutoscaler,
+			LiveReplicas:    m.replicas,
+			Serving:         d.around,
 		})
 		errs = slices.Concat(d.errs, wrong)
 		return w
 	}
 	history, refresh := d.provenanceOf(m), d.owner.GetAnnotations()[appv1.AnnotationRefresh]
+	if !s.recoverKept(d, &history, m, refresh) {
+		size, err := s.checkInputs(d, &history, m, build)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := s.recoverInputs(d, &history, m, refresh, size, build); err != nil {
+			return nil, nil, err
+		}
+	}
 	d.specChanged = history.Ours && history.SpecChanged
-	size, err := s.checkInputs(d, &history, m, build)
-	if err != nil {
+	in := resource.ChooseInputs(history, refresh, d.today)
+	workload := build(in)
+	if keeps, err := s.keepsTemplate(d, &history, m, workload); err != nil {
 		return nil, nil, err
+	} else if keeps && !in.Kept {
+		in.Kept = true
+		workload = build(in)
 	}
-	if err := s.recoverInputs(&history, m, refresh, size, build); err != nil {
-		return nil, nil, err
+	if d.config == nil || len(errs) > 0 || workload.TemplateKept { // Content that changes is followed once the template is the resource's.
+		return workload, errs, nil
 	}
-	workload := build(resource.ChooseInputs(history, refresh, d.today))
-	return workload, errs, nil
+	config, err := s.followContent(ctx, d, workload, in.Config)
+	if err == nil && !config.Equal(in.Config) {
+		in.Config = config
+		workload = build(in)
+	}
+	return workload, errs, err
 }
 
 // observeWorkload reads the objects of a workload from the cache.
@@ -218,7 +305,7 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 	if seen.deployment, err = getOrNil(ctx, s.Client, key, &appsv1.Deployment{}); err != nil {
 		return nil, err
 	}
-	if seen.service, err = getOrNil(ctx, s.Client, key, &corev1.Service{}); err != nil {
+	if err := s.observeService(ctx, d, &seen, d.spec.ServiceName(d.name)); err != nil {
 		return nil, err
 	}
 	if d.tier == "" {
@@ -226,7 +313,7 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 			return nil, err
 		}
 	}
-	if seen.autoscaler, err = s.findAutoscaler(ctx, "Deployment", key); err != nil {
+	if err := s.observeAutoscalers(ctx, d, key, &seen); err != nil {
 		return nil, err
 	}
 	if d.scalable != "" {
@@ -240,20 +327,39 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 	return &seen, err
 }
 
+// observeService reads the Service of a name from the cache, and, if the workload has another name, that one's.
+func (s *Deps) observeService(ctx context.Context, d *target, seen *state, name string) error {
+	seen.serviceName, seen.former = name, nil
+	key := client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: name}
+	var err error
+	if seen.service, err = getOrNil(ctx, s.Client, key, &corev1.Service{}); err != nil || name == d.name || d.tier != "" {
+		return err
+	}
+	key.Name = d.name
+	seen.former, err = getOrNil(ctx, s.Client, key, &corev1.Service{})
+	return err
+}
+
 // findAutoscaler returns the name of an autoscaler that targets a workload object, empty if there is none.
 func (s *Deps) findAutoscaler(ctx context.Context, kind string, key client.ObjectKey) (string, error) {
-	var scalers autoscalingv2.HorizontalPodAutoscalerList
-	if err := s.Client.List(ctx, &scalers, client.InNamespace(key.Namespace),
-		client.MatchingFields{indexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
-		return "", fmt.Errorf("list autoscalers: %w", err)
-	}
+	scalers, err := s.listAutoscalers(ctx, kind, key)
 	first := ""
-	for i := range scalers.Items {
-		if name := scalers.Items[i].Name; first == "" || name < first {
+	for i := range scalers {
+		if name := scalers[i].Name; first == "" || name < first {
 			first = name
 		}
 	}
-	return first, nil
+	return first, err
+}
+
+// listAutoscalers returns the autoscalers that target a workload object.
+func (s *Deps) listAutoscalers(ctx context.Context, kind string, key client.ObjectKey) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := s.Client.List(ctx, &scalers, client.InNamespace(key.Namespace),
+		client.MatchingFields{indexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
+		return nil, fmt.Errorf("list autoscalers: %w", err)
+	}
+	return scalers.Items, nil
 }
 
 // listPods returns the pods of an owner's that a selector selects.
@@ -312,9 +418,12 @@ func (o *state) selector() map[string]string {
 // provenance says how the live Deployment was made.
 func (o *state) provenance() provenance {
 	if o.deployment == nil {
-		return provenance{}
+		return provenance{otherAutoscaler: o.autoscaler != ""}
 	}
-	return provenance{object: o.deployment, selector: o.selector(), template: o.deployment.Spec.Template, autoscaled: o.autoscaler != ""}
+	return provenance{
+		object: o.deployment, selector: o.selector(), template: o.deployment.Spec.Template,
+		autoscaled: o.scaled, otherAutoscaler: o.autoscaler != "", replicas: ptr.To(ptr.Deref(o.deployment.Spec.Replicas, 1)),
+	}
 }
 
 // provenanceOf says how the live workload object was made.
@@ -326,8 +435,7 @@ func (d *target) provenanceOf(m provenance) resource.Provenance {
 	// Either may have been removed by another writer.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
-	adopt := d.owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
-	orphaned := ours && (metav1.GetControllerOf(live) == nil || adopt)
+	orphaned := ours && (metav1.GetControllerOf(live) == nil || d.adopts())
 	h := resource.Provenance{
 		Exists: metav1.IsControlledBy(live, d.owner) || orphaned,
 		Ours:   ours,
@@ -340,6 +448,10 @@ func (d *target) provenanceOf(m provenance) resource.Provenance {
 	if h.Exists && recorded {
 		changed, err := d.changed(record)
 		h.SpecChanged = err == nil && changed
+	}
+	if in, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
+		// The only part around the pods that shapes them.
+		h.SpecChanged = h.SpecChanged || in.ServiceAccount != resource.AccountName(d.around, d.name)
 	}
 	return h
 }
@@ -378,17 +490,23 @@ func (s *Deps) checkInputs(d *target, h *resource.Provenance, m provenance, buil
 // recoverInputs completes the history of a workload object of ours whose record of inputs is lost: they are those of the newest
 // rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have changed
 // since, and ChooseInputs adds what the spec names.
-func (s *Deps) recoverInputs(h *resource.Provenance, m provenance, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
+func (s *Deps) recoverInputs(d *target, h *resource.Provenance, m provenance, refresh string, size resource.ResolvedSize, build func(resource.Inputs) *resource.Workload) error {
 	if !h.Exists || !h.Ours || m.object == nil {
 		return nil
 	}
 	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
 		return nil
 	}
+	account := ""
+	if m.template.Spec.ServiceAccountName == d.today.ServiceAccount {
+		account = d.today.ServiceAccount
+	}
 	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
 	for n := resource.RenderingLatest; n >= resource.RenderingTutorial; n-- {
-		in := resource.Inputs{Rendering: n, Refresh: refresh}
+		in := resource.Inputs{
+			Rendering: n, Refresh: refresh, ServiceAccount: account, Config: resource.ConfigOf(&m.template),
+		}
 		template := build(in).Template
 		holds, err := s.Engine.Matches(templateOnly(template), templateOnly(m.template))
 		if err != nil {
@@ -413,28 +531,95 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 
 // newApplyRequest asks for the workload's objects. What the operator has applied for the owner and the workload no longer means is
 // pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
-func (s *Deps) newApplyRequest(d *target, w *resource.Workload, seen *state) *apply.Request {
+func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workload, seen *state) (*apply.Request, error) {
 	req := d.newRequest()
 	var wanted []client.Object
 	for _, obj := range w.Objects() {
+		child, err := s.childOf(ctx, d, obj, seen)
+		if err != nil {
+			return nil, err
+		}
 		wanted = append(wanted, obj)
-		req.Children = append(req.Children, apply.Child{Desired: obj, Live: seen.liveObject(obj)})
+		req.Children = append(req.Children, child)
 	}
-	ready := seen.deployment != nil && metav1.IsControlledBy(seen.deployment, d.owner) && health.Deployment(seen.deployment, seen.pods).Ready
-	former := seen.owned
-	if seen.service != nil {
-		former = append(slices.Clone(former), seen.service) // One that a tutorial's operator created has no mark of ours.
+	former := seen.owned.Without(wanted...)
+	for _, service := range []*corev1.Service{seen.service, seen.former} {
+		if service != nil { // One that a tutorial's operator created has no mark of ours.
+			former = append(former, apply.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
+		}
 	}
-	for _, obj := range former.Without(wanted...) {
-		again := slices.ContainsFunc(req.Unwanted, func(other client.Object) bool { return other.GetUID() == obj.GetUID() })
-		if !again && (ready || obj.GetName() == d.name) {
+	for _, obj := range former {
+		account, ok := obj.(*corev1.ServiceAccount)
+		waits := ok && seen.isNamed(account, d.owner) || !d.isReplaced(obj, w, seen)
+		if !waits {
+			grace := s.remainingGrace(d, w, obj, seen)
+			waits, seen.routeGrace = grace > 0, max(seen.routeGrace, grace)
+		}
+		if !waits || s.Engine.Foresees() { // A plan has what follows, too.
 			req.Unwanted = append(req.Unwanted, obj)
 		}
 	}
-	return req
+	return req, nil
 }
 
-// liveObject returns the live object that a wanted one is compared with, nil if there is none.
+// isReplaced reports whether an object that the workload no longer means can go. A Service of another name goes once the one that
+// replaces it is there and leads to pods that are ready; where there is to be none, one that leads to the pods goes at once.
+func (d *target) isReplaced(obj client.Object, w *resource.Workload, seen *state) bool {
+	service, ok := obj.(*corev1.Service)
+	if !ok || len(w.Ports) == 0 {
+		return obj.GetName() == d.name || ok && maps.Equal(service.Spec.Selector, w.Selector) || seen.isReady(d.owner)
+	}
+	return seen.service != nil && metav1.IsControlledBy(seen.service, d.owner) && health.Service(seen.service).Ready && seen.isReady(d.owner)
+}
+
+// freeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
+// there yet: the cluster has each once. Without that, a former Service waits for the new one.
+func (s *Deps) freeNodePorts(ctx context.Context, d *target, w *resource.Workload, seen *state) (apply.ChangeSet, error) {
+	if seen.service != nil || len(w.Ports) == 0 {
+		return nil, nil
+	}
+	wanted := serviceOf(w)
+	if wanted == nil {
+		return nil, nil
+	}
+	req := &apply.Request{Owner: d.owner, Manager: d.manager}
+	former := slices.Clone(seen.owned)
+	if seen.former != nil {
+		former = append(former, apply.Inventory{seen.former}.Without(former...)...)
+	}
+	for _, obj := range former {
+		service, ok := obj.(*corev1.Service)
+		if ok && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
+			return has.NodePort != 0 && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool {
+				return wants.NodePort == has.NodePort && wants.Protocol == has.Protocol
+			})
+		}) {
+			req.Unwanted = append(req.Unwanted, service)
+		}
+	}
+	if len(req.Unwanted) == 0 {
+		return nil, nil
+	}
+	return s.Engine.Apply(ctx, req)
+}
+
+// serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.
+func serviceOf(w *resource.Workload) *corev1.Service {
+	for _, obj := range w.Objects() {
+		if service, ok := obj.(*corev1.Service); ok && service.Name == w.ServiceName {
+			return service
+		}
+	}
+	return nil
+}
+
+// isReady reports whether the pods of the owner's live Deployment are ready.
+func (o *state) isReady(owner client.Object) bool {
+	return o.deployment != nil && metav1.IsControlledBy(o.deployment, owner) && health.Deployment(o.deployment, o.pods).Ready
+}
+
+// liveObject returns the live object that a wanted one is compared with, nil if there is none. Of a type without a field of its
+// own in the state it is the one in the inventory.
 func (o *state) liveObject(wanted client.Object) client.Object {
 	switch wanted.(type) {
 	case *appsv1.Deployment:
@@ -444,6 +629,12 @@ func (o *state) liveObject(wanted client.Object) client.Object {
 	case *corev1.Service:
 		if o.service != nil {
 			return o.service
+		}
+	default:
+		for _, live := range o.owned {
+			if reflect.TypeOf(live) == reflect.TypeOf(wanted) && live.GetName() == wanted.GetName() {
+				return live
+			}
 		}
 	}
 	return nil
@@ -456,7 +647,7 @@ func (d *target) newRequest(children ...apply.Child) *apply.Request {
 		Owner:           d.owner,
 		Manager:         d.manager,
 		Children:        children,
-		Adopt:           annotations[appv1.AnnotationAdopt] == "true",
+		Adopt:           d.adopts(),
 		AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true",
 		Existed:         d.existedBefore(),
 		Overridden:      d.overriddenMessage(),
@@ -502,29 +693,63 @@ func (o *deploymentObjects) substitute(*resource.Workload) *resource.Workload { 
 
 func (o *deploymentObjects) keptMessage() string { return "" }
 
+func (o *deploymentObjects) recordMessage() string { return messageRecordTooLong }
+
+func (o *deploymentObjects) autoscaledBy() string { return o.seen.autoscaler }
+
+func (o *deploymentObjects) reportStatus(report *reconciler.Report) {
+	o.shared.reportStatus(o.target, o.seen, report)
+	o.target.reportKept(o.seen.deployment, report)
+	o.target.reportServing(o.seen, report)
+	o.target.reportContent(report, o.seen.deployment)
+	o.target.reportUnstatedReplicas(o.seen)
+	o.target.reportHistory(o.shared, report, o.seen.deployment, o.seen.pods)
+}
+
 // apply applies the workload, or, while the owner is paused, finds out whether there is anything to apply. What it wrote
 // replaces what was observed.
 func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
 	s, d, seen := o.shared, o.target, o.seen
-	req := s.newApplyRequest(d, w, seen)
+	if w.ServiceName != seen.serviceName {
+		if err := s.observeService(ctx, d, seen, w.ServiceName); err != nil {
+			return outcome{err: err}
+		}
+	}
+	req, err := s.newApplyRequest(ctx, d, w, seen)
+	if err != nil {
+		return outcome{err: err}
+	}
 	req.Whole = how.whole
 	if how.earlier {
 		req.Unwanted = nil
 	}
 	if how.alone {
-		req.Children = req.Children[:1]
+		req.Children = slices.DeleteFunc(req.Children, func(c apply.Child) bool { return c.Independent })
 	}
 	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
+	if err := s.refuseRestart(ctx, d, w, seen); err != nil {
+		return outcome{err: err}
+	}
 	switch {
 	case d.paused:
-		return outcome{err: reconciler.Aggregate(headless, s.planRequest(req, report))}
+		out := outcome{err: reconciler.Aggregate(headless, s.planRequest(req, report))}
+		seen.noteAround(req, report)
+		return out
 	case headless != nil && req.Whole:
 		return outcome{err: headless, refused: headless}
 	case headless != nil && d.adoptsObject(req):
-		return outcome{err: headless}
+		return outcome{err: d.nameRestart(headless, true)}
 	}
+	freed, err := s.freeNodePorts(ctx, d, w, seen)
+	if err != nil {
+		return outcome{err: err}
+	}
+	adopts := d.adoptsObject(req)
 	changes, err := s.Engine.Apply(ctx, req)
+	err = d.nameRestart(err, adopts)
+	changes = append(freed, changes...)
 	reportChanges(report, changes)
+	seen.noteAround(req, report)
 	out := outcome{err: reconciler.Aggregate(err, headless), refused: req.Refusal()}
 	for _, child := range req.Children {
 		switch live := child.Live.(type) {
@@ -555,7 +780,7 @@ func (s *Deps) planRequest(req *apply.Request, report *reconciler.Report) error 
 // reportChanges states in the report what was changed, and what the API server did not keep as it was applied.
 func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	action, line := changes.Summary()
-	report.Changed, report.Changes = string(action), line
+	report.Event.AddChanges(string(action), line)
 	if message, retry := changes.Overridden(); message != "" {
 		report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
 		report.RetryAfter = retry
@@ -625,6 +850,7 @@ func (s *Deps) reportStatus(d *target, seen *state, report *reconciler.Report) {
 		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, "Deployment "+d.name+" does not exist yet"
+		seen.reportPrerequisite(report)
 		return
 	}
 	status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
@@ -681,6 +907,9 @@ func (d *target) reportInputs(live client.Object) {
 	used, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return
+	}
+	if used.Kept {
+		return // They shape nothing yet.
 	}
 	d.status.Rendering = used.Rendering
 	if used.Rendering < d.today.Rendering {

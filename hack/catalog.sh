@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Renders catalog/semver.yaml into catalog/app-operator/catalog.yaml, and validates that.
-# opm takes the bundles of a semver template from a registry alone. By default that is one of its own,
-# for the time of the rendering, with the bundles of the tree: so nothing need have been pushed before.
-# CATALOG_FROM=registry renders what was pushed; the two must come to the same.
+# Renders the template CATALOG_TEMPLATE into $OUT/app-operator/catalog.yaml, validates it, and puts catalog.Dockerfile next to it.
+# CATALOG_FROM=registry renders all versions of the template, from the bundles that are pushed to BUNDLE_REPOSITORY: so does a
+# release. Otherwise the catalog has the version in bundle/ alone, and nothing need be pushed: opm takes the bundles of such a
+# template from a registry only, so crane serves one for the time of the rendering.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-: "${BUNDLE_REPOSITORY:?}"
+: "${BUNDLE_REPOSITORY:?}" "${CATALOG_TEMPLATE:?}" "${OUT:?}"
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/app-operator-catalog.XXXXXX")
 mkdir "$tmp/rendered"
 registry=
@@ -15,25 +15,39 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# image FOLDER: makes and pushes the image of the bundle there, as bundle.Dockerfile describes it.
-image() {
-  local name labels=() line
-  name=$address/bundle:$(sed -n 's/^  name: app-operator\.//p' "$1/manifests/app-operator.clusterserviceversion.yaml")
-  while read -r line; do
-    labels+=(--label "${line/: /=}")
-  done < <(sed -n 's/^  \(operators\..*\)/\1/p' "$1/metadata/annotations.yaml")
-  tar -C "$1" --owner=0 --group=0 -cf "$tmp/bundle.tar" manifests metadata
-  bin/crane append --insecure --platform=linux/amd64 -f "$tmp/bundle.tar" -t "$name" >/dev/null
-  bin/crane mutate --insecure "${labels[@]}" -t "$name" "$name" >/dev/null
-} 2>"$tmp/crane.log"
-
-# render TEMPLATE [FLAG...]
-render() {
-  bin/opm alpha render-template semver "$@" --migrate-level=bundle-object-to-csv-metadata -o yaml
+# template REPOSITORY: the template, with the bundles in REPOSITORY.
+template() {
+  sed "s|^\( *- image: \).*:|\1$1:|" "$CATALOG_TEMPLATE"
 }
 
-# opm pulls nothing without a policy for signatures, which a machine without container tools lacks. What is pulled from the
-# registry of its own was made a moment before.
+# render [FLAG...]
+render() {
+  bin/opm alpha render-template semver "$tmp/semver.yaml" "$@" --migrate-level=bundle-object-to-csv-metadata -o yaml
+}
+
+# serve: starts the registry, and sets address.
+serve() {
+  bin/crane registry serve --address 127.0.0.1:0 >"$tmp/registry.log" 2>&1 &
+  registry=$!
+  until address=$(sed -n 's/.*serving on port \([0-9]*\).*/127.0.0.1:\1/p' "$tmp/registry.log") && [ -n "$address" ]; do
+    kill -0 "$registry" || { cat "$tmp/registry.log" >&2; return 1; }
+    sleep 0.1
+  done
+}
+
+# image NAME: makes and pushes the image of bundle/, as bundle.Dockerfile describes it.
+image() {
+  local labels=() line
+  while read -r line; do
+    labels+=(--label "${line/: /=}")
+  done < <(sed -n 's/^  \(operators\..*\)/\1/p' bundle/metadata/annotations.yaml)
+  tar -C bundle --owner=0 --group=0 -cf "$tmp/bundle.tar" manifests metadata
+  bin/crane append --insecure --platform=linux/amd64 -f "$tmp/bundle.tar" -t "$1" >/dev/null
+  bin/crane mutate --insecure "${labels[@]}" -t "$1" "$1" >/dev/null
+}
+
+# own_policy: opm pulls nothing without a policy for signatures, which a machine without container tools lacks. The image in
+# the registry of this script was made a moment before.
 own_policy() {
   [ -f "$HOME/.config/containers/policy.json" ] || [ -f /etc/containers/policy.json ] && return
   mkdir -p "$tmp/home/.config/containers"
@@ -42,21 +56,18 @@ own_policy() {
 }
 
 if [ "${CATALOG_FROM:-}" = registry ]; then
-  render catalog/semver.yaml >"$tmp/rendered/catalog.yaml"
+  template "$BUNDLE_REPOSITORY" >"$tmp/semver.yaml"
+  render >"$tmp/rendered/catalog.yaml"
 else
-  bin/crane registry serve --address 127.0.0.1:0 >"$tmp/registry.log" 2>&1 &
-  registry=$!
-  until address=$(sed -n 's/.*serving on port \([0-9]*\).*/127.0.0.1:\1/p' "$tmp/registry.log") && [ -n "$address" ]; do
-    kill -0 "$registry" || { cat "$tmp/registry.log" >&2; exit 1; }
-    sleep 0.1
-  done
+  version=$(sed -n 's/^  name: app-operator\.//p' bundle/manifests/app-operator.clusterserviceversion.yaml)
+  serve
+  image "$address/bundle:$version" 2>"$tmp/crane.log" || { cat "$tmp/crane.log" >&2; exit 1; }
   own_policy
-  for folder in catalog/bundles/*/bundle bundle; do
-    image "$folder" || { cat "$tmp/crane.log" >&2; exit 1; }
-  done
-  sed "s|$BUNDLE_REPOSITORY:|$address/bundle:|" catalog/semver.yaml >"$tmp/semver.yaml"
-  render "$tmp/semver.yaml" --use-http | sed "s|$address/bundle:|$BUNDLE_REPOSITORY:|" >"$tmp/rendered/catalog.yaml"
+  template "$address/bundle" | sed "/image: /{/:$version\$/!d}" >"$tmp/semver.yaml"
+  render --use-http | sed "s|$address/bundle:|$BUNDLE_REPOSITORY:|" >"$tmp/rendered/catalog.yaml"
 fi
 bin/opm validate "$tmp/rendered"
-mkdir -p catalog/app-operator
-mv "$tmp/rendered/catalog.yaml" catalog/app-operator/catalog.yaml
+mkdir -p "$OUT/app-operator"
+mv "$tmp/rendered/catalog.yaml" "$OUT/app-operator/catalog.yaml"
+cp catalog.Dockerfile "$OUT/"
+echo "catalog: $OUT/app-operator/catalog.yaml has $(sed -n 's/^name: \(app-operator\.v.*\)/\1/p' "$OUT/app-operator/catalog.yaml" | xargs)"

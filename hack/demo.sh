@@ -88,8 +88,8 @@ meanwhile() {
 
 say 'Building Kubernetes (minutes the first time, then it is cached) and the manager'
 assets=$(hack/cluster/build.sh)
-make --no-print-directory bin/manager
-export PATH=$assets:$PATH KUBECONFIG=$tmp/kubeconfig
+make --no-print-directory bin/manager kubectl-happ
+export PATH=$assets:$PWD/bin:$PATH KUBECONFIG=$tmp/kubeconfig
 
 say 'Starting a cluster with three simulated nodes'
 began=$SECONDS
@@ -106,10 +106,26 @@ say 'Installing the definitions and the RBAC rules'
 kubectl apply --server-side -k config/local
 kubectl wait --for=condition=Established --timeout=30s -f config/crd/bases >/dev/null
 
+# The API server finds no manager outside of the cluster by the name of a Service, but by an address. Without openssl, there are
+# no webhooks, and so no plan.
+webhook_port=$((20000 + $$ % 10000))
+plans=false webhooks=()
+if command -v openssl >/dev/null; then
+  mkdir "$tmp/webhook"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=127.0.0.1 \
+    -addext subjectAltName=IP:127.0.0.1 -keyout "$tmp/webhook/tls.key" -out "$tmp/webhook/tls.crt" 2>/dev/null
+  webhooks=("--webhook-cert-dir=$tmp/webhook" "--webhook-port=$webhook_port")
+  plans=true authority=$(base64 <"$tmp/webhook/tls.crt" | tr -d '\n')
+  sed -e '/^    service:$/d' -e '/^      name: webhook-service$/d' -e '/^      namespace: system$/d' \
+    -e "s#^      path: \(.*\)#    caBundle: $authority\n    url: https://127.0.0.1:$webhook_port\1#" \
+    config/webhook/manifests.yaml | kubectl apply -f - >/dev/null
+fi
+
 say "Starting the manager as $account"
 sed "s/^\( *\)user:\$/\1user:\n\1  as: $account/" "$KUBECONFIG" >"$tmp/manager.kubeconfig"
 apart "$tmp/manager.log" "$tmp/manager.log" \
-  env KUBECONFIG="$tmp/manager.kubeconfig" bin/manager --metrics-bind-address=0 --health-probe-bind-address=0
+  env KUBECONFIG="$tmp/manager.kubeconfig" ENABLE_WEBHOOKS=$plans bin/manager \
+  --metrics-bind-address=0 --health-probe-bind-address=0 "${webhooks[@]}"
 manager=$!
 
 # Owned by another tool; the sample of a UnitedDeployment holds its number of pods.
@@ -145,6 +161,21 @@ if [ -n "$service" ]; then
   echo 'It is back: another one, of the same name.'
 fi
 
+if $ready && kubectl get -n "$namespace" app/nginx-app >/dev/null 2>&1; then
+  if $plans; then
+    say 'What another image would do'
+    show kubectl happ plan -n "$namespace" nginx-app --set image=nginx:1.17.0 || [ $? = 1 ] # Something would change.
+  fi
+  say 'An image that cannot be pulled'
+  show kubectl patch -n "$namespace" app/nginx-app --type=merge -p '{"spec":{"image":"imagepullbackoff.test/nginx"}}'
+  meanwhile kubectl happ wait -n "$namespace" nginx-app --grace=2s >/dev/null 2>&1 || true
+  show kubectl happ tree -n "$namespace" nginx-app
+  show kubectl happ why -n "$namespace" nginx-app
+  show kubectl happ history -n "$namespace" nginx-app
+  show kubectl happ rollback -n "$namespace" nginx-app --yes
+  meanwhile kubectl happ wait -n "$namespace" nginx-app >/dev/null
+fi
+
 say "Ready $took seconds after the start of the cluster"
 if [ -n "$exit_when_shown" ]; then exit; fi
 
@@ -154,10 +185,11 @@ cat <<END
 
 Try it yourself, in another terminal:
 
-  export KUBECONFIG=$KUBECONFIG PATH=$assets:\$PATH
+  export KUBECONFIG=$KUBECONFIG PATH=$assets:$PWD/bin:\$PATH
 
   kubectl get app-operator                                # all kinds
   kubectl get app --watch                                 # the truth, as it changes
+  kubectl happ list                                       # the same, with causes; see also kubectl happ --help
   kubectl scale app/nginx-app --replicas=3
   kubectl patch app/nginx-app --type=merge -p '{"spec":{"image":"nginx:1.17.0"}}'
   kubectl set image deployment/nginx-app '*=busybox'      # drift: repaired at once

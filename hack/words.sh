@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Reports words that the product's texts do not use, with the place and the replacement; hack/words.txt has the list.
 # Usage: hack/words.sh [FILE...]; without files, all texts of the tree: documentation, scripts, manifests, definitions, and the
-# comments, messages and names of Go code. The bundle and the catalog repeat the definitions. Words that a hyphen, a dot or a
+# comments, messages and names of Go code. The bundle repeats the definitions. Words that a hyphen, a dot or a
 # slash joins, such as file names, are one word.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=("$@")
 [ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.md' '*.sh' '*.yml' '*.yaml' \
-  '*.go' Makefile '*Dockerfile' .ci ':!bundle' ':!catalog' ':!*/testdata/*')
+  '*.go' Makefile '*Dockerfile' .ci ':!bundle' ':!*/testdata/*')
 
 exec awk '
 BEGIN {

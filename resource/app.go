@@ -13,6 +13,9 @@ const KindApp = "App"
 
 // App returns the workload that an App means, and what is wrong with its podTemplate.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
+	if seen.Serving == nil {
+		seen.Serving = &app.Spec.ServingSpec
+	}
 	w, errs := workload(workloadMeta{
 		name:        app.Name,
 		namespace:   app.Namespace,
@@ -26,6 +29,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	}, &app.Spec.WorkloadSpec, seen)
 	recorded := app.Spec
 	recorded.Paused = false // To pause is no change of what runs.
+	recorded.ServingSpec = appv1.ServingSpec{}
 	w.record(&recorded, identityOf(&recorded, appWorkload), seen.Inputs)
 	return w, errs
 }
@@ -35,8 +39,23 @@ func AppSpecChanged(spec *appv1.AppSpec, record string) (bool, error) {
 	return specChanged(spec, record, appWorkload)
 }
 
+// AppIdentity returns a short record of an App's spec, by which AppSpecChanged tells it from another one.
+func AppIdentity(spec *appv1.AppSpec) string { return hashSpec(identityMeta(spec, appWorkload)) }
+
 // appWorkload finds the workload in the spec of an App, and takes out of it what does not tell one spec from another.
 func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	spec.Paused = false
+	spec.ServingSpec = appv1.ServingSpec{}
 	return &spec.WorkloadSpec
+}
+
+// AppFromRecord returns the workload that an App meant when the record was written.
+func AppFromRecord(app *appv1.App, record string, seen BuildOptions) (*Workload, error) {
+	past := *app
+	past.Spec = appv1.AppSpec{}
+	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
+		return nil, err
+	}
+	w, _ := App(&past, seen)
+	return w.recordedAs(record)
 }

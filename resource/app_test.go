@@ -146,7 +146,7 @@ func appBytes(t testing.TB, app *appv1.App, seen BuildOptions) string {
 		seen.Inputs.Rendering = RenderingGuardedProbes // It is of the names of target ports that this one made.
 		w = built(t)(App(app, seen))
 	}
-	data, err := json.Marshal([]any{Deployment(w), Service(w)})
+	data, err := json.Marshal(w.Objects())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestObjectsOutliveTheSelector(t *testing.T) {
 	selector := map[string]string{"app.example.com/v1": "web"}
 	app := &appv1.App{}
 	app.Name = "web"
-	d := Deployment(built(t)(App(app, BuildOptions{Selector: selector, Inputs: Inputs{Rendering: RenderingLatest}})))
+	d := buildDeployment(built(t)(App(app, BuildOptions{Selector: selector, Inputs: Inputs{Rendering: RenderingLatest}})))
 	if len(selector) != 1 {
 		t.Errorf("the selector has become %v", selector)
 	}

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -26,9 +27,44 @@ const (
 	SecretPassword = "password"
 )
 
-// tier is one component of a CloudManager: where its spec is, and what its role in it adds to that.
-type tier struct {
-	role string
+// Tier is the role of a component in a CloudManager. Objects have it in the label app.kubernetes.io/component.
+type Tier string
+
+// The tiers.
+const (
+	TierDatabase Tier = "db"
+	TierIdentity Tier = "identity"
+	TierFront    Tier = "front"
+)
+
+// Component returns the tier's component in a CloudManager.
+func (t Tier) Component(cm *appv1.CloudManager) *appv1.Component {
+	switch t {
+	case TierDatabase:
+		return &cm.Spec.DB.StatefulSet.Component
+	case TierIdentity:
+		return &cm.Spec.Identity.Deployment
+	default:
+		return &cm.Spec.Front.Deployment
+	}
+}
+
+// CloudManagerTier returns the workload that a tier of a CloudManager means, and what is wrong with its podTemplate. The names
+// of all components are stated.
+func CloudManagerTier(cm *appv1.CloudManager, t Tier, seen BuildOptions) (*Workload, field.ErrorList) {
+	switch t {
+	case TierDatabase:
+		return CloudManagerDatabase(cm, seen)
+	case TierIdentity:
+		return CloudManagerIdentity(cm, seen)
+	default:
+		return CloudManagerFront(cm, seen)
+	}
+}
+
+// tierSpec is one component of a CloudManager: where its spec is, and what its role in it adds to that.
+type tierSpec struct {
+	role Tier
 	spec *appv1.Component
 	path *field.Path
 	// envs come before those of the user, which can refer to them and override them.
@@ -48,8 +84,8 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 		mountPath = "/var/lib/mysql"
 	}
 	db.VolumeMounts = append(db.VolumeMounts, corev1.VolumeMount{Name: DataVolume, MountPath: mountPath})
-	w, errs := component(cm, tier{
-		role:   "db",
+	w, errs := component(cm, tierSpec{
+		role:   TierDatabase,
 		spec:   &db.Component,
 		path:   field.NewPath("spec", "db", "statefulSet"),
 		port:   3306,
@@ -81,8 +117,8 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 			spec.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
 		}
 	}
-	w, errs := component(cm, tier{
-		role: "identity",
+	w, errs := component(cm, tierSpec{
+		role: TierIdentity,
 		spec: spec,
 		path: field.NewPath("spec", "identity", "deployment"),
 		envs: databaseEnvs(cm),
@@ -95,11 +131,11 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 // The names of all components are stated.
 func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	envs := databaseEnvs(cm)
-	if name, ports := cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Ports; len(ports) > 0 {
-		envs = append(envs, address("IDENTITY", name, cm.Namespace, ports[0].Port)...)
+	if identity := &cm.Spec.Identity.Deployment; len(identity.Ports) > 0 {
+		envs = append(envs, address("IDENTITY", identity.ServiceName(identity.Name), cm.Namespace, identity.Ports[0].Port)...)
 	}
-	w, errs := component(cm, tier{
-		role: "front",
+	w, errs := component(cm, tierSpec{
+		role: TierFront,
 		spec: cm.Spec.Front.Deployment.DeepCopy(),
 		path: field.NewPath("spec", "front", "deployment"),
 		envs: envs,
@@ -134,7 +170,7 @@ func DatabaseSpecChanged(spec *appv1.Database, record string) (bool, error) {
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
 
 // component maps what all tiers share. It changes t.spec.
-func component(cm *appv1.CloudManager, t tier, seen BuildOptions) (*Workload, field.ErrorList) {
+func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	if len(t.spec.Ports) == 0 && t.port != 0 {
 		t.spec.Ports = []appv1.Port{{Port: t.port}}
 	}
@@ -146,7 +182,7 @@ func component(cm *appv1.CloudManager, t tier, seen BuildOptions) (*Workload, fi
 		name:      t.spec.Name,
 		namespace: cm.Namespace,
 		instance:  cm.Name,
-		component: t.role,
+		component: string(t.role),
 		owner:     *metav1.NewControllerRef(cm, appv1.GroupVersion.WithKind(KindCloudManager)),
 		container: t.spec.Name,
 		// The component's name is part of it, so that its Service never leads to the pods of one by an earlier name.
@@ -154,6 +190,8 @@ func component(cm *appv1.CloudManager, t tier, seen BuildOptions) (*Workload, fi
 		path:        t.path,
 		serviceType: corev1.ServiceTypeClusterIP,
 		claims:      t.claims,
+		// It tells by which tier an object of an earlier name is followed.
+		ownsComponent: true,
 	}, &t.spec.WorkloadSpec, seen)
 }
 
@@ -163,7 +201,7 @@ func databaseEnvs(cm *appv1.CloudManager) []corev1.EnvVar {
 	if len(db.Ports) > 0 {
 		port = db.Ports[0].Port
 	}
-	return append(address("DB", db.Name, cm.Namespace, port),
+	return append(address("DB", db.ServiceName(db.Name), cm.Namespace, port),
 		fromSecret("DB_USERNAME", cm, SecretUsername),
 		fromSecret("DB_PASSWORD", cm, SecretPassword))
 }
@@ -182,4 +220,39 @@ func fromSecret(name string, cm *appv1.CloudManager, key string) corev1.EnvVar {
 		LocalObjectReference: corev1.LocalObjectReference{Name: SecretName(cm.Spec.DB.StatefulSet.Name)},
 		Key:                  key,
 	}}}
+}
+
+// CloudManagerTierFromRecord returns the workload that a tier of a CloudManager meant when the record was written. The names of
+// all components are stated.
+func CloudManagerTierFromRecord(cm *appv1.CloudManager, t Tier, record string, seen BuildOptions) (*Workload, error) {
+	past, err := CloudManagerFromRecord(cm, t, record)
+	if err != nil {
+		return nil, err
+	}
+	if is, want := t.Component(past).Name, t.Component(cm).Name; is != want {
+		return nil, fmt.Errorf("the record is of component %q, not of %q", is, want)
+	}
+	w, _ := CloudManagerTier(past, t, seen)
+	return w.recordedAs(record)
+}
+
+// CloudManagerFromRecord returns a copy of a CloudManager in which the component of a tier, with its name, is the one of the
+// record.
+func CloudManagerFromRecord(cm *appv1.CloudManager, t Tier, record string) (*appv1.CloudManager, error) {
+	past := cm.DeepCopy()
+	component := t.Component(past)
+	var spec any = component
+	if t == TierDatabase {
+		past.Spec.DB.StatefulSet = appv1.Database{}
+		spec = &past.Spec.DB.StatefulSet
+	} else {
+		*component = appv1.Component{}
+	}
+	if err := decodeWorkload(record, spec, &component.WorkloadSpec); err != nil {
+		return nil, err
+	}
+	if component.Name == "" {
+		return nil, errors.New("unreadable spec: no name")
+	}
+	return past, nil
 }

@@ -14,12 +14,12 @@ import (
 )
 
 // tierOf returns how to build a case of one tier of a CloudManager.
-func tierOf(build func(*appv1.CloudManager, BuildOptions) (*Workload, field.ErrorList)) func(testing.TB, string) (goldenCase, builder) {
+func tierOf(tier Tier) func(testing.TB, string) (goldenCase, builder) {
 	return func(t testing.TB, path string) (goldenCase, builder) {
 		var cm appv1.CloudManager
 		c := readCase(t, path, &cm)
 		cm.DefaultNames()
-		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return build(&cm, seen) }
+		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return CloudManagerTier(&cm, tier, seen) }
 	}
 }
 
@@ -59,11 +59,13 @@ func TestPasswordStaysInSecret(t *testing.T) {
 	cm.Name = "cm"
 	cm.Spec.DB.RootPass = password
 	cm.DefaultNames()
-	for _, build := range []func(*appv1.CloudManager, BuildOptions) (*Workload, field.ErrorList){
-		CloudManagerDatabase, CloudManagerIdentity, CloudManagerFront,
-	} {
-		w := built(t)(build(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
-		for _, object := range []any{Deployment(w), Service(w), w} {
+	for _, tier := range []Tier{TierDatabase, TierIdentity, TierFront} {
+		w := built(t)(CloudManagerTier(cm, tier, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
+		everything := []any{w}
+		for _, object := range w.Objects() {
+			everything = append(everything, object)
+		}
+		for _, object := range everything {
 			if text := string(canonical(object)); strings.Contains(text, password) {
 				t.Errorf("%s: %T has the password", w.Name, object)
 			}

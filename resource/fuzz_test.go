@@ -66,9 +66,9 @@ func FuzzApp(f *testing.F) {
 
 		w := built(t)(App(app, seen))
 		checkRecord(t, app, w)
-		d := Deployment(w)
+		d := buildDeployment(w)
 		checkDeployment(t, d)
-		if service := Service(w); service != nil {
+		if service := buildService(w); service != nil {
 			checkService(t, service, d, seen.Inputs.Rendering)
 		} else if len(app.Spec.Ports) > 0 {
 			t.Error("there are ports and no Service")

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ type goldenCase struct {
 	Selector   map[string]string `json:"selector"`
 	Inputs     *Inputs           `json:"inputs"`
 	Autoscaled bool              `json:"autoscaled"`
+	// OtherAutoscaler and LiveReplicas are those of BuildOptions.
+	OtherAutoscaler bool   `json:"otherAutoscaler"`
+	LiveReplicas    *int32 `json:"liveReplicas"`
 	// Padding is how many characters "${PADDING}" stands for, in the input and in the output.
 	Padding int `json:"padding"`
 }
@@ -38,7 +42,7 @@ func (c *goldenCase) observed() BuildOptions {
 	if c.Inputs != nil {
 		inputs = *c.Inputs
 	}
-	return BuildOptions{Selector: c.Selector, Inputs: inputs, Autoscaled: c.Autoscaled}
+	return BuildOptions{Selector: c.Selector, Inputs: inputs, Autoscaled: c.Autoscaled, OtherAutoscaler: c.OtherAutoscaler, LiveReplicas: c.LiveReplicas}
 }
 
 // padding is text that does not compress.
@@ -103,9 +107,9 @@ var kinds = map[string]func(testing.TB, string) (goldenCase, builder){
 		c := readCase(t, path, &ud)
 		return c, func(seen BuildOptions) (*Workload, field.ErrorList) { return UnitedDeployment(&ud, seen) }
 	},
-	"cloudmanager-db":       tierOf(CloudManagerDatabase),
-	"cloudmanager-identity": tierOf(CloudManagerIdentity),
-	"cloudmanager-front":    tierOf(CloudManagerFront),
+	"cloudmanager-db":       tierOf(TierDatabase),
+	"cloudmanager-identity": tierOf(TierIdentity),
+	"cloudmanager-front":    tierOf(TierFront),
 }
 
 // built returns a function that takes what a builder returns, and fails the test if that is an error.
@@ -122,15 +126,10 @@ func built(t testing.TB) func(*Workload, field.ErrorList) *Workload {
 // objects returns all objects of a workload as one text of several YAML documents.
 func objects(t testing.TB, w *Workload) string {
 	t.Helper()
-	objects := []any{Deployment(w)}
+	objects := w.Objects()
 	if len(w.Claims) > 0 {
-		objects = []any{
-			StatefulSet(w), Headless(w), Secret(w, map[string]string{SecretUsername: "root", SecretPassword: "secret"}),
-			Claim(w, "datadir-"+w.Name+"-0"),
-		}
-	}
-	if service := Service(w); service != nil {
-		objects = append(objects, service)
+		objects = slices.Insert(objects, 2, Object(Secret(w, map[string]string{SecretUsername: "root", SecretPassword: "secret"})),
+			Object(Claim(w, "datadir-"+w.Name+"-0")))
 	}
 	var text strings.Builder
 	for _, obj := range objects {

@@ -35,6 +35,13 @@ type Inputs struct {
 	Refresh string `json:"refresh,omitempty"`
 	// Size is the spec's named size with what it stands for.
 	Size ResolvedSize `json:"size,omitzero"`
+	// Config is the content that the pods use of ConfigMaps and Secrets.
+	Config ConfigInputs `json:"config,omitzero"`
+	// ServiceAccount is the account that the operator makes for the pods, empty if it makes none. It is that of the present
+	// spec, whatever is recorded.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// Kept is true where the pod template is not built: it is that of before an adoption, and stays until the spec changes.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Encode returns the inputs as they are recorded.
@@ -60,6 +67,9 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	}
 	if in.Rendering < RenderingTutorial || in.Rendering > RenderingLatest {
 		return Inputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
+	}
+	if err := in.Config.check(); err != nil {
+		return Inputs{}, err
 	}
 	if in.Size.Name == "" {
 		return in, nil
@@ -89,14 +99,14 @@ type Provenance struct {
 // ChooseInputs decides which inputs to build with. As long as the spec stays as it was, those recorded are used again,
 // so that neither an upgrade of the operator nor a changed definition restarts a workload by surprise. Today's, which have
 // the size that the spec names, are used for a new workload, with a change of the spec, and when refresh, the value of
-// the annotation, is a new one.
+// the annotation, is a new one; a pod template of before an adoption is kept no longer then. What content the pods have stays recorded in any case; see ConfigInputs.Follow.
 func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {
 		recorded, known = Inputs{Rendering: RenderingTutorial}, true
 	}
-	today.Refresh = recorded.Refresh
+	today.Refresh, today.Config = recorded.Refresh, recorded.Config
 	if refresh != "" && refresh != recorded.Refresh {
 		today.Refresh = refresh
 		return today
@@ -106,6 +116,7 @@ func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 			// What the spec names counts, whatever has become of its own record or of that of the inputs.
 			recorded.Size = today.Size
 		}
+		recorded.ServiceAccount = today.ServiceAccount
 		return recorded
 	}
 	return today

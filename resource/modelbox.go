@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,9 +15,8 @@ const KindModelBox = "ModelBox"
 
 // ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplate.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
-	container := box.Spec.Name
-	if container == "" {
-		container = box.Name
+	if seen.Serving == nil {
+		seen.Serving = &box.Spec.ServingSpec
 	}
 	w, errs := workload(workloadMeta{
 		name:            box.Name,
@@ -23,7 +24,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 		instance:        box.Name,
 		component:       "modelbox",
 		owner:           *metav1.NewControllerRef(box, appv1.GroupVersion.WithKind(KindModelBox)),
-		container:       container,
+		container:       cmp.Or(box.Spec.Name, box.Name),
 		selector:        map[string]string{appv1.LabelModelBox: box.Name},
 		path:            field.NewPath("spec"),
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
@@ -32,6 +33,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 	}, &box.Spec.WorkloadSpec, seen)
 	recorded := box.Spec
 	recorded.Paused = false // To pause is no change of what runs.
+	recorded.ServingSpec = appv1.ServingSpec{}
 	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen.Inputs)
 	return w, errs
 }
@@ -41,14 +43,32 @@ func ModelBoxSpecChanged(box *appv1.ModelBox, record string) (bool, error) {
 	return specChanged(&box.Spec, record, modelBoxWorkload(box.Name))
 }
 
+// ModelBoxIdentity returns a short record of a ModelBox's spec, by which ModelBoxSpecChanged tells it from another one.
+func ModelBoxIdentity(box *appv1.ModelBox) string {
+	return hashSpec(identityMeta(&box.Spec, modelBoxWorkload(box.Name)))
+}
+
 // modelBoxWorkload returns what finds the workload in the spec of a ModelBox of a name. A spec that states the default for its
-// container's name is the same as one that leaves it out, regardless of who has stated it.
+// container's name is the same as one that leaves it out, regardless of who has stated it; and name is an alias of containerName.
 func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 		spec.Paused = false
+		spec.Name, spec.ContainerName = cmp.Or(spec.ContainerName, spec.Name), ""
+		spec.ServingSpec = appv1.ServingSpec{}
 		if spec.Name == name {
 			spec.Name = ""
 		}
 		return &spec.WorkloadSpec
 	}
+}
+
+// ModelBoxFromRecord returns the workload that a ModelBox meant when the record was written.
+func ModelBoxFromRecord(box *appv1.ModelBox, record string, seen BuildOptions) (*Workload, error) {
+	past := *box
+	past.Spec = appv1.ModelBoxSpec{}
+	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
+		return nil, err
+	}
+	w, _ := ModelBox(&past, seen)
+	return w.recordedAs(record)
 }

@@ -11,17 +11,19 @@ type Object interface {
 	runtime.Object
 }
 
-// Objects returns the objects that the workload means: the workload object first, then its Services. The Secret of a workload
-// that keeps data is not among them, as its values are not in the spec; see Secret.
+// Objects returns the objects that the workload means, in the order in which they are applied: what must be there before the
+// first pod, the workload object, its Services, and what stands around them. It is the only way from a workload to them. Two
+// objects of a workload that keeps data are not among them. Secret is built of a password, which is in no spec, or in that of
+// another Secret; and Claim is built for each claim that lives, as the StatefulSet's controller creates them.
 func (w *Workload) Objects() []Object {
-	var objects []Object
+	objects := w.before()
 	if w.RetainedFor != "" {
-		objects = append(objects, StatefulSet(w), Headless(w))
+		objects = append(objects, buildStatefulSet(w), buildHeadless(w))
 	} else {
-		objects = append(objects, Deployment(w))
+		objects = append(objects, buildDeployment(w))
 	}
-	if service := Service(w); service != nil {
+	if service := buildService(w); service != nil {
 		objects = append(objects, service)
 	}
-	return objects
+	return append(objects, w.around()...)
 }

@@ -149,7 +149,11 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	stated := patch.Metadata.Labels
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(merged(result.Labels, keysOf(stated)))) {
-		if !rules.OperatorLabel(key) {
+		reason := "is set by the operator"
+		switch {
+		case key == appv1.LabelName || key == appv1.LabelComponent:
+			reason = "is not set by a patch; set it in podLabels"
+		case !rules.OperatorLabel(key):
 			continue
 		}
 		_, patched := stated[key]
@@ -157,7 +161,7 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 		_, left := result.Labels[key]
 		foreign := left && !own && strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
 		if foreign || patched && !at.tolerant {
-			errs = append(errs, field.Forbidden(at.path.Child("metadata", "labels").Key(key), "is set by the operator"))
+			errs = append(errs, field.Forbidden(at.path.Child("metadata", "labels").Key(key), reason))
 		}
 	}
 	result.Labels = merged(result.Labels, at.identity)

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -15,13 +16,14 @@ import (
 // pod returns what the Service offers of the spec's ports, and what each pod runs.
 func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
-	servicePorts, containerPorts := portsOf(spec, in)
+	servicePorts, offered, containerPorts := portsOf(spec, in)
 	main := mainContainer(p, spec, containerPorts, in)
+	main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = probes(&spec.Probes, offered, p.restarts, in)
 	pod := corev1.PodSpec{
 		InitContainers:                spec.InitContainers,
 		Containers:                    append([]corev1.Container{main}, spec.Containers...),
 		Volumes:                       spec.Volumes,
-		ServiceAccountName:            spec.ServiceAccountName,
+		ServiceAccountName:            cmp.Or(in.ServiceAccount, spec.ServiceAccountName),
 		AutomountServiceAccountToken:  spec.AutomountServiceAccountToken,
 		ImagePullSecrets:              spec.ImagePullSecrets,
 		SecurityContext:               spec.PodSecurityContext,
@@ -46,9 +48,9 @@ func sidecars(init []corev1.Container) []corev1.Container {
 	})
 }
 
-// mainContainer returns the container that runs the spec's image.
+// mainContainer returns the container that runs the spec's image, without its probes.
 func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
-	c := corev1.Container{
+	return corev1.Container{
 		Name:            p.container,
 		Image:           spec.Image,
 		ImagePullPolicy: pullPolicy(spec),
@@ -62,8 +64,6 @@ func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.Cont
 		Lifecycle:       spec.Lifecycle,
 		SecurityContext: spec.SecurityContext,
 	}
-	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probes(&spec.Probes, ports, p.restarts, in)
-	return c
 }
 
 func pullPolicy(spec *appv1.WorkloadSpec) corev1.PullPolicy {

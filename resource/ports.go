@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,17 +20,29 @@ type containerPort struct {
 	protocol corev1.Protocol
 }
 
-// portsOf returns the ports that the Service offers, and those that the main container declares for them.
-func portsOf(spec *appv1.WorkloadSpec, in Inputs) ([]corev1.ServicePort, []corev1.ContainerPort) {
+// portsOf returns the ports that the Service offers, those that the main container declares for them, and all that it declares:
+// these begin with those for the Service.
+func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort, offered, all []corev1.ContainerPort) {
 	others := slices.Concat(sidecars(spec.InitContainers), spec.Containers)
-	if in.Rendering >= RenderingNamedPorts {
-		return namedPorts(spec.Ports, others)
+	switch {
+	case in.Rendering >= RenderingNamedPorts:
+		service, offered = namedPorts(spec.Ports, spec.ContainerPorts, others)
+	default:
+		service, offered = ports(spec.Ports, others)
+		if in.Rendering == RenderingTutorial {
+			offered = tutorialContainerPorts(spec.Ports)
+		}
 	}
-	servicePorts, containerPorts := ports(spec.Ports, others)
-	if in.Rendering == RenderingTutorial {
-		containerPorts = tutorialContainerPorts(spec.Ports)
+	all = slices.Clip(offered)
+	for _, p := range spec.ContainerPorts {
+		declared := corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)}
+		if !slices.ContainsFunc(all, func(other corev1.ContainerPort) bool {
+			return other.ContainerPort == declared.ContainerPort && other.Protocol == declared.Protocol
+		}) {
+			all = append(all, declared)
+		}
 	}
-	return servicePorts, containerPorts
+	return service, offered, all
 }
 
 // namedPorts returns the ports that the Service offers, and those that the container declares for them.
@@ -37,8 +50,9 @@ func portsOf(spec *appv1.WorkloadSpec, in Inputs) ([]corev1.ServicePort, []corev
 // A target port by number is declared by the name of its port, as far as that is a name for a container port, and the first of
 // it in the pod. One by name leads to the container port of that name, which is declared by another port of the spec, by
 // another container or by a patch; unnamedTargets finds one that leads nowhere. As a name stands for one protocol, one of
-// another protocol is led to the container by number. What another container of the pod declares is that one's.
-func namedPorts(spec []appv1.Port, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
+// another protocol is led to the container by number. What another container of the pod declares is that one's. The container
+// ports that the spec states itself have their own names, and are declared here as far as a port leads to them.
+func namedPorts(spec []appv1.Port, stated []appv1.ContainerPort, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
 	var container []corev1.ContainerPort
 	declared := map[containerPort]int{}
 	names, elsewhere := map[string]bool{}, map[containerPort]bool{}
@@ -46,6 +60,13 @@ func namedPorts(spec []appv1.Port, others []corev1.Container) ([]corev1.ServiceP
 		for _, p := range other.Ports {
 			elsewhere[containerPort{p.ContainerPort, containerProtocol(p)}] = true
 			names[p.Name] = true
+		}
+	}
+	ownNames, byName := map[containerPort]string{}, map[string]containerPort{}
+	for _, p := range stated {
+		if p.Name != "" {
+			key := containerPort{p.ContainerPort, cmp.Or(p.Protocol, corev1.ProtocolTCP)}
+			ownNames[key], byName[p.Name], names[p.Name] = p.Name, key, true
 		}
 	}
 	declare := func(name string, number int32, protocol corev1.Protocol) {
@@ -57,7 +78,7 @@ func namedPorts(spec []appv1.Port, others []corev1.Container) ([]corev1.ServiceP
 		if !found {
 			i = len(container)
 			declared[key] = i
-			container = append(container, corev1.ContainerPort{ContainerPort: number, Protocol: protocol})
+			container = append(container, corev1.ContainerPort{Name: ownNames[key], ContainerPort: number, Protocol: protocol})
 		}
 		if container[i].Name == "" && !names[name] && len(validation.IsValidPortName(name)) == 0 {
 			container[i].Name = name
@@ -65,7 +86,10 @@ func namedPorts(spec []appv1.Port, others []corev1.Container) ([]corev1.ServiceP
 		}
 	}
 	for _, p := range spec {
-		if target := targetPort(p); target.Type == intstr.Int {
+		target := targetPort(p)
+		if own, found := byName[target.StrVal]; found {
+			declare("", own.number, own.protocol)
+		} else if target.Type == intstr.Int {
 			declare(p.Name, target.IntVal, portProtocol(p))
 		}
 	}
@@ -114,7 +138,7 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 			continue
 		}
 		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(
-			"no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containers",
+			"no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers",
 			name, p.Protocol)))
 	}
 	return errs

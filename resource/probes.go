@@ -8,7 +8,7 @@ import (
 )
 
 // probes returns the main container's probes: those of the spec, and defaults that connect to the first TCP port that the
-// container declares.
+// container declares for the Service.
 //
 // By default there is a readiness probe. Liveness is for kinds that restart a container by default (restarts), and never
 // without a startup probe that guards it: that is tried each second, so that it delays nothing, and for a day, so that it

@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Service returns the Service that leads to the workload's pods, nil for a workload without ports.
-func Service(w *Workload) *corev1.Service {
+// buildService returns the Service that leads to the workload's pods, nil for a workload without ports.
+func buildService(w *Workload) *corev1.Service {
 	if len(w.Ports) == 0 {
 		return nil
 	}
 	meta := w.meta()
+	meta.Name = w.ServiceName
 	meta.Annotations = merged(w.Annotations, w.Access.Annotations)
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
@@ -30,6 +31,13 @@ func Service(w *Workload) *corev1.Service {
 			LoadBalancerClass:     w.Access.LoadBalancerClass,
 			ExternalTrafficPolicy: w.Access.ExternalTrafficPolicy,
 			SessionAffinity:       w.Access.SessionAffinity,
+
+			LoadBalancerSourceRanges: w.Access.LoadBalancerSourceRanges,
+			PublishNotReadyAddresses: w.Access.PublishNotReadyAddresses,
+			InternalTrafficPolicy:    w.Access.InternalTrafficPolicy,
+			TrafficDistribution:      w.Access.TrafficDistribution,
+			IPFamilies:               w.Access.IPFamilies,
+			IPFamilyPolicy:           w.Access.IPFamilyPolicy,
 		},
 	}
 	if service.Spec.Type == corev1.ServiceTypeClusterIP {
@@ -41,8 +49,12 @@ func Service(w *Workload) *corev1.Service {
 	}
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		// The API server's default, stated so that it is ours to keep: the schema of ServiceSpec promises three hours.
+		seconds := corev1.DefaultClientIPServiceAffinitySeconds
+		if c := w.Access.SessionAffinityConfig; c != nil && c.ClientIP != nil {
+			seconds = ptr.Deref(c.ClientIP.TimeoutSeconds, seconds)
+		}
 		service.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
-			ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(corev1.DefaultClientIPServiceAffinitySeconds)},
+			ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds},
 		}
 	}
 	return service

@@ -13,8 +13,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// StatefulSet returns the StatefulSet that runs the workload's pods, each with volumes of its own.
-func StatefulSet(w *Workload) *appsv1.StatefulSet {
+// buildStatefulSet returns the StatefulSet that runs the workload's pods, each with volumes of its own.
+func buildStatefulSet(w *Workload) *appsv1.StatefulSet {
 	meta := w.meta()
 	meta.Annotations = merged(w.Annotations, w.Record)
 	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
@@ -47,10 +47,10 @@ func StatefulSet(w *Workload) *appsv1.StatefulSet {
 // HeadlessName is the name of the Service that gives each pod of a StatefulSet a name.
 func HeadlessName(workload string) string { return workload + "-headless" }
 
-// Headless returns the Service that gives each pod of the workload's StatefulSet a name, from before it is ready on. It
+// buildHeadless returns the Service that gives each pod of the workload's StatefulSet a name, from before it is ready on. It
 // has the record of the inputs too: the StatefulSet is deleted when its volumes grow, and recreated with what its pods
 // were made with.
-func Headless(w *Workload) *corev1.Service {
+func buildHeadless(w *Workload) *corev1.Service {
 	meta := w.meta()
 	meta.Name = HeadlessName(w.Name)
 	meta.Annotations = merged(w.Annotations, map[string]string{
@@ -114,11 +114,7 @@ func ClaimOrdinal(workload, claim string) (ordinal int32, ok bool) {
 
 // claimMeta is the metadata of a claim, or of the template for it.
 func (w *Workload) claimMeta(name string) metav1.ObjectMeta {
-	labels := map[string]string{}
-	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy} {
-		labels[key] = w.Labels[key]
-	}
-	return w.retained(metav1.ObjectMeta{Name: name, Labels: merged(labels, w.Selector)})
+	return w.retained(metav1.ObjectMeta{Name: name, Labels: w.claimLabels})
 }
 
 func claimed(size resource.Quantity) corev1.VolumeResourceRequirements {

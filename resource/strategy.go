@@ -15,15 +15,25 @@ func strategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
 	if spec.Strategy == appsv1.RecreateDeploymentStrategyType {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
-	step := intstr.FromString("25%") // Kubernetes' default.
+	both := intstr.FromString("25%") // Kubernetes' default.
 	if spec.RollingUpdate != nil {
-		step = *spec.RollingUpdate
-	}
-	if n, err := strconv.ParseInt(step.StrVal, 10, 32); step.Type == intstr.String && err == nil {
-		step = intstr.FromInt32(int32(n))
+		both = *spec.RollingUpdate
 	}
 	return appsv1.DeploymentStrategy{
-		Type:          appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &step, MaxUnavailable: &step},
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: step(spec.MaxSurge, both), MaxUnavailable: step(spec.MaxUnavailable, both),
+		},
 	}
+}
+
+// step returns a number of pods or a percentage: a number in a string is a number. both is what counts if it is left out.
+func step(stated *intstr.IntOrString, both intstr.IntOrString) *intstr.IntOrString {
+	if stated != nil {
+		both = *stated
+	}
+	if n, err := strconv.ParseInt(both.StrVal, 10, 32); both.Type == intstr.String && err == nil {
+		both = intstr.FromInt32(int32(n))
+	}
+	return &both
 }

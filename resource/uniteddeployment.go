@@ -16,19 +16,29 @@ const KindUnitedDeployment = "UnitedDeployment"
 func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := UnitedDeploymentSpec(ud)
 	w, errs := workload(workloadMeta{
-		name:      ud.Spec.DeploymentName,
-		namespace: ud.Namespace,
-		instance:  ud.Name,
-		component: "uniteddeployment",
-		owner:     *metav1.NewControllerRef(ud, appv1.GroupVersion.WithKind(KindUnitedDeployment)),
-		container: ud.Spec.DeploymentName,
-		// With the Deployment's name: a UnitedDeployment that came to name another one may still have the first.
-		selector:    map[string]string{appv1.LabelUnitedDeployment: ud.Name, appv1.LabelName: ud.Spec.DeploymentName},
+		name:        ud.Spec.DeploymentName,
+		namespace:   ud.Namespace,
+		instance:    ud.Name,
+		component:   "uniteddeployment",
+		owner:       *metav1.NewControllerRef(ud, appv1.GroupVersion.WithKind(KindUnitedDeployment)),
+		container:   ud.Spec.DeploymentName,
+		selector:    unitedDeploymentSelector(ud, seen),
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
 	w.record(spec, identityOf(spec, identityFunc), seen.Inputs)
 	return w, errs
+}
+
+// unitedDeploymentSelector returns the selector of a new Deployment. It has the Deployment's name, as a UnitedDeployment that came
+// to name another one may still have the first. Earlier releases had that name in a label that users can state by now; a
+// Deployment that one of them made keeps its pods as they are.
+func unitedDeploymentSelector(ud *appv1.UnitedDeployment, seen BuildOptions) map[string]string {
+	key := appv1.LabelPart
+	if seen.Inputs.Rendering < RenderingNamedPorts || seen.Selector != nil && seen.Selector[appv1.LabelPart] == "" {
+		key = appv1.LabelName
+	}
+	return map[string]string{appv1.LabelUnitedDeployment: ud.Name, key: ud.Spec.DeploymentName}
 }
 
 // UnitedDeploymentSpec returns the template of a UnitedDeployment with its number of pods: what is built, and recorded.
@@ -45,3 +55,15 @@ func UnitedDeploymentSpecChanged(ud *appv1.UnitedDeployment, record string) (boo
 }
 
 func identityFunc(spec *appv1.WorkloadSpec) *appv1.WorkloadSpec { return spec }
+
+// UnitedDeploymentFromRecord returns the workload that the template of a UnitedDeployment meant when the record was written,
+// with the present number of pods: that is no part of the template.
+func UnitedDeploymentFromRecord(ud *appv1.UnitedDeployment, record string, seen BuildOptions) (*Workload, error) {
+	past := *ud
+	past.Spec.Template = &appv1.WorkloadSpec{}
+	if err := decodeWorkload(record, past.Spec.Template, past.Spec.Template); err != nil {
+		return nil, err
+	}
+	w, _ := UnitedDeployment(&past, seen)
+	return w.recordedAs(record)
+}

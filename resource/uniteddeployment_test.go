@@ -22,7 +22,7 @@ func TestUnitedDeploymentSpecChanged(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	record := Deployment(w).Annotations[appv1.AnnotationLastAppliedSpec]
+	record := buildDeployment(w).Annotations[appv1.AnnotationLastAppliedSpec]
 	for name, c := range map[string]struct {
 		mutate func(*appv1.UnitedDeployment)
 		want   bool

@@ -35,13 +35,13 @@ var shown = []string{
 	"VolumeNamespace", "VolumeAttributesClassName", "StorageClassName", "ServiceAccountName", "RuntimeClassName", "PriorityClassName", "Kind",
 	"APIGroup", "MatchLabelKeys", "MismatchLabelKeys", "LoadBalancerClass", "Driver", "DatasetName", "AppProtocol", "Image", "Resource", "ResourceName",
 	"Registry", "InitiatorName", "IQN", "IP", "Hostnames", "Searches", "Nameservers", "FieldPath", "APIVersion", "Hostname", "Subdomain", "NodeName",
-	"HostnameOverride", "ConditionType", "ResourceClaimName", "ResourceClaimTemplateName", "HostIP",
+	"HostnameOverride", "LoadBalancerSourceRanges", "ConditionType", "ResourceClaimName", "ResourceClaimTemplateName", "HostIP",
 	// Labels, and what selects by labels and taints.
 	"Values", "Value of a toleration", "a label",
 	// Words of a fixed set.
 	"Operator", "Scheme", "Type", "RestartPolicy", "RecursiveReadOnly", "ProcMount", "MountPropagation", "ImagePullPolicy", "TerminationMessagePolicy",
 	"Protocol", "Action", "WhenUnsatisfiable", "VolumeMode", "SupplementalGroupsPolicy", "Size", "SELinuxChangePolicy", "PullPolicy",
-	"NodeTaintsPolicy", "NodeAffinityPolicy", "FSGroupChangePolicy", "Effect", "DNSPolicy", "CachingMode", "AccessModes", "PreemptionPolicy", "Strategy",
+	"SecurityProfile", "IPFamilies", "NodeTaintsPolicy", "NodeAffinityPolicy", "FSGroupChangePolicy", "Effect", "DNSPolicy", "CachingMode", "AccessModes", "PreemptionPolicy", "Strategy",
 }
 
 // fieldAt is what a path of a text leads to, as shown has it.

@@ -1,8 +1,11 @@
 package resource
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +37,8 @@ type Workload struct {
 	Replicas *int32
 	// Template is what each pod is made from.
 	Template corev1.PodTemplateSpec
+	// TemplateKept is true where the Deployment states no Template: the one that lives stays.
+	TemplateKept bool
 	// Strategy is how pods are replaced.
 	Strategy appsv1.DeploymentStrategy
 	// MinReadySeconds is how long a new pod must be ready before it counts.
@@ -42,17 +47,27 @@ type Workload struct {
 	RevisionHistoryLimit *int32
 	// ProgressDeadlineSeconds is how long a rollout may make no progress, nil for the cluster's default.
 	ProgressDeadlineSeconds *int32
+	// ServiceName is the name of the Service.
+	ServiceName string
 	// Ports are what the Service offers; without any there is no Service.
 	Ports []corev1.ServicePort
 	// Access is how the Service offers them. Its type is set; its annotations come on top of those of every object.
 	Access appv1.ServiceSpec
+	// Serving is what stands around the pods; nil for a kind that has no such fields.
+	Serving *appv1.ServingSpec
 	// Claims are the templates of the volume claims that each pod has, for a workload that keeps data.
 	Claims []corev1.PersistentVolumeClaim
 	// RetainedFor is whose the data is, as "<kind>.<name>". Retain says whether it outlives that resource.
 	RetainedFor string
 	Retain      bool
+	// claimLabels are those of the claims, which nothing in the spec changes.
+	claimLabels map[string]string
 	// refused is true if the pod template lacks the spec's patch, or has labels by it that no pods may have.
 	refused bool
+	// container is the main container's name.
+	container string
+	// otherAutoscaler is true where an autoscaler that is not the workload's scales it.
+	otherAutoscaler bool
 }
 
 // BuildOptions is what a builder needs to know in addition to the custom resource.
@@ -61,8 +76,14 @@ type BuildOptions struct {
 	Selector map[string]string
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs Inputs
-	// Autoscaled is true where a HorizontalPodAutoscaler decides the number of pods.
+	// Autoscaled is true where a HorizontalPodAutoscaler that the spec does not ask for decides the number of pods.
 	Autoscaled bool
+	// OtherAutoscaler is true where a HorizontalPodAutoscaler that is not the workload's own targets the workload object.
+	OtherAutoscaler bool
+	// LiveReplicas is the number of pods that the live workload object asks for, nil if there is none.
+	LiveReplicas *int32
+	// Serving is what stands around the pods, as far as it is valid; nil for a kind that has no such fields.
+	Serving *appv1.ServingSpec
 }
 
 // workloadMeta says the workload and the custom resource that is to be built, and what its kind has for defaults.
@@ -73,7 +94,7 @@ type workloadMeta struct {
 	instance, component string
 	// owner is the controller reference of the objects.
 	owner metav1.OwnerReference
-	// container is the main container's name.
+	// container is the main container's name if the spec states none, and from then on the name that it has.
 	container string
 	// selector selects the pods of a new workload object.
 	selector map[string]string
@@ -86,10 +107,13 @@ type workloadMeta struct {
 	restarts bool
 	// claims are the volumes that each pod has of claims of its own.
 	claims []string
+	// ownsComponent is true where the label app.kubernetes.io/component of the objects tells what they are for.
+	ownsComponent bool
 }
 
 // workload maps what all kinds share. It returns what is wrong with the spec's podTemplate.
 func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
+	p.container = cmp.Or(spec.ContainerName, p.container)
 	selector := seen.Selector
 	if selector == nil {
 		selector = p.selector
@@ -104,25 +128,22 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
 		RevisionHistoryLimit:    spec.RevisionHistoryLimit,
 		ProgressDeadlineSeconds: spec.ProgressDeadlineSeconds,
+		ServiceName:             spec.ServiceName(p.name),
 		Access:                  *spec.Service.DeepCopy(),
+		Serving:                 seen.Serving,
+		TemplateKept:            seen.Inputs.Kept,
+		container:               p.container,
+		otherAutoscaler:         seen.OtherAutoscaler,
+		Replicas:                desiredReplicas(spec.Replicas, seen),
 	}
-	own := map[string]string{
-		appv1.LabelName:      p.name,
-		appv1.LabelInstance:  p.instance,
-		appv1.LabelComponent: p.component,
-		appv1.LabelManagedBy: appv1.ManagedBy,
-	}
-	w.Labels = merged(spec.Labels, own)
-	if !seen.Autoscaled {
-		w.Replicas = spec.Replicas
-	}
+	own := w.label(p, spec, selector)
 	if w.Access.Type == "" {
 		w.Access.Type = p.serviceType
 		if w.Access.ClusterIP == corev1.ClusterIPNone {
 			w.Access.Type = corev1.ServiceTypeClusterIP
 		}
 	}
-	identity := merged(own, p.selector, selector)
+	identity := merged(own, statedLabels(spec.PodLabels), p.selector, selector)
 	if seen.Inputs.Rendering == RenderingTutorial {
 		identity = selector
 	}
@@ -134,11 +155,61 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	}
 	errs, usable := patchTemplate(&w.Template, spec, identity, p, seen.Inputs)
 	w.refused = !usable
+	if sum := seen.Inputs.Config.Sum; sum != "" {
+		w.Template.Annotations = merged(w.Template.Annotations, map[string]string{appv1.AnnotationConfig: sum})
+	}
+	errs = append(errs, selectedOtherwise(spec.PodLabels, selector, p)...)
+	restrict(&w.Template, spec.SecurityProfile)
 	applyServerDefaults(&w.Template.Spec)
 	if usable && seen.Inputs.Rendering >= RenderingNamedPorts {
 		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
 	}
+	if usable {
+		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)
+	}
 	return w, errs
+}
+
+// label sets the labels of the objects and of the claims, and returns those that are the operator's.
+func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string) map[string]string {
+	own := map[string]string{
+		appv1.LabelName:      p.name,
+		appv1.LabelInstance:  p.instance,
+		appv1.LabelComponent: p.component,
+		appv1.LabelManagedBy: appv1.ManagedBy,
+	}
+	w.Labels = merged(spec.Labels, own, statedLabels(spec.Labels))
+	if p.ownsComponent {
+		w.Labels[appv1.LabelComponent] = p.component
+	}
+	w.claimLabels = merged(own, selector)
+	return own
+}
+
+// statedLabels returns those of a spec's labels that take the place of the operator's.
+func statedLabels(given map[string]string) map[string]string {
+	stated := map[string]string{}
+	for _, key := range []string{appv1.LabelName, appv1.LabelComponent} {
+		if value, ok := given[key]; ok {
+			stated[key] = value
+		}
+	}
+	return stated
+}
+
+// selectedOtherwise returns an error for each label that takes the place of one of the operator's by which the live workload
+// object selects its pods: a selector cannot be changed.
+func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.ErrorList {
+	var errs field.ErrorList
+	stated := statedLabels(given)
+	for _, key := range slices.Sorted(maps.Keys(stated)) {
+		if value, selects := selector[key]; selects && value != stated[key] {
+			errs = append(errs, field.Invalid(p.path.Child("podLabels").Key(key), stated[key], fmt.Sprintf(
+				"the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated",
+				p.name, value)))
+		}
+	}
+	return errs
 }
 
 // record notes on the workload what it was built from: the spec, and the inputs in addition to it. identity returns the part of the

@@ -38,7 +38,16 @@ func (s *validators) unseen(string, string, appv1.Size) resource.BuildOptions { 
 
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
-	return owner.GetAnnotations()[appv1.AnnotationAdopt] == "true"
+	return owner.GetAnnotations()[appv1.AnnotationAdopt] == "true" || adoptsWithoutRestart(owner)
+}
+
+// adoptsWithoutRestart reports whether it leaves the pod template of a Deployment that it takes over as it is.
+func adoptsWithoutRestart(owner client.Object) bool {
+	switch owner.(type) {
+	case *appv1.App, *appv1.ModelBox:
+		return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart
+	}
+	return false
 }
 
 // adoptable reports whether a live object is one that the owner takes over by its annotation alone.
@@ -69,7 +78,7 @@ func (v *validator[T]) adoptions(ctx context.Context, obj T, old client.Object, 
 		if change, ok := planned[key(kind, c.object.GetName())]; ok {
 			said = append(said, adoptionWarning(&change, found.paused))
 		} else {
-			said = append(said, generalWarning(kind, c.object.GetName()))
+			said = append(said, generalWarning(kind, c.object.GetName(), adoptsWithoutRestart(obj)))
 		}
 	}
 	return said
@@ -142,7 +151,12 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 	for _, c := range first {
 		records[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = c.object.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
 	}
-	return v.review(obj, v.seen(ctx, obj.GetNamespace(), lives, records)).children
+	see := v.seen(ctx, obj.GetNamespace(), lives, records)
+	return v.review(obj, func(kind, name string, size appv1.Size) resource.BuildOptions {
+		seen := see(kind, name, size)
+		seen.Inputs.Kept = seen.Inputs.Kept || adoptsWithoutRestart(obj) && lives[key(kind, name)] != nil
+		return seen
+	}).children
 }
 
 // seen returns the seer of live workload objects. records are those of the spec that is to be.
@@ -165,6 +179,8 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 		recorded, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 		if was := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]; err == nil && was != "" && was == records[at] {
 			seen.Inputs = recorded
+		} else if err == nil {
+			seen.Inputs.Config = recorded.Config
 		}
 		var selector *metav1.LabelSelector
 		switch live := live.(type) {
@@ -182,10 +198,13 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 }
 
 // generalWarning says what the adoption of an object does to any object of its kind.
-func generalWarning(kind, name string) string {
+func generalWarning(kind, name string, keeps bool) string {
 	does := messageAdoptsWorkload
-	if kind == "Service" {
+	switch {
+	case kind == "Service":
 		does = messageAdoptsService
+	case keeps:
+		does = messageAdoptsAsItIs
 	}
 	said := ""
 	for _, how := range []string{

@@ -20,12 +20,18 @@ func (s *validators) setUpApp(mgr ctrl.Manager) {
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(app *appv1.App, see seer) review {
 			w, wrong := resource.App(app, see("Deployment", app.Name, app.Spec.Size))
-			found := workloadReview(validation.App(app), validation.AppWarnings(app), w, wrong)
+			found := workloadReview(s.enabled(&app.Spec.ServingSpec, validation.App(app)),
+				append(validation.AppWarnings(app), s.contentWarnings(&app.Spec.ServingSpec, w)...), w, wrong)
 			found.paused = app.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, app, _ *appv1.App) []string {
-			return s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
+		neighbours: func(ctx context.Context, app, old *appv1.App) []string {
+			said := s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
+			var was *appv1.ServingSpec
+			if old != nil {
+				was = &old.Spec.ServingSpec
+			}
+			return append(said, s.aroundOthers(ctx, app, &app.Spec.ServingSpec, was, app.Spec.Replicas)...)
 		},
 	})
 }

@@ -53,9 +53,9 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	}
 	spec := field.NewPath("spec")
 	found.children = slices.Concat(
-		called(spec.Child("db", "statefulSet", "name"), objects(db)...),
-		called(spec.Child("identity", "deployment", "name"), objects(identity)...),
-		called(spec.Child("front", "deployment", "name"), objects(front)...),
+		calledBy(spec.Child("db", "statefulSet", "name"), spec.Child("db", "statefulSet"), db, objects(db)...),
+		calledBy(spec.Child("identity", "deployment", "name"), spec.Child("identity", "deployment"), identity, objects(identity)...),
+		calledBy(spec.Child("front", "deployment", "name"), spec.Child("front", "deployment"), front, objects(front)...),
 	)
 	return found
 }

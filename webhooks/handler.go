@@ -1,7 +1,9 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +12,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,16 +42,24 @@ type handler[T client.Object] struct{ *validator[T] }
 // serve has the manager answer for a kind.
 func serve[T client.Object](mgr ctrl.Manager, v *validator[T]) {
 	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
-	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: &handler[T]{v}})
+	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: counted{&handler[T]{v}, v.kind}})
 }
 
 // Handle implements admission.Handler.
 func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admission.Response {
 	var said admission.Warnings
 	var err error
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
-		said, err = h.decide(ctx, &req)
+		if said, err = h.decide(ctx, &req); err == nil {
+			lines, answer := h.answerPlan(ctx, &req)
+			if answer != nil {
+				return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: answer}}
+			}
+			said = append(said, lines...)
+		}
 	}
 	var refused apierrors.APIStatus
 	switch {
@@ -73,8 +85,11 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 			return nil, err
 		}
 		same := now.Raw().Equal(before.Raw())
-		if now.GetDeletionTimestamp() != nil || same && maps.Equal(now.GetAnnotations(), before.GetAnnotations()) {
+		if now.GetDeletionTimestamp() != nil {
 			return nil, nil
+		}
+		if same && maps.Equal(now.GetAnnotations(), before.GetAnnotations()) {
+			return rolledBack(req.OldObject.Raw), nil
 		}
 		if same {
 			if _, err := now.Decode(); err != nil {
@@ -93,6 +108,21 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 		}
 	}
 	return h.ValidateCreate(ctx, obj)
+}
+
+// rolledBack warns of a spec that is applied once more and stays rolled back.
+func rolledBack(raw []byte) admission.Warnings {
+	var now struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	if !bytes.Contains(raw, []byte(appv1.ReasonRolledBack)) || json.Unmarshal(raw, &now) != nil {
+		return nil
+	}
+	ready := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionReady)
+	if ready == nil || ready.Reason != appv1.ReasonRolledBack {
+		return nil
+	}
+	return admission.Warnings{"spec: is rolled back, and applying it again changes nothing: " + ready.Message}
 }
 
 // read decodes a resource but for its spec.

@@ -25,12 +25,18 @@ func (s *validators) setUpModelBox(mgr ctrl.Manager) {
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {
 			w, wrong := resource.ModelBox(box, see("Deployment", box.Name, box.Spec.Size))
-			found := workloadReview(validation.ModelBox(box), validation.ModelBoxWarnings(box), w, wrong)
+			found := workloadReview(s.enabled(&box.Spec.ServingSpec, validation.ModelBox(box)),
+				append(validation.ModelBoxWarnings(box), s.contentWarnings(&box.Spec.ServingSpec, w)...), w, wrong)
 			found.paused = box.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, box, _ *appv1.ModelBox) []string {
-			return s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
+		neighbours: func(ctx context.Context, box, old *appv1.ModelBox) []string {
+			said := s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
+			var was *appv1.ServingSpec
+			if old != nil {
+				was = &old.Spec.ServingSpec
+			}
+			return append(said, s.aroundOthers(ctx, box, &box.Spec.ServingSpec, was, box.Spec.Replicas)...)
 		},
 	})
 }

@@ -41,12 +41,18 @@ func (s *validators) taken(ctx context.Context, owner client.Object, children []
 
 // read reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
 func (s *validators) read(ctx context.Context, like, into client.Object) bool {
+	if s.apart(like) {
+		return false
+	}
 	err := s.cache.Get(ctx, client.ObjectKeyFromObject(like), into)
 	if client.IgnoreNotFound(err) != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", like.GetName(), "error", err.Error())
 	}
 	return err == nil
 }
+
+// apart reports whether the objects of a type are not in the manager's cache: to read one there would start to watch the type.
+func (s *validators) apart(obj client.Object) bool { return s.planner != nil && s.planner.Apart(obj) }
 
 // heldByOthers warns of a UnitedDeployment that has to keep off the Deployment that it names.
 func (s *validators) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {

@@ -29,7 +29,7 @@ func (s *validators) setUpUnitedDeployment(mgr ctrl.Manager) {
 			w, wrong := resource.UnitedDeployment(ud, see("Deployment", ud.Spec.DeploymentName, ud.Spec.Template.Size))
 			found.errors = append(found.errors, wrong...)
 			// A Deployment that exists is no obstacle: it is scaled. Objects begins with it.
-			found.workloads, found.children = []*resource.Workload{w}, called(field.NewPath("spec", "deploymentName"), objects(w)[1:]...)
+			found.workloads, found.children = []*resource.Workload{w}, calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, objects(w)[1:]...)
 			return found
 		},
 		neighbours: func(ctx context.Context, ud, old *appv1.UnitedDeployment) []string {

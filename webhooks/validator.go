@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -82,7 +84,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		found := v.review(obj, v.unseen)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
-		return append(validation.AnnotationWarnings(obj.GetAnnotations()), v.adoptions(ctx, obj, old, &found)...), nil
+		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, obj, old, &found)...), nil
 	}
 	// By now the spec that was there has its children, or its status says what is in their way.
 	return v.validate(ctx, obj, old, v.review(old, v.unseen).children)
@@ -116,15 +118,29 @@ func before[T client.Object](old T) client.Object {
 func workloadReview(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
 	return review{
 		errors: slices.Concat(errs, wrong), warnings: said, workloads: []*resource.Workload{w},
-		children: called(field.NewPath("metadata", "name"), objects(w)...),
+		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, objects(w)...),
 	}
 }
 
-// objects are those that a workload means.
+// calledBy returns objects of a workload as children whose name comes from a field, except for a Service that the spec names.
+func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Object) []child {
+	children := called(name, objects...)
+	for i := range children {
+		if _, service := children[i].object.(*corev1.Service); service && w.ServiceName != w.Name && objects[i].GetName() == w.ServiceName {
+			children[i].name = spec.Child("service", "name")
+		}
+	}
+	return children
+}
+
+// objects are those that a workload means, but for those of kinds that the cluster may lack: to read one from the cache would start to
+// watch its kind.
 func objects(w *resource.Workload) []client.Object {
 	var objects []client.Object
 	for _, obj := range w.Objects() {
-		objects = append(objects, obj)
+		if !apply.TypeOf(obj).Custom {
+			objects = append(objects, obj)
+		}
 	}
 	return objects
 }

@@ -33,7 +33,7 @@ const (
 )
 
 // defaultPatience is for the two seconds that the API server waits for the whole answer.
-const defaultPatience = time.Second
+const defaultPatience = 1200 * time.Millisecond
 
 // Options say how to serve the webhooks.
 type Options struct {
@@ -48,7 +48,12 @@ type Options struct {
 	Certificate certificate.Options
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
-	// Patience is how long a question about other objects may take; what is not known by then is not warned of. Default: 1 s.
+	// FollowSecrets is true where the manager follows the content of Secrets.
+	FollowSecrets bool
+	// DisabledFeatures are the fields of the spec around the pods that are refused.
+	DisabledFeatures []string
+	// Patience is how long questions about other objects may take in all; what is not known by then is not warned of. Default:
+	// 1.2 s.
 	Patience time.Duration
 }
 
@@ -108,8 +113,8 @@ func (w *Webhooks) Server() webhook.Server {
 }
 
 // SetupWithManager adds the webhooks of all kinds to the manager, and its readiness check: every replica serves. Where they
-// are not to be served it does nothing.
-func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
+// are not to be served it does nothing. With a planner, dry runs are answered with what a change would do.
+func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	if !w.enabled {
 		ctrl.Log.Info(messageDisabled)
 		return nil
@@ -126,15 +131,17 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("pod security standards: %w", err)
 	}
 	s := validators{
-		patience: w.opts.Patience,
-		cache:    mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
+		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
+		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
+		planner: planner, paces: newPaces(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	s.setUpApp(mgr)
 	s.setUpModelBox(mgr)
 	s.setUpUnitedDeployment(mgr)
 	s.setUpCloudManager(mgr)
+	expiry.webhooks.Store(w)
 	return mgr.AddReadyzCheck("webhooks", served)
 }
 
@@ -143,11 +150,18 @@ type validators struct {
 	// cache has what the controllers watch; live reads from the API server what is in no cache.
 	cache, live client.Reader
 	patience    time.Duration
-	scheme      *runtime.Scheme
-	standards   policy.Evaluator
+	// followSecrets is true where the controllers follow the content of Secrets.
+	followSecrets bool
+	// disabled are the fields of the spec around the pods that are refused.
+	disabled  []string
+	scheme    *runtime.Scheme
+	standards policy.Evaluator
 	// engine plans adoptions, as many at once as plans has room for.
 	engine *apply.Engine
 	plans  chan struct{}
+	// planner plans changes, as often as paces lets it.
+	planner Planner
+	paces   *paces
 	// today is what is observed of a workload that is new.
 	today resource.BuildOptions
 }

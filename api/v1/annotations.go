@@ -7,7 +7,7 @@ const (
 	AnnotationPaused = "app.huolala.cn/paused"
 
 	// AnnotationAdopt, when "true", lets a resource take over existing objects of its children's names that nothing
-	// controls: made by hand, orphaned, or restored from a backup.
+	// controls: made by hand, orphaned, or restored from a backup. AdoptWithoutRestart does so without stating the pod template.
 	AnnotationAdopt = "app.huolala.cn/adopt"
 
 	// AnnotationRefresh, set to a value that it did not have before, takes over what has changed apart from the spec since
@@ -17,6 +17,14 @@ const (
 	// AnnotationAcceptOverrides, when "true", accepts what admission policies and webhooks of the cluster change in the
 	// objects that a resource means, as if the spec had stated it so.
 	AnnotationAcceptOverrides = "app.huolala.cn/accept-overrides"
+
+	// AnnotationHold names a ReplicaSet of an App's or ModelBox's Deployment, or is HoldLastGood: Deployment and Service are built from
+	// the spec that made it for as long as the annotation is there. The spec waits.
+	AnnotationHold = "app.huolala.cn/hold"
+
+	// AnnotationPlan, when "request", has a dry run answered with what the change would do, as JSON; see package plan. It has no
+	// effect on other requests.
+	AnnotationPlan = "app.huolala.cn/plan"
 )
 
 // Annotations that the operator writes on the objects it makes.
@@ -30,7 +38,22 @@ const (
 
 	// AnnotationLastAppliedInputs is all else that shaped the pod template of a workload object, as JSON.
 	AnnotationLastAppliedInputs = "app.huolala.cn/last-applied-inputs"
+
+	// AnnotationHeld says which ReplicaSet a Deployment was built for, as JSON, while AnnotationHold asks for it or a spec is rolled
+	// back.
+	AnnotationHeld = "app.huolala.cn/held"
+
+	// AnnotationConfig is the sum of the content that pods use of ConfigMaps and Secrets; on pods, once that has changed while
+	// spec.configRollout was OnChange.
+	AnnotationConfig = "app.huolala.cn/config"
 )
+
+// AdoptWithoutRestart is the value of AnnotationAdopt with which an App or ModelBox leaves the pod template of a Deployment that it takes
+// over as it is, until its spec changes or AnnotationRefresh asks for another.
+const AdoptWithoutRestart = "without-restart"
+
+// HoldLastGood is the value of AnnotationHold for the ReplicaSet in status.lastGood.
+const HoldLastGood = "last-good"
 
 // AnnotationRetainedFor says, as "<kind>.<name>", which custom resource an object is kept for that outlives it: a
 // database's claims and its Secret. A resource of that kind and name may take it into use again.
@@ -40,7 +63,7 @@ const AnnotationRetainedFor = "app.huolala.cn/retained-for"
 // the custom resource itself. It is read when their Deployment is taken over, and never written.
 const AnnotationTutorialSpec = "spec"
 
-// Labels of the objects that the operator makes. The first four are Kubernetes' recommended ones
+// Labels of the objects that the operator makes, in addition to that of each kind. The first four are Kubernetes' recommended ones
 // (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/).
 const (
 	LabelName      = "app.kubernetes.io/name"
@@ -51,15 +74,7 @@ const (
 	// ManagedBy is the value of LabelManagedBy on every object and pod of this operator.
 	ManagedBy = "app-operator"
 
-	// LabelApp names the App that a pod belongs to. It is the selector of the App's Deployment and Service.
-	LabelApp = "app.huolala.cn/app"
-	// LabelModelBox names the ModelBox that a pod belongs to. It is the selector of the ModelBox's Deployment and Service.
-	LabelModelBox = "app.huolala.cn/modelbox"
-	// LabelCloudManager names the CloudManager that an object or a pod belongs to, LabelPart the component in it. Together
-	// they are the selector of the component's workload and Services.
-	LabelCloudManager = "app.huolala.cn/cloudmanager"
-	LabelPart         = "app.huolala.cn/component"
-	// LabelUnitedDeployment names the UnitedDeployment whose template a pod was made of. It is in the selector of the
-	// Deployment and the Service, in addition to the Deployment's name.
-	LabelUnitedDeployment = "app.huolala.cn/uniteddeployment"
+	// LabelPart names the component of a CloudManager that an object or a pod belongs to. In the selector of a UnitedDeployment's
+	// workload, it is the Deployment's name.
+	LabelPart = "app.huolala.cn/component"
 )

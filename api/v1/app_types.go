@@ -4,6 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// LabelApp names the App that a pod belongs to. It is the selector of the App's Deployment and Service.
+const LabelApp = "app.huolala.cn/app"
+
+func init() { register(&App{}, &AppList{}) }
+
 // AppSpec is what an App should run.
 type AppSpec struct {
 	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
@@ -13,11 +18,17 @@ type AppSpec struct {
 	Paused bool `json:"paused,omitempty"`
 
 	WorkloadSpec `json:",inline"`
+
+	ServingSpec `json:",inline"`
 }
 
 // AppStatus is what an App's pods are doing.
 type AppStatus struct {
 	WorkloadStatus `json:",inline"`
+
+	ServingStatus `json:",inline"`
+
+	HistoryStatus `json:",inline"`
 }
 
 // App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the
@@ -36,6 +47,7 @@ type AppStatus struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image of the spec"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the App was created"
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`,description="Where the Service answers inside the cluster"
+// +kubebuilder:printcolumn:name="Hosts",type=string,priority=1,JSONPath=`.status.hosts`,description="The host names of the Ingress and the HTTPRoute"
 // +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the App to be ready"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"

@@ -6,6 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// LabelCloudManager names the CloudManager that an object or a pod belongs to. Together with LabelPart it is the selector of a
+// component's workload and Services.
+const LabelCloudManager = "app.huolala.cn/cloudmanager"
+
+func init() { register(&CloudManager{}, &CloudManagerList{}) }
+
 // CloudManagerSpec is what a CloudManager should run.
 // +kubebuilder:validation:XValidation:rule="!has(self.identity.deployment.name) || !has(self.db.statefulSet.name) || !(self.identity.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().identity.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.identity.deployment.name == oldSelf.value().identity.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".identity.deployment.name",message="must differ from db.statefulSet.name and from that name with the suffix -headless; choose another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.front.deployment.name) || !has(self.db.statefulSet.name) || !(self.front.deployment.name in [self.db.statefulSet.name, self.db.statefulSet.name + '-headless']) || (oldSelf.hasValue() && has(oldSelf.value().front.deployment.name) && has(oldSelf.value().db.statefulSet.name) && self.front.deployment.name == oldSelf.value().front.deployment.name && self.db.statefulSet.name == oldSelf.value().db.statefulSet.name)",optionalOldSelf=true,fieldPath=".front.deployment.name",message="must differ from db.statefulSet.name and from that name with the suffix -headless; choose another name"
@@ -22,12 +28,12 @@ type CloudManagerSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:front"}
 	Front Tier `json:"front,omitzero"`
 
-	// identity is the tier between front and database. It is made once the database is up.
+	// identity is the tier between front and database. It is made once the database is up. Its fields are those of front.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:identity"}
 	Identity Tier `json:"identity,omitzero"`
 
-	// db is the database, which is made first.
+	// db is the database, which is made first. Its statefulSet has the fields of front.deployment, and storage.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:fieldGroup:db"}
 	DB DatabaseTier `json:"db,omitzero"`
@@ -79,7 +85,7 @@ type DatabaseTier struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.name) ? self.name : '/') != (has(oldSelf.name) ? oldSelf.name : '/') || (has(self.storage.class) == has(oldSelf.storage.class) && (!has(self.storage.class) || self.storage.class == oldSelf.storage.class))",fieldPath=".storage.class",message="cannot be changed on existing volumes; restore the previous value. A database with another name can have another class, but starts empty"
 // +kubebuilder:validation:XValidation:rule="(has(self.name) ? self.name : '/') != (has(oldSelf.name) ? oldSelf.name : '/') || !has(oldSelf.storage.accessModes) || !has(self.storage.accessModes) || self.storage.accessModes == oldSelf.storage.accessModes",fieldPath=".storage.accessModes",message="cannot be changed on existing volumes; restore the previous value. A database with another name can have other access modes, but starts empty"
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy == 'RollingUpdate'",message="the pods of a database are replaced one by one; remove strategy",fieldPath=".strategy"
-// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate)",message="the pods of a database are replaced one by one; remove rollingUpdate",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) && !has(self.maxSurge) && !has(self.maxUnavailable)",message="the pods of a database are replaced one by one; remove rollingUpdate, maxSurge and maxUnavailable",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds)",message="a StatefulSet has no progress deadline; remove progressDeadlineSeconds",fieldPath=".progressDeadlineSeconds"
 type Database struct {
 	Component `json:",inline"`

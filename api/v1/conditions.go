@@ -23,6 +23,19 @@ const ConditionApplied = "Applied"
 // its scale subresource cannot be read. It is abnormal when True.
 const ConditionReplicasUnstated = "ReplicasUnstated"
 
+// ConditionConfigFollowed is there while spec.configRollout is OnChange. It is True when the operator sees changes of the ConfigMaps
+// that the pods use, and of the Secrets if it may. It is good when True.
+const ConditionConfigFollowed = "ConfigFollowed"
+
+// Conditions of what stands around the pods; each is there only where the spec asks for it. Both are good when True.
+const (
+	// ConditionExposed is True when the Ingress has an address. It is Unknown while nobody says so: some controllers
+	// never write one.
+	ConditionExposed = "Exposed"
+	// ConditionAutoscaled is True when the HorizontalPodAutoscaler of the resource decides the number of pods.
+	ConditionAutoscaled = "Autoscaled"
+)
+
 // ConditionSynced is a UnitedDeployment's. It is True when the Deployment that it names wants the number of pods that it
 // is to be held at, whatever the pods do. It is good when True.
 const ConditionSynced = "Synced"
@@ -57,6 +70,15 @@ const (
 	ReasonPasswordInSecret = "PasswordInSecret"
 	// ReasonPaused: spec.paused stops all writes to the children.
 	ReasonPaused = "Paused"
+	// ReasonHeld: an annotation holds an earlier ReplicaSet; the spec waits.
+	ReasonHeld = "Held"
+	// ReasonRolledBack: the rollout of the spec stalled, and the operator went back to the last ReplicaSet that was ready, as spec.rollback
+	// asks for.
+	ReasonRolledBack = "RolledBack"
+	// ReasonFollowed: changes of the content that pods use are seen.
+	ReasonFollowed = "Followed"
+	// ReasonConfigRollout: pods are replaced, as the content that they use has changed; of an event.
+	ReasonConfigRollout = "ConfigRollout"
 	// ReasonNotStalled: nothing is in the way.
 	ReasonNotStalled = "NotStalled"
 	// ReasonTerminating: the namespace is being deleted, nothing can be created in it.
@@ -71,12 +93,34 @@ const (
 	ReasonOverridden = "Overridden"
 	// ReasonReplicasIgnored: all is applied but spec.replicas, since an autoscaler decides on the number of pods.
 	ReasonReplicasIgnored = "ReplicasIgnored"
+	// ReasonTemplateKept: all is applied but the pod template, which is that of before the adoption.
+	ReasonTemplateKept = "TemplateKept"
+)
+
+// Reasons of the conditions Exposed and Autoscaled.
+const (
+	// ReasonAccepted: the controller of the Ingress has accepted it.
+	ReasonAccepted = "Accepted"
+	// ReasonNoAddress: the Ingress has no address, or its controller writes none.
+	ReasonNoAddress = "NoAddress"
+	// ReasonAutoscaling: the HorizontalPodAutoscaler decides the number of pods.
+	ReasonAutoscaling = "Autoscaling"
+	// ReasonAtMaximum: the HorizontalPodAutoscaler would scale further than maxReplicas.
+	ReasonAtMaximum = "AtMaximum"
+	// ReasonMetricsMissing: the HorizontalPodAutoscaler has no figures to scale by; the message has its words.
+	ReasonMetricsMissing = "MetricsMissing"
+	// ReasonAutoscalerExists: another HorizontalPodAutoscaler scales the Deployment.
+	ReasonAutoscalerExists = "AutoscalerExists"
 )
 
 // Reasons that name what is in the way of the operator.
 const (
 	// ReasonResourceExists: an object of a child's name exists and is not ours.
 	ReasonResourceExists = "ResourceExists"
+	// ReasonAdoptionRestarts: an object cannot be taken over with its pods left as they are; nothing is touched.
+	ReasonAdoptionRestarts = "AdoptionRestarts"
+	// ReasonRevisionNotFound: there is no ReplicaSet to hold, or it has no record of its spec.
+	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonDeploymentNotFound: the Deployment that a UnitedDeployment names does not exist, and there is no template.
 	ReasonDeploymentNotFound = "DeploymentNotFound"
 	// ReasonScaleConflict: the Deployment that a UnitedDeployment names is scaled by another: a resource of ours that it
@@ -100,8 +144,22 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonForbidden: the operator may not write a child: a missing permission, a quota or an admission policy.
 	ReasonForbidden = "Forbidden"
+	// ReasonTooManyReferences: pods use more ConfigMaps and Secrets than can be recorded.
+	ReasonTooManyReferences = "TooManyReferences"
+	// ReasonReadFailed: a ConfigMap or Secret could not be read.
+	ReasonReadFailed = "ReadFailed"
 	// ReasonApplyFailed: a request to the API server failed and is tried again.
 	ReasonApplyFailed = "ApplyFailed"
+)
+
+// Reasons that name what is in the way of objects of kinds that a cluster may lack.
+const (
+	// ReasonKindMissing: the cluster does not have the kind that the spec asks for.
+	ReasonKindMissing = "KindMissing"
+	// ReasonNotAccepted: a Gateway does not accept the HTTPRoute; the message has its controller's words.
+	ReasonNotAccepted = "NotAccepted"
+	// ReasonNoController: no controller has answered for a Gateway that the HTTPRoute names.
+	ReasonNoController = "NoController"
 )
 
 // Reasons that name what is in the way of the pods.

@@ -13,8 +13,8 @@ var (
 	// SchemeGroupVersion is GroupVersion, by the name that the generated client uses.
 	SchemeGroupVersion = GroupVersion
 
-	// SchemeBuilder collects the functions that add this group's kinds to a scheme.
-	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	// SchemeBuilder collects the functions that add this group's kinds to a scheme. Each kind's file registers its own.
+	SchemeBuilder = runtime.NewSchemeBuilder(addGroupVersion)
 
 	// AddToScheme adds this group's kinds to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
@@ -25,13 +25,16 @@ func Resource(resource string) schema.GroupResource {
 	return GroupVersion.WithResource(resource).GroupResource()
 }
 
-func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion,
-		&App{}, &AppList{},
-		&ModelBox{}, &ModelBoxList{},
-		&UnitedDeployment{}, &UnitedDeploymentList{},
-		&CloudManager{}, &CloudManagerList{},
-	)
+// addGroupVersion adds what all groups have, such as ListOptions.
+func addGroupVersion(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
+}
+
+// register has a kind and its list be added to schemes.
+func register(kind, list runtime.Object) {
+	SchemeBuilder.Register(func(scheme *runtime.Scheme) error {
+		scheme.AddKnownTypes(GroupVersion, kind, list)
+		return nil
+	})
 }

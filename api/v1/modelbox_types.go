@@ -4,6 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// LabelModelBox names the ModelBox that a pod belongs to. It is the selector of the ModelBox's Deployment and Service.
+const LabelModelBox = "app.huolala.cn/modelbox"
+
+func init() { register(&ModelBox{}, &ModelBoxList{}) }
+
 // ModelBoxMinReadySeconds is the default of a ModelBox's minReadySeconds.
 const ModelBoxMinReadySeconds int32 = 3
 
@@ -15,7 +20,8 @@ type ModelBoxSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
-	// name is the main container's name. Defaults to the ModelBox's name.
+	// name is the main container's name. Defaults to the ModelBox's name. It is the former name of containerName: state one of
+	// the two, or the same in both.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -24,11 +30,17 @@ type ModelBoxSpec struct {
 	Name string `json:"name,omitempty"`
 
 	WorkloadSpec `json:",inline"`
+
+	ServingSpec `json:",inline"`
 }
 
 // ModelBoxStatus is what a ModelBox's pods are doing.
 type ModelBoxStatus struct {
 	WorkloadStatus `json:",inline"`
+
+	ServingStatus `json:",inline"`
+
+	HistoryStatus `json:",inline"`
 }
 
 // ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.
@@ -47,9 +59,11 @@ type ModelBoxStatus struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image of the spec"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the ModelBox was created"
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`,description="Where the Service answers inside the cluster"
+// +kubebuilder:printcolumn:name="Hosts",type=string,priority=1,JSONPath=`.status.hosts`,description="The host names of the Ingress and the HTTPRoute"
 // +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the ModelBox to be ready"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.name) || !has(self.spec.containerName) || self.spec.name == self.spec.containerName || self.spec.name == self.metadata.name",message="name and containerName are the same field; remove spec.name",fieldPath=".spec.containerName"
 // +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type ModelBox struct {
 	metav1.TypeMeta `json:",inline"`

@@ -18,6 +18,14 @@ type CommonStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// pending is what setting spec.paused to false would change: how many objects wait and how many pods would be replaced, and
+	// then the changes, a line each. It is computed once for each generation, and empty while nothing waits.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	Pending []string `json:"pending,omitempty"`
 }
 
 // WorkloadStatus is the status of a kind that runs one Deployment.

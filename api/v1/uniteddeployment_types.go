@@ -4,6 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// LabelUnitedDeployment names the UnitedDeployment whose template a pod was made of. It is in the selector of the Deployment and
+// the Service, in addition to the Deployment's name in LabelPart, or in LabelName where an earlier release made the Deployment.
+const LabelUnitedDeployment = "app.huolala.cn/uniteddeployment"
+
+func init() { register(&UnitedDeployment{}, &UnitedDeploymentList{}) }
+
 // UnitedDeploymentSpec says which Deployment is to have how many pods.
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || (size(self.deploymentName) <= 63 && self.deploymentName.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".deploymentName",message="must be at most 63 lower-case letters, digits and '-', and start with a letter, if template is set: it is also the name of the container and of the Service"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(oldSelf.template) || self.deploymentName == oldSelf.deploymentName",fieldPath=".deploymentName",message="cannot be changed while template is set: the Deployment created from it would be left behind; create another UnitedDeployment"

@@ -11,6 +11,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size == 'custom' || !has(self.resources) || (!has(self.resources.requests) && !has(self.resources.limits))",message="a named size and resources are mutually exclusive; remove one, or set size to custom",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom requires resources; set requests or limits, or choose a named size",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="is valid only with the strategy RollingUpdate; remove it or the strategy Recreate",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="(!has(self.maxSurge) && !has(self.maxUnavailable)) || !has(self.strategy) || self.strategy != 'Recreate'",message="maxSurge and maxUnavailable are valid only with the strategy RollingUpdate; remove them or the strategy Recreate",fieldPath=".strategy"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || (!has(self.maxSurge) && !has(self.maxUnavailable))",message="rollingUpdate states both maxSurge and maxUnavailable; remove rollingUpdate, or those two",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !has(self.maxUnavailable) || ![self.maxSurge, self.maxUnavailable].all(n, type(n) == int ? n == 0 : n == '0%')",message="maxSurge and maxUnavailable must not both be 0; raise one",fieldPath=".maxUnavailable"
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is deprecated",fieldPath=".podTemplate"
 type WorkloadSpec struct {
@@ -90,6 +93,26 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:arrayFieldGroup:ports"}
 	Ports []Port `json:"ports,omitempty"`
 
+	// containerPorts are ports that the main container listens on in addition to ports, such as one for metrics: the Service
+	// does not offer them, and no default probe connects to them. One with the number that a port leads to gives that container
+	// port its name, and targetPort of ports can be the name of one. Each pair of containerPort and protocol may occur once, and
+	// so may each name.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="names must be unique; rename the duplicate, or remove its name"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.containerPort == p.containerPort && (has(q.protocol) ? q.protocol : 'TCP') == (has(p.protocol) ? p.protocol : 'TCP')))",message="each pair of containerPort and protocol must be unique; remove the duplicate, or change its protocol"
+	// +listType=atomic
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	ContainerPorts []ContainerPort `json:"containerPorts,omitempty"`
+
+	// containerName is the main container's name, for kubectl logs -c and for what goes by it, such as a service mesh. A change
+	// rolls the pods over. Defaults to the name of the workload.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', with a letter or digit at both ends"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	ContainerName string `json:"containerName,omitempty"`
+
 	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
 	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
 	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
@@ -114,13 +137,31 @@ type WorkloadSpec struct {
 
 	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may remove, at a time:
 	// a number from 1, or a percentage of replicas from "1%" to "100%"; of a percentage the former is rounded up and the
-	// latter down. Defaults to "25%".
+	// latter down. It is short for maxSurge and maxUnavailable of one value, and excludes them. Defaults to "25%".
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=6
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",message="must be a number of at least 1, or a percentage from 1% to 100%"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
+
+	// maxSurge is how many pods a rolling update may add above replicas at a time: a number from 0, or a percentage of replicas
+	// from "0%" to "999%", rounded up. Defaults to "25%".
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(0|[1-9][0-9]{0,2})%$')",message="must be a number of at least 0, or a percentage like 25%"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// maxUnavailable is how many pods a rolling update may remove from replicas at a time: a number from 0, or a percentage of
+	// replicas from "0%" to "100%", rounded down. It and maxSurge must not both be 0. Defaults to "25%".
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(0|[1-9][0-9]?|100)%$')",message="must be a number of at least 0, or a percentage from 0% to 100%"
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// minReadySeconds is how long, in seconds, a new pod must be ready before it counts as available. Defaults to 0; for
 	// a ModelBox, to 3.
@@ -159,6 +200,15 @@ type WorkloadSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+
+	// securityProfile is restricted to give all containers of the pods, and the pods, what Pod Security's level restricted
+	// (https://kubernetes.io/docs/concepts/security/pod-security-standards/) demands: no root user, no privilege escalation, no
+	// capabilities, and the seccomp profile RuntimeDefault. What securityContext, podSecurityContext and the containers' own
+	// securityContext say takes precedence. A change rolls the pods over. Left out, nothing is set.
+	// +kubebuilder:validation:Enum=restricted
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:restricted"}
+	SecurityProfile SecurityProfile `json:"securityProfile,omitempty"`
 
 	// volumeMounts are where the main container sees volumes; each names one of volumes.
 	// +listType=map
@@ -284,8 +334,8 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
 
-	// podLabels are further labels of the pods. A change rolls the pods over. The operator's own are refused:
-	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name and component take the
+	// place of the operator's. Its others are refused: app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodLabels map[string]string `json:"podLabels,omitempty"`
@@ -296,8 +346,9 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 
-	// labels are further labels of every object that is made, though not of the pods. The operator's own are refused:
-	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name and component take
+	// the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are refused, too:
+	// app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Labels map[string]string `json:"labels,omitempty"`
@@ -354,10 +405,35 @@ const (
 // Named reports whether the size stands for requests and limits of its own.
 func (s Size) Named() bool { return s != "" && s != SizeCustom }
 
+// SecurityProfile is the name of what containers and pods may not do.
+type SecurityProfile string
+
+// SecurityProfileRestricted is the level restricted of the Pod Security Standards.
+const SecurityProfileRestricted SecurityProfile = "restricted"
+
+// ServiceName returns the name of the Service of a workload of a name.
+func (s *WorkloadSpec) ServiceName(workload string) string {
+	if s.Service.Name != "" {
+		return s.Service.Name
+	}
+	return workload
+}
+
 // ServiceSpec says how a Service offers the ports of a workload.
 // +kubebuilder:validation:XValidation:rule="!has(self.clusterIP) || !has(self.type) || self.type == 'ClusterIP'",message="clusterIP None is valid only with the type ClusterIP; remove one of them",fieldPath=".clusterIP"
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || (has(self.type) && self.type == 'LoadBalancer')",message="is valid only with the type LoadBalancer; set that type, or remove it",fieldPath=".loadBalancerClass"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerSourceRanges) || size(self.loadBalancerSourceRanges) == 0 || (has(self.type) && self.type == 'LoadBalancer')",message="is valid only with the type LoadBalancer; set that type, or remove it",fieldPath=".loadBalancerSourceRanges"
+// +kubebuilder:validation:XValidation:rule="!has(self.sessionAffinityConfig) || (has(self.sessionAffinity) && self.sessionAffinity == 'ClientIP')",message="is valid only with sessionAffinity ClientIP; set that, or remove it",fieldPath=".sessionAffinityConfig"
+// +kubebuilder:validation:XValidation:rule="!has(self.ipFamilies) || size(self.ipFamilies) < 2 || (has(self.ipFamilyPolicy) && self.ipFamilyPolicy != 'SingleStack')",message="two families require ipFamilyPolicy PreferDualStack or RequireDualStack; set one, or remove a family",fieldPath=".ipFamilies"
 type ServiceSpec struct {
+	// name of the Service, where clients know the workload by another name than its own. Under a new name the Service is
+	// recreated; the operator removes the one of the former name once the new one is there and the pods are ready. Defaults to
+	// the name of the workload.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', start with a letter and not end with '-'"
+	// +optional
+	Name string `json:"name,omitempty"`
+
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
 	// balancer of the cluster's provider). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
 	// at any time.
@@ -389,11 +465,54 @@ type ServiceSpec struct {
 	// +optional
 	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 
-	// sessionAffinity is ClientIP to lead each client to one pod, for three hours after its last connection, or None.
-	// Defaults to None.
+	// sessionAffinity is ClientIP to lead each client to one pod, or None. Defaults to None.
 	// +kubebuilder:validation:Enum=ClientIP;None
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
+
+	// sessionAffinityConfig says in clientIP.timeoutSeconds how long, in seconds, a client keeps its pod after its last
+	// connection: 1 to 86400. Only with sessionAffinity ClientIP. Defaults to 10800, which is three hours.
+	// +optional
+	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+
+	// loadBalancerSourceRanges are the networks that a Service of type LoadBalancer answers, like 192.0.2.0/24, if the
+	// cluster's load balancer can limit that. Defaults to all.
+	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:items:MaxLength=64
+	// +listType=atomic
+	// +optional
+	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
+
+	// publishNotReadyAddresses has the Service lead also to pods that are not ready. Defaults to false.
+	// +optional
+	PublishNotReadyAddresses bool `json:"publishNotReadyAddresses,omitempty"`
+
+	// internalTrafficPolicy says where traffic from inside the cluster goes: to pods on any node (Cluster), or only to
+	// those on the client's node (Local). Defaults to Cluster.
+	// +kubebuilder:validation:Enum=Cluster;Local
+	// +optional
+	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
+
+	// trafficDistribution says which pods are preferred: those in the client's zone (PreferSameZone, or PreferClose, its
+	// former name) or on its node (PreferSameNode). Defaults to no preference.
+	// +kubebuilder:validation:Enum=PreferClose;PreferSameZone;PreferSameNode
+	// +optional
+	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
+
+	// ipFamilies are the families of the Service's addresses: IPv4, IPv6 or both, the main one first. That one can be set only
+	// until the Service is made. Defaults to the cluster's.
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:Enum=IPv4;IPv6
+	// +kubebuilder:validation:XValidation:rule="self.all(f, self.exists_one(g, g == f))",message="must be different; remove the duplicate"
+	// +listType=atomic
+	// +optional
+	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
+
+	// ipFamilyPolicy says whether the Service has addresses of one family (SingleStack), of both where the cluster has both
+	// (PreferDualStack), or of both (RequireDualStack). Defaults to SingleStack.
+	// +kubebuilder:validation:Enum=SingleStack;PreferDualStack;RequireDualStack
+	// +optional
+	IPFamilyPolicy *corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
 }
 
 // Probes are the ways in which the kubelet looks after the main container.
@@ -463,4 +582,24 @@ type Port struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a name like http, or one with a domain before a slash, like kubernetes.io/h2c"
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
+}
+
+// ContainerPort is a port that the main container listens on. Its JSON is that of a container's port (core/v1 ContainerPort).
+type ContainerPort struct {
+	// name of the container port: at most 15 lower-case letters, digits and "-", with at least one letter. Optional.
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$')",message="must be lower-case letters, digits and single '-' between them, with at least one letter"
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// containerPort is the number that the container listens on, 1 to 65535. Required.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	ContainerPort int32 `json:"containerPort,omitempty"`
+
+	// protocol is TCP, UDP or SCTP. Defaults to TCP.
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	// +optional
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -85,32 +86,47 @@ func run(from, to string) error {
 	if len(r.ticks()) == 0 {
 		return fmt.Errorf("%s: nothing to draw: BenchmarkLife was not measured", from)
 	}
-	plots := make([][]*plot.Plot, len(panels))
+	plots, legends := make([][]*plot.Plot, len(panels)), make([][]plot.Legend, len(panels))
 	for i, row := range panels {
 		for _, p := range row {
 			drawn, err := p.plot(&r)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.title, err)
 			}
-			plots[i] = append(plots[i], drawn)
+			legend := drawn.Legend
+			drawn.Legend = plot.NewLegend()
+			plots[i], legends[i] = append(plots[i], drawn), append(legends[i], legend)
 		}
 	}
-	canvas := vgsvg.New(26*vg.Centimeter, 18*vg.Centimeter)
-	tiles := draw.Tiles{Rows: len(panels), Cols: len(panels[0]), PadX: vg.Centimeter, PadY: vg.Centimeter, PadTop: vg.Millimeter, PadRight: vg.Centimeter}
+	canvas := vgsvg.New(26*vg.Centimeter, 23*vg.Centimeter)
+	tiles := draw.Tiles{
+		Rows: len(panels), Cols: len(panels[0]), PadX: vg.Centimeter, PadY: legendHeight + vg.Centimeter,
+		PadTop: vg.Millimeter, PadRight: vg.Centimeter, PadBottom: legendHeight,
+	}
 	for i, row := range plot.Align(plots, tiles, draw.New(canvas)) {
 		for j := range row {
 			plots[i][j].Draw(row[j])
+			below := row[j]
+			below.Max.Y, below.Min.Y = below.Min.Y-vg.Millimeter, below.Min.Y-legendHeight
+			legends[i][j].Draw(below)
 		}
 	}
-	f, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	if _, err := canvas.WriteTo(f); err != nil {
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
 		return fmt.Errorf("%s: %w", to, err)
 	}
-	return f.Close()
+	return os.WriteFile(to, bytes.ReplaceAll(svg.Bytes(), []byte(fontOfGonum), []byte(fonts)), 0o644)
 }
+
+// A browser that lacks gonum's font takes one whose letters are as wide, or any with serifs.
+const (
+	fontOfGonum = "font-family:Liberation Serif;"
+	fonts       = "font-family:'Liberation Serif','Times New Roman',Times,serif;"
+)
+
+// legendHeight is the room below a panel, for the most lines that one has. The legend is not in the panel: its texts are as long as the
+// reader's font has them, and would lie over the lines.
+const legendHeight = 2.4 * vg.Centimeter
 
 // margin is the room left and right of the points, on a logarithmic scale.
 const margin = 1.2
@@ -121,7 +137,7 @@ func (p *panel) plot(r *report) (*plot.Plot, error) {
 	drawn.Title.Text, drawn.X.Label.Text, drawn.Y.Label.Text = p.title, "Apps", p.unit
 	drawn.X.Scale, drawn.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(r.ticks())
 	drawn.Y.Min = 0
-	drawn.Legend.Top = true
+	drawn.Legend.Top, drawn.Legend.Left, drawn.Legend.Padding = true, true, vg.Points(3)
 	drawn.Add(plotter.NewGrid())
 	for i, l := range p.lines {
 		points := r.points(l.name, l.of)
@@ -145,7 +161,7 @@ func (p *panel) plot(r *report) (*plot.Plot, error) {
 	// The same for all panels, also for one without a measurement.
 	ticks := r.ticks()
 	drawn.X.Min, drawn.X.Max = ticks[0].Value/margin, ticks[len(ticks)-1].Value*margin
-	drawn.Y.Max = max(drawn.Y.Max, 0.1) * 1.25 // Room for the legend.
+	drawn.Y.Max = max(drawn.Y.Max, 0.1) * 1.05
 	return drawn, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // module is where our own types live; a type from anywhere else is foreign.
@@ -80,7 +82,7 @@ func trim(node map[string]any, t reflect.Type, path string) error {
 		if f.typ == nil {
 			return fmt.Errorf("%s.%s is no field of %s", path, name, t)
 		}
-		if !f.ours {
+		if !f.ours || repeatsTexts(path, f) {
 			delete(property, "description")
 		}
 		withoutListDefaults(property, path)
@@ -129,6 +131,23 @@ type field struct {
 	typ reflect.Type
 	// ours: the struct that declares it is, so it was us who wrote its text.
 	ours bool
+	// workload: it is one of appv1.WorkloadSpec.
+	workload bool
+}
+
+// repeatedTiers are where a definition has a workload again: its fields have their texts in the front tier alone, as thrice
+// they are a sixth of the budget.
+var repeatedTiers = []string{"CloudManager.spec.identity.deployment", "CloudManager.spec.db.statefulSet"}
+
+// repeatsTexts reports whether a field at the path is of a workload that the definition has before.
+func repeatsTexts(path string, f field) bool {
+	for _, tier := range repeatedTiers {
+		below, in := strings.CutPrefix(path, tier)
+		if in && (below == "" && f.workload || strings.HasPrefix(below, ".") && !strings.HasPrefix(below, ".storage")) {
+			return true
+		}
+	}
+	return false
 }
 
 // fields lists the fields of a struct by their JSON names, those of inlined structs among them.
@@ -144,6 +163,7 @@ func fields(t reflect.Type) map[string]field {
 				// apiVersion and kind are everybody's: their texts stay. And Go's rule: what
 				// is declared outside hides what is declared inside.
 				g.ours = g.ours || value(f.Type).Name() == "TypeMeta"
+				g.workload = g.workload || value(f.Type) == reflect.TypeFor[appv1.WorkloadSpec]()
 				if _, hidden := known[inner]; !hidden {
 					known[inner] = g
 				}

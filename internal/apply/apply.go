@@ -8,6 +8,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -15,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -32,10 +33,17 @@ type Engine struct {
 	live      client.Reader
 	converter managedfields.TypeConverter
 	// shapes are those of the kinds so far, by GroupVersionKind.
-	shapes      sync.Map
+	shapes      *sync.Map
 	conflicts   *conflicts
 	scaleMemory *scaleMemory
+	// foresight is set of an engine that writes nothing; see Foresee.
+	foresight *Foresight
+	// disabled are the features that are switched off.
+	disabled []string
 }
+
+// Disable switches features off: nothing of their types is watched, so that there is nothing to look for.
+func (e *Engine) Disable(features []string) { e.disabled = features }
 
 // New returns an engine that writes with c. Where a decision needs more than the caller's view of an object holds, it
 // reads with live.
@@ -43,7 +51,8 @@ func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Engine {
 	return &Engine{
 		client:      c,
 		live:        live,
-		converter:   applyconfigurations.NewTypeConverter(c.Scheme()),
+		converter:   newTypeConverter(c.Scheme()),
+		shapes:      &sync.Map{},
 		conflicts:   newConflicts(clk),
 		scaleMemory: newHolds(),
 	}
@@ -77,6 +86,17 @@ type Request struct {
 	alive bool
 	// refusal is why nothing new was written; see Refusal.
 	refusal error
+	// unpruned is what was in the way of the deletion of optional objects, and what is being deleted yet.
+	unpruned []error
+}
+
+// Trouble returns what is in the way of optional children and of deletions, nil if nothing is. It is for after Apply, whose error leaves it out.
+func (r *Request) Trouble() error {
+	errs := slices.Clone(r.unpruned)
+	for i := range r.Children {
+		errs = append(errs, r.Children[i].Trouble)
+	}
+	return reconciler.Aggregate(errs...)
 }
 
 // Refusal returns why nothing of what is new in a Whole request was written, nil if it was. It is for after Apply, whose error
@@ -101,6 +121,16 @@ type Child struct {
 	Prerequisite bool
 	// Independent is an object that is created whether or not the prerequisites before it are in place.
 	Independent bool
+	// Unavailable, if set, is why an object of this kind can be neither read nor written. Then nothing is, and that is the error.
+	Unavailable error
+	// Optional is an object around the pods. What is in its way holds up no other object, unless it is a Prerequisite, and is
+	// not in the error of Apply but in Trouble.
+	Optional bool
+	// LeadsTo is the child, by type and name, that an Optional object makes reachable. While there is none of the owner's, the
+	// object stays as it is: it would lead to an object of another owner.
+	LeadsTo client.Object
+	// Trouble is set by Apply to what is in the way of an Optional object, nil if nothing is.
+	Trouble error
 	// Held is set by Apply where the object certainly was not written although it is not as wanted: another child is in the way, or
 	// the API server refuses or forbids it. It is then as it was before.
 	Held bool
@@ -119,6 +149,9 @@ type Child struct {
 // for one; reconciler.ErrStale if the view was outdated; and a reconciler.FailedError for all else. That the API server
 // does not keep a field is no error; see ChangeSet.Overridden.
 func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
+	if e.foresight != nil {
+		return e.foreseeRequest(ctx, req)
+	}
 	defer func() {
 		for i := range req.Children {
 			req.Children[i].planned = nil
@@ -128,19 +161,7 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, errs := make(ChangeSet, len(req.Children)), make([]error, len(req.Children))
-	missing := false // A prerequisite is not in place.
-	for _, i := range t.order {
-		child := &req.Children[i]
-		if !t.withheld[i] {
-			changes[i], errs[i] = e.applyChild(ctx, req, child, missing && !child.Independent)
-		}
-		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
-		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
-			t.noteRefusal(errs[i]) // On an outdated view it is not known yet whether a part is refused.
-		}
-		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
-	}
+	changes, errs := e.applyChildren(ctx, req, t)
 	if req.Whole && Refused(t.err) {
 		req.refusal = t.err
 	}
@@ -150,6 +171,60 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 	}
 	pruned, err := e.pruneObjects(ctx, req)
 	return slices.Concat(changes, pruned), err
+}
+
+// applyChildren carries out each child that the try does not withhold, and returns what came of each.
+func (e *Engine) applyChildren(ctx context.Context, req *Request, t *trial) (ChangeSet, []error) {
+	changes, errs := make(ChangeSet, len(req.Children)), make([]error, len(req.Children))
+	missing := false // A prerequisite is not in place.
+	for _, i := range t.order {
+		child := &req.Children[i]
+		if child.Optional {
+			if !req.Whole || !Refused(t.err) { // Otherwise, what was applied last comes next, together with this child.
+				changes[i], errs[i] = e.applyOptional(ctx, req, child, errs)
+				missing = missing || child.Prerequisite && (errs[i] != nil || child.Trouble != nil)
+			}
+			continue
+		}
+		if !t.withheld[i] {
+			changes[i], errs[i] = e.applyChild(ctx, req, child, missing && !child.Independent)
+		}
+		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
+		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
+			t.noteRefusal(errs[i]) // On an outdated view it is not known yet whether a part is refused.
+		}
+		missing = missing || child.Prerequisite && (errs[i] != nil || t.withheld[i])
+	}
+	return changes, errs
+}
+
+// applyOptional is applyChild for an optional child. Its error is an outdated view alone.
+func (e *Engine) applyOptional(ctx context.Context, req *Request, child *Child, errs []error) (Change, error) {
+	if held, err := req.leadsElsewhere(child, errs); held {
+		child.Trouble = err
+		return Change{}, nil
+	}
+	change, err := e.applyChild(ctx, req, child, false)
+	if errors.Is(err, reconciler.ErrStale) {
+		return change, err
+	}
+	child.Trouble = err
+	return change, nil
+}
+
+// leadsElsewhere reports whether an optional child leads to another child that the owner does not control yet, and what is in that
+// one's way.
+func (r *Request) leadsElsewhere(child *Child, errs []error) (bool, error) {
+	if child.LeadsTo == nil {
+		return false, nil
+	}
+	for i := range r.Children {
+		to := &r.Children[i]
+		if reflect.TypeOf(to.Desired) == reflect.TypeOf(child.LeadsTo) && to.Desired.GetName() == child.LeadsTo.GetName() {
+			return to.Live == nil || !metav1.IsControlledBy(to.Live, r.Owner), errs[i]
+		}
+	}
+	return false, nil
 }
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.
@@ -167,6 +242,11 @@ func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, mis
 		return Change{}, p.held
 	}
 	change, err := e.execute(ctx, req, &p)
+	var unseen *unseenError
+	if errors.As(err, &unseen) {
+		child.Live, child.planned = unseen.live, nil
+		return e.applyChild(ctx, req, child, missing)
+	}
 	if p.repair {
 		e.countRepair(req, &p, before, err == nil && change.Action != Unchanged)
 	}
@@ -217,7 +297,7 @@ func (e *Engine) execute(ctx context.Context, req *Request, p *plan) (Change, er
 	}
 	seen := p.child.Live
 	p.before = seen
-	if p.takeover || p.crowded {
+	if p.transfers() {
 		if err := e.takeOver(ctx, req, p); err != nil {
 			return change, err
 		}
@@ -316,7 +396,20 @@ func (e *Engine) create(ctx context.Context, req *Request, p *plan) (client.Obje
 	if err := p.checkOwnership(req, live); err != nil {
 		return nil, err
 	}
+	if p.hidden(live) {
+		return nil, &unseenError{live}
+	}
 	return nil, reconciler.ErrStale
+}
+
+// unseenError says that an object of the owner's, or one to be adopted, exists, and that the cache never shows it.
+type unseenError struct{ live client.Object }
+
+func (e *unseenError) Error() string { return e.live.GetName() + " exists, and is not in the cache" }
+
+// hidden reports whether a live object is not in the cache for want of the operator's label.
+func (p *plan) hidden(live client.Object) bool {
+	return TypeOf(p.child.Desired).Scope == ScopeOurs && live.GetLabels()[appv1.LabelManagedBy] != appv1.ManagedBy
 }
 
 // update applies an object that is ours. It is forced, and bound to the object that was looked at by its UID.

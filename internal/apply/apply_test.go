@@ -2,6 +2,7 @@ package apply
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // sent is one request as it left the client.
@@ -113,6 +115,10 @@ func TestPrune(t *testing.T) {
 		{Action: Deleted, Kind: "Service", Name: "ours"}, {Action: Deleted, Kind: "Deployment", Name: "ours"}, {Action: Deleted, Kind: "StatefulSet", Name: "ours"}, {Action: Deleted, Kind: "Secret", Name: "ours"},
 	}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	var waiting *reconciler.WaitingError
+	if err := req.Trouble(); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "Service going") {
+		t.Errorf("what is being deleted is reported as %v", err)
 	}
 	const applyBody = `"propagationPolicy":"Background"`
 	paths := []string{

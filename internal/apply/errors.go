@@ -25,12 +25,15 @@ const maxCauses = 3
 
 // resourceExists says that an object of a child's name is not the owner's. applied is true where the operator has written it
 // for a resource of the owner's kind, and nothing on the object tells any more for which one.
-func resourceExists(p *plan, controller *metav1.OwnerReference, applied bool) error {
+func resourceExists(p *plan, live client.Object, controller *metav1.OwnerReference, applied bool) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	if controller != nil {
 		return reconciler.Stalled(appv1.ReasonResourceExists,
 			messageOwnedByOther,
 			object, controller.Kind, controller.Name)
+	}
+	if concernsOthers(p.child.Desired, live) {
+		return reconciler.Stalled(appv1.ReasonResourceExists, messageConcernsOthers, object)
 	}
 	if applied {
 		remedy := ""
@@ -116,6 +119,10 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	switch {
 	case deniedByAdmission(err.Error()):
 		return forbiddenError(object, err)
+	case TypeOf(p.child.Desired).Custom && kindUnknown(err):
+		return &reconciler.StalledError{
+			Reason: appv1.ReasonKindMissing, Message: fmt.Sprintf(messageKindUnknown, object, p.gvk.Kind, p.gvk.GroupVersion()), RetryAfter: lookAgain,
+		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
@@ -136,6 +143,22 @@ func (e *Engine) classifyError(p *plan, err error) error {
 		said = object + ": " + message.Quote(status.Status().Message) + "; retrying"
 	}
 	return &reconciler.FailedError{Reason: appv1.ReasonApplyFailed, Message: said, Err: err}
+}
+
+// kindUnknown reports whether the API server does not serve the kind of an object, or no longer takes objects of it as the definition
+// is being deleted. It answers that an object is not found by its name, and that a kind is not found without one.
+func kindUnknown(err error) bool {
+	if apierrors.IsMethodNotSupported(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
+		(status.Status().Details == nil || status.Status().Details.Kind == "" || hasUnexpectedAnswer(status.Status().Details))
+}
+
+// hasUnexpectedAnswer reports whether an answer of the API server is none of its own words.
+func hasUnexpectedAnswer(details *metav1.StatusDetails) bool {
+	return slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
 // tooLarge reports whether the API server's words say that an object is too large to be stored, which has no code of its own

@@ -245,7 +245,7 @@ func TestMessagesAreBounded(t *testing.T) {
 func TestResourceExists(t *testing.T) {
 	controller := &metav1.OwnerReference{Kind: "Rollout", Name: "other"}
 	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and is owned by Rollout other; the operator does not modify it. Rename or delete one of them"}
-	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), controller, true)), cmp.AllowUnexported(outcome{})); diff != "" {
+	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), planned(Created).child.Desired, controller, true)), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("controlled by another (-want +got):\n%s", diff)
 	}
 }

@@ -58,6 +58,7 @@ func literalValue(obj client.Object) (map[string]any, error) {
 	for _, path := range serverFields {
 		unstructured.RemoveNestedField(fields, path...)
 	}
+	removeTemplate(obj, fields)
 	for _, item := range podTemplates(fields) {
 		template, _ := item.(map[string]any)
 		for _, name := range itemFields {
@@ -156,7 +157,7 @@ func (e *Engine) diffObject(wanted, live client.Object) (*fieldpath.Set, error) 
 	return e.mergeFields(fields, live)
 }
 
-// mergeFields returns the difference by merging the two and comparing what comes of it with what was there.
+// mergeFields returns the difference by merging the two and comparing the result with the live object.
 func (e *Engine) mergeFields(fields map[string]any, live client.Object) (*fieldpath.Set, error) {
 	wanted, err := e.toTyped(fields)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -245,7 +246,7 @@ func TestBodyIsYAML(t *testing.T) {
 
 // comparer is an engine that compares; it has no client to send anything with.
 func comparer() *Engine {
-	return &Engine{converter: applyconfigurations.NewTypeConverter(scheme.Scheme)}
+	return &Engine{converter: applyconfigurations.NewTypeConverter(scheme.Scheme), shapes: &sync.Map{}}
 }
 
 // TestDifference changes one thing in what lives and says which of our fields that concerns, none if it is not ours.

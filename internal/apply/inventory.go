@@ -38,7 +38,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 	var found Inventory
 	for i := range Types {
 		row := &Types[i]
-		if row.Role != RoleChild || row.Scope == ScopeLive {
+		if !row.Role.Has(RoleChild) || !row.Watched(e.disabled) {
 			continue
 		}
 		list, err := e.newList(row)

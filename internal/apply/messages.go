@@ -5,6 +5,7 @@ const (
 	messageOwnedByOther     = "%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them"
 	messageOrphaned         = `%s was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier %s with --cascade=orphan); the operator does not modify it. Annotate this resource with %s: "true" to restore it in place%s`
 	messageNotOwned         = `%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`
+	messageConcernsOthers   = "%s exists and is about other pods than those of this resource; the operator neither modifies nor adopts it. Rename or delete one of them"
 	messageRetainedForOther = "%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over"
 	messageBeingReplaced    = "Waiting for %s %s to be replaced; its pods are not changed"
 	messageOverridden       = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."
@@ -19,8 +20,10 @@ const (
 	messageCannotApply      = "cannot apply %s %s: %s"
 	messageMustBeRetained   = "%s %s must be retained: it requires the annotation %s: %s and no owner reference"
 	messageClaimMissing     = "%s %s does not exist; its StatefulSet creates it"
+	messageBeingRemoved     = "Waiting for %s %s to be deleted, which the spec no longer asks for: its metadata.finalizers name what keeps it"
 	messageBeingDeleted     = "Waiting for %s %s to be deleted before recreating it"
 	messageOfEarlierOwner   = "Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it"
+	messageKindUnknown      = "%s cannot be written: the cluster has no %s (%s) any more. It is looked for every minute"
 	messageSecretValue      = "the reason is not shown because it contains a value of the Secret"
 	messageValueHidden      = "(value not shown)"
 	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "

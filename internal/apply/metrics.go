@@ -1,22 +1,16 @@
 package apply
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"huolala.cn/app-operator/internal/metrics"
 )
 
 var (
 	// writes counts the write requests for children that took effect.
-	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "app_operator_child_writes_total",
-		Help: "Number of objects that were created, configured, replaced or deleted for custom resources.",
-	}, []string{"kind", "action"})
-
+	writes = metrics.ChildWrites.NewCounter()
 	// repairs counts the objects that another writer had changed and that were repaired.
-	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "app_operator_child_repairs_total",
-		Help: "Number of times that an object was repaired after another writer had changed it.",
-	}, []string{"kind"})
+	repairs = metrics.ChildRepairs.NewCounter()
 )
 
-func init() { metrics.Registry.MustRegister(writes, repairs) }
+func init() { ctrlmetrics.Registry.MustRegister(writes, repairs) }

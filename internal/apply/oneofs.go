@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
@@ -49,6 +50,7 @@ var oneOfs = map[reflect.Type]oneOf{
 	reflect.TypeFor[appsv1.StatefulSetUpdateStrategy](): {
 		discriminator: "type", allowed: map[string]string{"rollingUpdate": string(appsv1.RollingUpdateStatefulSetStrategyType)},
 	},
+	reflect.TypeFor[policyv1.PodDisruptionBudgetSpec](): {members: []string{"minAvailable", "maxUnavailable"}},
 	// The API server itself clears what else depends on the type of a Service.
 	reflect.TypeFor[corev1.ServiceSpec](): {
 		discriminator: "type", allowed: map[string]string{

@@ -20,6 +20,7 @@ import (
 var noOneOfs = map[string]string{
 	"v1.Affinity":                         "the kinds of affinity add up",
 	"v1.AzureDiskVolumeSource":            "options of one disk",
+	"v1.BackendObjectReference":           "in an atomic list",
 	"v1.CSIVolumeSource":                  "options of one volume",
 	"v1.ClusterTrustBundleProjection":     "in an atomic list",
 	"v1.ConfigMapVolumeSource":            "options of one volume",
@@ -29,26 +30,60 @@ var noOneOfs = map[string]string{
 	"v1.DownwardAPIVolumeSource":          "options of one volume",
 	"v1.EmptyDirVolumeSource":             "options of one volume",
 	"v1.EphemeralContainerCommon":         "never stated",
+	"v1.HTTPConfigWithoutTLS":             "in an atomic list",
+	"v1.HTTPExternalAuthFilter":           "in an atomic list",
+	"v1.HTTPHeaderMatch":                  "in an atomic list",
+	"v1.HTTPPathMatch":                    "in an atomic list",
+	"v1.HTTPPathModifier":                 "in an atomic list",
+	"v1.HTTPQueryParamMatch":              "in an atomic list",
+	"v1.HTTPRequestMirrorFilter":          "in an atomic list",
+	"v1.HTTPRequestRedirectFilter":        "in an atomic list",
+	"v1.HTTPRouteFilter":                  "in an atomic list",
+	"v1.HTTPRouteMatch":                   "in an atomic list",
+	"v1.HTTPRouteRetry":                   "in an atomic list",
+	"v1.HTTPRouteRule":                    "in an atomic list",
+	"v1.HTTPRouteTimeouts":                "in an atomic list",
+	"v1.HTTPURLRewriteFilter":             "in an atomic list",
 	"v1.HostPathVolumeSource":             "the type is what is checked",
 	"v1.ISCSIVolumeSource":                "options of one volume",
+	"v1.IngressBackend":                   "in an atomic list, or never stated",
+	"v1.IngressSpec":                      "independent settings",
 	"v1.KeyToPath":                        "in an atomic list",
 	"v1.Lifecycle":                        "the two hooks are independent",
+	"v1.NativeHistogramConfig":            "independent settings",
+	"v1.NetworkPolicyPeer":                "in an atomic list",
+	"v1.NetworkPolicyPort":                "in an atomic list",
+	"v1.ParentReference":                  "in an atomic list",
 	"v1.PersistentVolumeClaimSpec":        "in an atomic list",
 	"v1.PodAffinityTerm":                  "in an atomic list",
 	"v1.PodCertificateProjection":         "in an atomic list",
 	"v1.PodDNSConfigOption":               "in an atomic list",
+	"v1.PodMetricsEndpoint":               "in an atomic list",
+	"v1.PodMonitorSpec":                   "independent settings",
 	"v1.PodSecurityContext":               "independent settings",
 	"v1.PodSpec":                          "parts of one pod",
 	"v1.ProjectedVolumeSource":            "options of one volume",
+	"v1.ProxyConfig":                      "in an atomic list",
+	"v1.RelabelConfig":                    "in an atomic list",
 	"v1.RollingUpdateDeployment":          "both numbers are stated",
 	"v1.RollingUpdateStatefulSetStrategy": "independent numbers",
+	"v1.SafeAuthorization":                "in an atomic list",
+	"v1.SafeTLSConfig":                    "in an atomic list",
+	"v1.Secret":                           "a Secret is compared by its keys",
+	"v1.SecretOrConfigMap":                "in an atomic list",
 	"v1.SecretVolumeSource":               "options of one volume",
 	"v1.SecurityContext":                  "independent settings",
 	"v1.ServiceAccountTokenProjection":    "in an atomic list",
+	"v1.SessionPersistence":               "in an atomic list",
 	"v1.StatefulSetSpec":                  "independent settings",
 	"v1.Toleration":                       "in an atomic list",
 	"v1.TopologySpreadConstraint":         "independent settings",
 	"v1.WindowsSecurityContextOptions":    "independent settings",
+	"v2.HPAScalingRules":                  "independent settings",
+	"v2.HorizontalPodAutoscalerBehavior":  "independent settings",
+	"v2.HorizontalPodAutoscalerSpec":      "independent settings",
+	"v2.MetricSpec":                       "in an atomic list",
+	"v2.MetricTarget":                     "in an atomic list",
 }
 
 // candidates returns the struct types below a type that could be one-ofs: with two optional pointers or more, or with an
@@ -57,7 +92,7 @@ func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Ty
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || seen[t] || !strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
+	if t.Kind() != reflect.Struct || seen[t] || !inAnyPackage(t, "k8s.io/api/", "sigs.k8s.io/gateway-api/", "github.com/prometheus-operator/") {
 		return
 	}
 	seen[t] = true
@@ -85,8 +120,10 @@ func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Ty
 func TestOneOfsAreKnown(t *testing.T) {
 	found := map[reflect.Type]bool{}
 	seen := map[reflect.Type]bool{}
-	for _, kind := range []reflect.Type{reflect.TypeFor[appsv1.Deployment](), reflect.TypeFor[appsv1.StatefulSet](), reflect.TypeFor[corev1.Service]()} {
-		candidates(kind, found, seen)
+	for i := range Types {
+		if Types[i].Role.Has(RoleChild) {
+			candidates(reflect.TypeOf(Types[i].Object), found, seen)
+		}
 	}
 	if len(found) < 20 {
 		t.Fatalf("%d candidates: the search does not work", len(found))
@@ -246,4 +283,9 @@ func TestTwins(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inAnyPackage reports whether a type is declared in one of the packages below some paths.
+func inAnyPackage(t reflect.Type, paths ...string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(t.PkgPath(), path) })
 }

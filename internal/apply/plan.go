@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type plan struct {
 	takeover bool
 	// claimed is set where nothing of the owner's controls the live object yet, or any more.
 	claimed bool
+	// moves is set where the pod template becomes that of our manager, or ceases to be.
+	moves bool
 	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
 	// remove: items of others in a list that is ours as a whole, and excluded, the other members of one-ofs.
 	crowded  bool
@@ -44,6 +47,9 @@ type plan struct {
 	repair, dropped bool
 	// before is the live object before it was written.
 	before client.Object
+	// after is the object as a dry run has left it, differences are the fields that it changes; see Foresee.
+	after       client.Object
+	differences []Difference
 	// times is how often the object was repaired within an hour.
 	times int
 	// held is the error to report instead of writing, where another writer keeps undoing what is written.
@@ -66,6 +72,9 @@ func (e *Engine) planChild(req *Request, child *Child) (plan, error) {
 		return child.planned.plan, child.planned.err
 	}
 	p := plan{child: child}
+	if child.Unavailable != nil {
+		return p, child.Unavailable
+	}
 	var err error
 	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
 		return p, fmt.Errorf("desired object: %w", err)
@@ -202,20 +211,25 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 		// the annotation of a retained object.
 		p.claimed = !p.child.Retained
 		return nil
-	case req.Adopt && (controller == nil || p.formerSelf(controller)):
+	case req.Adopt && (controller == nil && !concernsOthers(p.child.Desired, live) || controller != nil && p.formerSelf(controller)):
 		p.claimed, p.takeover = true, true
 		return nil
 	case controller != nil && p.formerSelf(controller):
 		return p.waitForDeletion(messageOfEarlierOwner,
 			p.gvk.Kind, live.GetName(), controller.Kind)
 	}
-	return resourceExists(p, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
+	exists := resourceExists(p, live, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
+	var stalled *reconciler.StalledError
+	if p.child.Optional && errors.As(exists, &stalled) {
+		stalled.RetryAfter = lookAgain // The cache does not show what is not ours.
+	}
+	return exists
 }
 
 // waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
 func (p *plan) waitForDeletion(format string, args ...any) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(format, args...)}
-	if p.notCached() {
+	if p.notCached() || p.child.Optional {
 		err.RetryAfter = lookAgain
 	}
 	return err
@@ -259,6 +273,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 		p.action = Unchanged
 		return nil
 	}
+	p.moves = p.movesTemplate(req)
 	p.excluded = s.exclusionsOf(p.wanted, live)
 	p.crowded = !foreign.Empty() || len(p.excluded) > 0
 	edited := !same && p.hashEdited(req)

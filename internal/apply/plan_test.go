@@ -24,7 +24,7 @@ import (
 // kinds knows Kubernetes' kinds and those of owners.
 func kinds() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, appv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, appv1.AddToScheme, AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // The types cannot be registered: a mistake in the program.
 		}
@@ -63,10 +63,10 @@ func settled(t testing.TB) *appsv1.Deployment {
 }
 
 // settledFields are some of the fields that our manager owns of what is settled.
-const settledFields = `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},"f:spec":{"f:replicas":{}}}`
+const settledFields = `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`
 
 // editedFields are those once others have changed or removed the hash.
-const editedFields = `{"f:spec":{"f:replicas":{}}}`
+const editedFields = `{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`
 
 // TestPlan decides on live objects of every origin and state.
 func TestPlan(t *testing.T) {

@@ -50,7 +50,11 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 // Preview says what Apply would do with the request, by dry runs of it: what admission makes of the objects, and what the API
 // server refuses, is part of the answer. It writes nothing, and asks nothing for what would stay as it is.
 func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
-	return e.previewRequest(req, func(p *plan) (Change, error) { return e.previewChild(ctx, req, p) })
+	return e.previewRequest(req, func(p *plan) (Change, error) {
+		change, err := e.previewChild(ctx, req, p)
+		err = e.foreseeChild(ctx, p, &change, err)
+		return change, err
+	})
 }
 
 // previewRequest plans all children and what is unwanted, and has changes looked into by a function.
@@ -66,13 +70,18 @@ func (e *Engine) previewRequest(req *Request, look func(*plan) (Change, error)) 
 			p.action = Unchanged
 			p.noteOverride(req, p.diff, conflictMaxDelay)
 		}
-		if err == nil && (!missing || p.action != Created && p.action != Replaced) {
+		if err == nil && (!missing || child.Independent || p.action != Created && p.action != Replaced) {
 			change, err = look(&p)
 		}
 		if err == nil && change.Action != "" {
 			changes = append(changes, change)
 		}
-		errs = append(errs, err)
+		if child.Optional {
+			req.Children[i].Trouble = err
+			e.foreseeTrouble(&child, err)
+		} else {
+			errs = append(errs, err)
+		}
 		missing = missing || err != nil && child.Prerequisite
 	}
 	if err := reconciler.Aggregate(errs...); err != nil {
@@ -86,7 +95,11 @@ func (e *Engine) previewRequest(req *Request, look func(*plan) (Change, error)) 
 		if err != nil {
 			return changes, err
 		}
-		changes = append(changes, Change{Action: Deleted, Kind: gvk.Kind, Name: obj.GetName()})
+		change := Change{Action: Deleted, Kind: gvk.Kind, Name: obj.GetName()}
+		changes = append(changes, change)
+		if e.foresight != nil {
+			e.foresight.note(Foreseen{Change: change, Before: obj})
+		}
 	}
 	return changes, nil
 }
@@ -105,32 +118,17 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	case Replaced:
 		return change, e.canRecreate(ctx, p)
 	case Created:
-		_, err := e.sendRequest(ctx, req, p, map[string]string{"resourceVersion": neverVersion}, dryRunOptions...)
-		if !apierrors.IsConflict(err) {
-			return change, e.classifyError(p, err)
-		}
-		live, err := e.readLive(ctx, p)
-		if errors.Is(err, reconciler.ErrStale) {
-			_, err = e.sendRequest(ctx, req, p, nil, dryRunOptions...)
-			return change, e.classifyError(p, err)
-		}
-		if err != nil {
-			return change, err
-		}
-		child := *p.child
-		child.Live = live
-		again, err := e.planChild(req, &child)
-		if err != nil {
-			return change, err
-		}
-		return e.previewChild(ctx, req, &again)
+		return e.previewCreation(ctx, req, p)
 	}
 	live := p.child.Live
-	if !p.takeover && !p.crowded {
+	if !p.transfers() {
 		opts := append([]client.PatchOption{client.ForceOwnership}, dryRunOptions...)
 		after, err := e.sendRequest(ctx, req, p, map[string]string{"uid": string(live.GetUID())}, opts...)
 		if err != nil {
 			return change, e.classifyError(p, err)
+		}
+		if p.handsOver(req) {
+			keepReplicas(after, live)
 		}
 		err = e.foreseeChange(req, p, &change, live, after, nil)
 		return change, err
@@ -150,7 +148,37 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	if err != nil {
 		return change, err
 	}
+	if p.handsOver(req) {
+		keepReplicas(after, live)
+	}
 	err = e.foreseeChange(req, p, &change, live, after, t)
+	return change, err
+}
+
+// previewCreation is the dry run of a child that is not seen. It may exist nevertheless.
+func (e *Engine) previewCreation(ctx context.Context, req *Request, p *plan) (Change, error) {
+	change := p.change()
+	var err error
+	p.after, err = e.sendRequest(ctx, req, p, map[string]string{"resourceVersion": neverVersion}, dryRunOptions...)
+	if !apierrors.IsConflict(err) {
+		return change, e.classifyError(p, err)
+	}
+	live, err := e.readLive(ctx, p)
+	if errors.Is(err, reconciler.ErrStale) {
+		p.after, err = e.sendRequest(ctx, req, p, nil, dryRunOptions...)
+		return change, e.classifyError(p, err)
+	}
+	if err != nil {
+		return change, err
+	}
+	child := *p.child
+	child.Live = live
+	again, err := e.planChild(req, &child)
+	if err != nil {
+		return change, err
+	}
+	change, err = e.previewChild(ctx, req, &again)
+	*p = again
 	return change, err
 }
 
@@ -163,6 +191,17 @@ func (e *Engine) foreseeChange(req *Request, p *plan, change *Change, before, af
 	}
 	if p.repair {
 		change.By = fieldManagers(before, req.Manager, p.diff)
+	}
+	if e.foresight != nil {
+		var err error
+		p.before, p.after = before, after
+		if isSame(before, after) {
+			change.Action = Unchanged
+			return nil
+		}
+		if p.differences, err = e.describeValues(req.Manager, before, after, !p.takeover && !p.claimed && !p.moves); err != nil {
+			return err
+		}
 	}
 	if !p.takeover || t == nil {
 		change.Removed = nil
@@ -275,8 +314,13 @@ func hasKey(item any, key value.FieldList) bool {
 	})
 }
 
-// canPrune reports whether an unwanted object is the owner's to delete.
+// canPrune reports whether an unwanted object is the owner's to delete, and is not being deleted yet.
 func canPrune(req *Request, obj client.Object) bool {
+	return isPrunable(req, obj) && obj.GetDeletionTimestamp() == nil
+}
+
+// isPrunable reports whether an unwanted object is the owner's to delete.
+func isPrunable(req *Request, obj client.Object) bool {
 	_, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]
-	return !volumeClaim(obj) && !retained && obj.GetDeletionTimestamp() == nil && metav1.IsControlledBy(obj, req.Owner)
+	return !volumeClaim(obj) && !retained && metav1.IsControlledBy(obj, req.Owner)
 }

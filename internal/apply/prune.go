@@ -2,13 +2,18 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // pruneObjects deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
@@ -16,16 +21,25 @@ import (
 func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, error) {
 	var changes ChangeSet
 	for _, obj := range req.Unwanted {
-		if !canPrune(req, obj) {
+		if !isPrunable(req, obj) {
 			continue
 		}
 		gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
 		if err != nil {
 			return changes, fmt.Errorf("unwanted object: %w", err)
 		}
+		if req.isStillNamed(obj) {
+			continue
+		}
 		p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Deleted}
+		if obj.GetDeletionTimestamp() != nil { // Its finalizers keep it.
+			req.unpruned = append(req.unpruned, p.waitForDeletion(messageBeingRemoved, gvk.Kind, obj.GetName()))
+			continue
+		}
 		switch err := e.removeObject(ctx, p, metav1.DeletePropagationBackground); {
 		case apierrors.IsNotFound(err):
+		case err != nil && TypeOf(obj).Optional && !errors.Is(err, reconciler.ErrStale):
+			req.unpruned = append(req.unpruned, err)
 		case err != nil:
 			return changes, err
 		default:
@@ -33,6 +47,15 @@ func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, err
 		}
 	}
 	return changes, nil
+}
+
+// isStillNamed reports whether an object that leads to one of this type could not be brought to what is wanted: it may lead to the
+// unwanted one as yet.
+func (r *Request) isStillNamed(obj client.Object) bool {
+	return slices.ContainsFunc(r.Children, func(c Child) bool {
+		return c.LeadsTo != nil && reflect.TypeOf(c.LeadsTo) == reflect.TypeOf(obj) && c.Trouble != nil &&
+			c.Live != nil && metav1.IsControlledBy(c.Live, r.Owner)
+	})
 }
 
 // removeObject deletes the live object that was looked at, and no other of its name.

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -84,12 +85,24 @@ func redact(words string, private []string) string {
 	words = wholeValue.ReplaceAllString(words, "$1")
 	words = quotedValue.ReplaceAllString(words, "$1")
 	for _, value := range private {
-		words = hide(words, value)
-		if quoted := strconv.Quote(value[:min(len(value), maxAnswer)]); quoted != `"`+value+`"` {
-			words = hide(words, quoted[1:len(quoted)-1])
+		for _, spelling := range spellings(value) {
+			words = hide(words, spelling)
 		}
 	}
 	return words
+}
+
+// spellings returns a value as texts quote it: as it is, and, where that differs, with the escapes of Go's and of JSON's strings.
+func spellings(value string) []string {
+	all := []string{value}
+	start := value[:min(len(value), maxAnswer)]
+	encoded, _ := json.Marshal(start) // A string always has an encoding.
+	for _, quoted := range []string{strconv.Quote(start), string(encoded)} {
+		if spelling := quoted[1 : len(quoted)-1]; spelling != value {
+			all = append(all, spelling)
+		}
+	}
+	return all
 }
 
 // hide returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
@@ -181,10 +194,10 @@ func privateOf(c *corev1.Container, add func(...string)) {
 	}
 }
 
-// redactValues replaces words that have a value of a Secret in them.
+// redactValues replaces words that have a value of a Secret, or the beginning of a long one, in them.
 func redactValues(words *string, secrets []string) bool {
 	for _, secret := range secrets {
-		if strings.Contains(*words, secret) {
+		if strings.Contains(*words, secret[:min(len(secret), maxPrefix)]) {
 			*words = withheld
 			return true
 		}
@@ -192,7 +205,7 @@ func redactValues(words *string, secrets []string) bool {
 	return false
 }
 
-// secretValues returns the values of those objects that are Secrets, as they are and as a request has them.
+// secretValues returns the values of those objects that are Secrets, as texts quote them and as a request has them.
 func secretValues(objects ...client.Object) []string {
 	var all []string
 	for _, obj := range objects {
@@ -202,7 +215,7 @@ func secretValues(objects ...client.Object) []string {
 		}
 		for _, value := range secret.Data {
 			if len(value) > 0 {
-				all = append(all, string(value), base64.StdEncoding.EncodeToString(value))
+				all = append(append(all, spellings(string(value))...), base64.StdEncoding.EncodeToString(value))
 			}
 		}
 	}

@@ -45,6 +45,11 @@ func (e *Engine) patchParts(ctx context.Context, req *Request, obj client.Object
 	if err != nil {
 		return fmt.Errorf("object to change: %w", err)
 	}
+	if e.foresight != nil {
+		// It stays, and only its deletion with the owner is prevented.
+		e.foresight.note(Foreseen{Change: Change{Action: Configured, Kind: gvk.Kind, Name: obj.GetName()}, Before: obj, TakenOver: true})
+		return nil
+	}
 	p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Configured}
 	test := operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
 	if err := e.sendPatch(ctx, req, p, obj, append(jsonPatch{test}, parts...)); err != nil {

@@ -1,6 +1,9 @@
 package apply
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -371,6 +374,26 @@ func TestDiscretion(t *testing.T) {
 	err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "654321"}})
 	if strings.Contains(err.Error(), "654321") {
 		t.Error(err)
+	}
+}
+
+// TestDiscretionOfSpellings checks that a value of a Secret is found in an answer that quotes it with escapes.
+func TestDiscretionOfSpellings(t *testing.T) {
+	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, maxAnswer)} {
+		secret := wantedSecret()
+		secret.Data = map[string][]byte{"password": []byte(value)}
+		p := &plan{child: &Child{Desired: secret}, action: Created}
+		p.gvk.Kind = "Secret"
+		coded, err := json.Marshal(map[string]string{"password": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range []string{value, fmt.Sprintf("%q is weak", value), string(coded), base64.StdEncoding.EncodeToString([]byte(value))} {
+			err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: words}})
+			if text := err.Error() + outcomeOf(t, err).message; strings.Contains(text, words) || !strings.Contains(text, withheld) {
+				t.Errorf("%.100q in %.100q: %.300s", value, words, text)
+			}
+		}
 	}
 }
 

@@ -31,6 +31,9 @@ type ScaleRequest struct {
 // Scale makes the request true by the Deployment's scale subresource, and returns whether it had to. Nothing else of the
 // Deployment is written. The errors are those of Apply.
 func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
+	if e.foresight != nil {
+		return e.foreseeScale(req), nil
+	}
 	d := req.Deployment
 	change := Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}
 	held := e.scaleMemory.get(req)

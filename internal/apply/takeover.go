@@ -155,7 +155,7 @@ func (e *Engine) sendPatch(ctx context.Context, req *Request, p *plan, live clie
 		return fmt.Errorf("encode: %w", err)
 	}
 	opts := []client.PatchOption{client.FieldOwner(req.Manager)}
-	if p.notCached() {
+	if p.notCached() || p.hidden(live) {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err = e.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), opts...)
@@ -176,6 +176,9 @@ type transfer struct {
 	ours, theirs *fieldpath.Set
 }
 
+// transfers reports whether fields change their managers before the object is applied.
+func (p *plan) transfers() bool { return p.takeover || p.crowded || p.moves }
+
 // planTransfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
 // lists that are ours; and what is excluded, see exclusions, also where nobody owns it. Those of them that the apply after it
 // does not state, it removes.
@@ -194,7 +197,8 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 	}
 	row := TypeOf(p.child.Desired)
 	lists := row.Exclusive
-	if p.takeover && !metav1.IsControlledBy(live, req.Owner) && !ownsAny(live, req.Manager) {
+	begins := p.moves && !leavesTemplate(p.wanted)
+	if begins || p.takeover && !metav1.IsControlledBy(live, req.Owner) && !ownsAny(live, req.Manager) {
 		lists = append(slices.Clone(lists), row.Adopted...)
 	}
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
@@ -225,10 +229,14 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 		// They were cleared. The API server would note all fields as those of "before-first-apply".
 		seized = seized.Union(stated)
 	}
-	if seized.Difference(t.ours).Empty() && !handed {
+	owned := t.ours
+	t.ours = t.ours.Union(seized)
+	if entries, err = p.leaveTemplate(t, &ours, entries); err != nil {
+		return nil, err
+	}
+	if t.ours.Equals(owned) && !handed {
 		return t, nil
 	}
-	t.ours = t.ours.Union(seized)
 	if err := setManaged(&ours, t.ours); err != nil {
 		return nil, err
 	}
@@ -239,12 +247,15 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 
 // partToTransfer returns which of the fields that another manager's entry has become ours alone.
 func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
-	part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded))
+	part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
 	case p.takeover && createdByController(entry, set):
-		return set
-	case p.takeover:
-		return part.Union(set.Intersection(stated))
+		part = set
+	case p.takeover || p.moves:
+		part = part.Union(set.Intersection(stated))
+	}
+	if leavesTemplate(p.wanted) {
+		part = part.Difference(allBelow(part, templateRoot))
 	}
 	return part
 }

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,7 +145,20 @@ func trimAutoscaler(obj client.Object) {
 	if !ok {
 		return
 	}
+	if isOurs(scaler) {
+		dropStatusManagedFields(scaler)
+		scaler.Status.CurrentMetrics = nil // They change all the time.
+		return
+	}
 	trimmed := autoscalingv2.HorizontalPodAutoscaler{TypeMeta: scaler.TypeMeta, ObjectMeta: identityMeta(scaler.ObjectMeta)}
 	trimmed.Spec.ScaleTargetRef = scaler.Spec.ScaleTargetRef
 	*scaler = trimmed
+}
+
+// trimBudget removes the status of a budget, which changes with the pods.
+func trimBudget(obj client.Object) {
+	if budget, ok := obj.(*policyv1.PodDisruptionBudget); ok {
+		dropStatusManagedFields(budget)
+		budget.Status = policyv1.PodDisruptionBudgetStatus{}
+	}
 }

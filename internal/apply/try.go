@@ -39,6 +39,9 @@ func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 	news, adopts := 0, false
 	for i := range req.Children {
 		child := &req.Children[i]
+		if child.Optional {
+			continue
+		}
 		p, err := e.planChild(req, child)
 		child.planned = &decision{p, err}
 		if err != nil {
@@ -81,7 +84,7 @@ func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplan
 	all := req.Whole && Refused(t.err)
 	for i := range req.Children {
 		made := req.Children[i].planned
-		if made.err == nil {
+		if made != nil && made.err == nil {
 			created := made.action == Created && !req.Existed
 			t.withheld[i] = made.adoptsObject(req) || created || all && t.fresh[i]
 		}
@@ -118,10 +121,15 @@ func (e *Engine) tryChild(ctx context.Context, req *Request, i int) error {
 	p := child.planned.plan
 	p.child, child.planned = &child, nil
 	_, err := e.previewChild(ctx, req, &p)
-	if err != nil && strings.Contains(err.Error(), "does not support dry run") {
+	if noDryRun(err) {
 		return nil
 	}
 	return err
+}
+
+// noDryRun reports whether an error says that an admission webhook knows no dry runs.
+func noDryRun(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // putServicesFirst has Services written before all but what they need: a dry run does not find out that a port is outside the

@@ -5,20 +5,27 @@ import (
 	"reflect"
 	"slices"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Role is what the operator does with the objects of a type.
+// Role is what the operator does with the objects of a type. A type may have several.
 type Role int
 
 const (
 	// RoleChild is a type of child objects of custom resources: the operator creates, repairs and prunes them.
-	RoleChild Role = iota + 1
+	RoleChild Role = 1 << iota
 	// RoleClaim is a type that a child's controller creates for the operator's pods: the operator updates them and never
 	// creates or deletes one.
 	RoleClaim
@@ -27,6 +34,9 @@ const (
 	// RoleScaler is a type that scales children or custom resources: the operator reads which.
 	RoleScaler
 )
+
+// Has reports whether a role is among others.
+func (r Role) Has(other Role) bool { return r&other != 0 }
 
 // Scope is which objects of a type the cache of the manager holds.
 type Scope int
@@ -46,6 +56,11 @@ type Type struct {
 	Object client.Object
 	Role   Role
 	Scope  Scope
+	// Feature is the field of the spec that asks for objects of the type, empty for a type that is always in use. While the
+	// feature is switched off, nothing of the type is watched.
+	Feature string
+	// Optional is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
+	Optional bool
 	// Trim removes from an object what no decision needs, before the cache keeps it. Nil keeps all of it.
 	Trim func(client.Object)
 	// Wakes selects the events after which custom resources are reconciled. Nil selects all.
@@ -57,6 +72,21 @@ type Type struct {
 	// whole object.
 	Unhashed *fieldpath.Set
 	Hashed   func(client.Object) any
+	// Concerns returns what an object is about that restricts, scales or scrapes pods: one that is about others than the wanted
+	// object is not adopted, as they would lose it. Nil for all other types.
+	Concerns func(client.Object) any
+	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/optional.
+	Custom bool
+}
+
+// AddToScheme adds the types that a cluster may lack to a scheme, which asks the API server nothing.
+func AddToScheme(scheme *runtime.Scheme) error {
+	gateway := schema.GroupVersion(gatewayv1.GroupVersion)
+	scheme.AddKnownTypes(gateway, &gatewayv1.HTTPRoute{}, &gatewayv1.HTTPRouteList{})
+	scheme.AddKnownTypes(monitoringv1.SchemeGroupVersion, &monitoringv1.PodMonitor{}, &monitoringv1.PodMonitorList{})
+	metav1.AddToGroupVersion(scheme, gateway)
+	metav1.AddToGroupVersion(scheme, monitoringv1.SchemeGroupVersion)
+	return nil
 }
 
 // A port that a user renumbers is an item of theirs next to the missing item of ours, and the API server often refuses both
@@ -90,9 +120,39 @@ var Types = []Type{
 	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Trim: trimClaim, Wakes: claimChanged()},
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Trim: trimPod, Wakes: causeChanged()},
 	{
-		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleScaler, Scope: ScopeAll, Trim: trimAutoscaler,
-		Wakes: targetChanged(),
+		// Those of others count too, whatever features are in use: they decide the number of pods.
+		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Optional: true,
+		Trim: trimAutoscaler, Wakes: scalingChanged(), Concerns: scaledByAutoscaler,
 	},
+	{
+		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "serviceAccount",
+		Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
+	},
+	{
+		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "networkPolicy",
+		Trim: dropStatusManagedFields, Concerns: restrictedByPolicy,
+	},
+	{
+		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "disruptionBudget",
+		Trim: trimBudget, Wakes: budgetChanged(), Concerns: coveredByBudget,
+	},
+	{
+		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "ingress",
+		Trim: dropStatusManagedFields, Wakes: ingressChanged(),
+	},
+	{
+		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "httpRoute",
+		Trim: dropStatusManagedFields, Wakes: routeChanged(),
+	},
+	{
+		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "podMonitor",
+		Trim: dropStatusManagedFields, Wakes: monitorChanged(), Concerns: scrapedByMonitor,
+	},
+}
+
+// Watched reports whether anything of the type is watched while features are switched off.
+func (t *Type) Watched(disabled []string) bool {
+	return t.Scope != ScopeLive && (t.Feature == "" || !slices.Contains(disabled, t.Feature))
 }
 
 // TypeOf returns the row of an object's type, an empty one if the table has none.
@@ -157,4 +217,38 @@ func hashedSecret(obj client.Object) any {
 	counted := *s
 	counted.Data = nil
 	return []any{&counted, slices.Sorted(maps.Keys(s.Data))}
+}
+
+func scaledByAutoscaler(obj client.Object) any {
+	if scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+		return scaler.Spec.ScaleTargetRef.Kind + "/" + scaler.Spec.ScaleTargetRef.Name
+	}
+	return nil
+}
+
+func restrictedByPolicy(obj client.Object) any {
+	if policy, ok := obj.(*networkingv1.NetworkPolicy); ok {
+		return metav1.FormatLabelSelector(&policy.Spec.PodSelector)
+	}
+	return nil
+}
+
+func coveredByBudget(obj client.Object) any {
+	if budget, ok := obj.(*policyv1.PodDisruptionBudget); ok {
+		return metav1.FormatLabelSelector(budget.Spec.Selector)
+	}
+	return nil
+}
+
+func scrapedByMonitor(obj client.Object) any {
+	if monitor, ok := obj.(*monitoringv1.PodMonitor); ok {
+		return metav1.FormatLabelSelector(&monitor.Spec.Selector)
+	}
+	return nil
+}
+
+// concernsOthers reports whether a live object of a type is about something else than the wanted one.
+func concernsOthers(wanted, live client.Object) bool {
+	concerns := TypeOf(wanted).Concerns
+	return concerns != nil && concerns(wanted) != concerns(live)
 }

@@ -2,10 +2,12 @@ package apply
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -140,7 +142,7 @@ func TestObserve(t *testing.T) {
 		child(&corev1.Service{}, "another", "uid-2", true), childOfAnother(child(&corev1.Service{}, "given", owner.GetUID(), true)),
 	)
 	for i := range Types {
-		if Types[i].Role == RoleChild && Types[i].Scope != ScopeLive {
+		if Types[i].Role.Has(RoleChild) && Types[i].Scope != ScopeLive {
 			builder.WithIndex(Types[i].Object, IndexOwner, OwnerKey)
 		}
 	}
@@ -163,4 +165,46 @@ func TestObserve(t *testing.T) {
 	if got := names(found.Without(wanted...)); !slices.Equal(got, []string{"*v1.Service former"}) {
 		t.Errorf("what is not wanted is %q", got)
 	}
+}
+
+// TestObjectsAboutPodsAreNotTakenFromThem finds each type of children whose objects select pods, or name what they scale: an object
+// about other pods is never adopted. A Deployment and a StatefulSet keep their selectors, and a Service leads to its owner's pods.
+func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
+	found := 0
+	for i := range Types {
+		row := &Types[i]
+		if !row.Role.Has(RoleChild) || podSpec(row.Object) != nil {
+			continue
+		}
+		spec := reflect.Indirect(reflect.ValueOf(row.Object)).FieldByName("Spec")
+		if !spec.IsValid() {
+			continue
+		}
+		for j := range spec.NumField() {
+			set := selecting(spec.Type().Field(j).Type)
+			if !set.IsValid() {
+				continue
+			}
+			found++
+			wanted, live := row.Object, row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
+			reflect.Indirect(reflect.ValueOf(live)).FieldByName("Spec").Field(j).Set(set)
+			if !concernsOthers(wanted, live) || concernsOthers(live, live) {
+				t.Errorf("%T: an object with another %s would be adopted", live, spec.Type().Field(j).Name)
+			}
+		}
+	}
+	if found < 4 {
+		t.Errorf("%d types: the search does not work", found)
+	}
+}
+
+// selecting returns a value of a type that selects pods or names a workload, an invalid one for all other types.
+func selecting(of reflect.Type) reflect.Value {
+	selector := metav1.LabelSelector{MatchLabels: map[string]string{"of": "others"}}
+	for _, v := range []any{selector, &selector, autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "others"}} {
+		if reflect.TypeOf(v) == of {
+			return reflect.ValueOf(v)
+		}
+	}
+	return reflect.Value{}
 }

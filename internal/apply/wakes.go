@@ -3,11 +3,16 @@ package apply
 import (
 	"fmt"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"huolala.cn/app-operator/internal/health"
 )
@@ -29,11 +34,86 @@ func causeChanged() predicate.Predicate {
 	}
 }
 
-// targetChanged selects the events of an autoscaler that change what it scales.
-func targetChanged() predicate.Predicate {
+// scalingChanged selects the events of an autoscaler that change what it scales; of one of ours, those that change what it asks
+// for or how it is doing.
+func scalingChanged() predicate.Predicate {
+	ours := wantedChanged(func(obj client.Object) any {
+		scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok {
+			return nil
+		}
+		standing := health.Autoscaler(scaler)
+		return []any{scaler.Spec, standing.Status, standing.Reason}
+	})
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew)
+		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew) || isOurs(e.ObjectNew) != isOurs(e.ObjectOld) ||
+			isOurs(e.ObjectNew) && ours.Update(e)
 	}}
+}
+
+// ingressChanged selects the events of an Ingress that change what it asks for, or whether it has an address.
+func ingressChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		ingress, ok := obj.(*networkingv1.Ingress)
+		if !ok {
+			return nil
+		}
+		return []any{ingress.Spec, health.Ingress(ingress)}
+	})
+}
+
+// budgetChanged selects the events of a budget that change what it asks for.
+func budgetChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		budget, ok := obj.(*policyv1.PodDisruptionBudget)
+		if !ok {
+			return nil
+		}
+		return budget.Spec
+	})
+}
+
+// serviceAccountChanged selects the events of an account that change what it asks for, and not the list of its tokens.
+func serviceAccountChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		account, ok := obj.(*corev1.ServiceAccount)
+		if !ok {
+			return nil
+		}
+		return account.AutomountServiceAccountToken
+	})
+}
+
+// wantedChanged selects the updates of an object that change its metadata, as far as it is applied, or a part of it.
+func wantedChanged(part func(client.Object) any) predicate.Predicate {
+	all := func(obj client.Object) []any {
+		return []any{obj.GetLabels(), obj.GetAnnotations(), obj.GetOwnerReferences(), obj.GetDeletionTimestamp(), part(obj)}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(all(e.ObjectOld), all(e.ObjectNew))
+	}}
+}
+
+// routeChanged selects the events of an HTTPRoute that change what it asks for, or whether it is accepted.
+func routeChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		route, ok := obj.(*gatewayv1.HTTPRoute)
+		if !ok {
+			return nil
+		}
+		return []any{route.Spec, health.HTTPRoute(route)}
+	})
+}
+
+// monitorChanged selects the events of a PodMonitor that change what it asks for.
+func monitorChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		monitor, ok := obj.(*monitoringv1.PodMonitor)
+		if !ok {
+			return nil
+		}
+		return monitor.Spec
+	})
 }
 
 // claimChanged selects the events of a claim that change its size or its owners, or delete it.

@@ -42,6 +42,18 @@ func (c Cause) where() string {
 	return fmt.Sprintf("container %q", c.Container)
 }
 
+// String is what a message says of the cause: where it is, and what is wrong.
+func (c Cause) String() string { return c.where() + ": " + c.Message }
+
+// Worst returns the gravest cause among the pods of a rollout, the zero Cause if nothing is known to be wrong with any. stalled is
+// true for a rollout that has not finished in time.
+func Worst(pods []corev1.Pod, stalled bool) Cause {
+	if stalled {
+		return worst(pods, lastCauseOf)
+	}
+	return worst(pods, CauseOf)
+}
+
 // worst returns the gravest cause among the pods; of is the cause of one.
 func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
 	var found Cause
@@ -117,18 +129,18 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 	}
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "SignatureValidationFailed", "ImageInspectError":
-		return Cause{appv1.ReasonImagePullBackOff, s.Name, fmt.Sprintf("image %q cannot be pulled%s", s.Image, pullError(waiting.Message))}
+		return Cause{appv1.ReasonImagePullBackOff, s.Name, fmt.Sprintf(messageImagePull, s.Image, pullError(waiting.Message))}
 	case "InvalidImageName":
-		return Cause{appv1.ReasonInvalidImageName, s.Name, fmt.Sprintf("image %q is not a valid name", s.Image)}
+		return Cause{appv1.ReasonInvalidImageName, s.Name, fmt.Sprintf(messageImageName, s.Image)}
 	case "CrashLoopBackOff":
 		if s.LastTerminationState.Terminated != nil {
 			return crash(s.Name, s.LastTerminationState.Terminated)
 		}
-		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, "exits soon after each start; see its log"}
+		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, messageExitsEarly}
 	case "CreateContainerConfigError":
-		return Cause{appv1.ReasonContainerConfigError, s.Name, "cannot be created: " + message.Quote(waiting.Message)}
+		return Cause{appv1.ReasonContainerConfigError, s.Name, fmt.Sprintf(messageNotCreated, message.Quote(waiting.Message))}
 	case "CreateContainerError", "RunContainerError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
-		return Cause{appv1.ReasonContainerError, s.Name, "cannot be started: " + message.Quote(withoutCommand(waiting.Message))}
+		return Cause{appv1.ReasonContainerError, s.Name, fmt.Sprintf(messageNotStarted, message.Quote(withoutCommand(waiting.Message)))}
 	}
 	return Cause{}
 }
@@ -136,10 +148,10 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 // crash says how a container ended.
 func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
 	if ended.Reason == "OOMKilled" {
-		return Cause{appv1.ReasonOOMKilled, container, "was killed because it used more memory than its limit; raise resources.limits.memory"}
+		return Cause{appv1.ReasonOOMKilled, container, messageOutOfMemory}
 	}
 	return Cause{appv1.ReasonCrashLoopBackOff, container,
-		fmt.Sprintf("exits with code %d; see its log", ended.ExitCode)}
+		fmt.Sprintf(messageExitCode, ended.ExitCode)}
 }
 
 var (

@@ -60,13 +60,9 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 
 // explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
 func (v *Verdict) explain(object string, pods []corev1.Pod) {
-	of := CauseOf
-	if v.Stalled {
-		of = lastCauseOf
-	}
-	if cause := worst(pods, of); cause != (Cause{}) {
+	if cause := Worst(pods, v.Stalled); cause != (Cause{}) {
 		v.Reason = cause.Reason
-		v.Message = fmt.Sprintf("%s: %s: %s", object, cause.where(), cause.Message)
+		v.Message = fmt.Sprintf("%s: %s", object, cause)
 	}
 }
 
@@ -84,12 +80,12 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 func settledVerdict(object string, wanted, running int32) Verdict {
 	switch {
 	case wanted == 0 && running == 0:
-		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: object + ": scaled to 0 replicas, no pod is running"}
+		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: fmt.Sprintf(messageScaledToZero, object)}
 	case running > wanted:
 		return Verdict{Reason: appv1.ReasonProgressing,
-			Message: fmt.Sprintf("%s: %s of %d to be removed", object, podCount(int(running-wanted)), running)}
+			Message: fmt.Sprintf(messageToBeRemoved, object, podCount(int(running-wanted)), running)}
 	}
-	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: fmt.Sprintf("%s: %s available", object, podCount(int(wanted)))}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: fmt.Sprintf(messageAvailable, object, podCount(int(wanted)))}
 }
 
 // progress says how far a rollout has come.
@@ -99,9 +95,9 @@ func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	}
 	st := &d.Status
 	old := st.Replicas - st.UpdatedReplicas
-	message := fmt.Sprintf("Deployment %s: %d of %s updated, %d available", d.Name, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
+	message := fmt.Sprintf(messageProgress, "Deployment "+d.Name, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
 	if old > 0 {
-		message += fmt.Sprintf(", %d old to be removed", old)
+		message += fmt.Sprintf(messageOldPods, old)
 	}
 	return message + resume(d)
 }
@@ -111,12 +107,12 @@ func resume(d *appsv1.Deployment) string {
 	if !d.Spec.Paused {
 		return ""
 	}
-	return fmt.Sprintf("; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\"", d.Name)
+	return fmt.Sprintf(messageRolloutsPaused, d.Name)
 }
 
 // notSeen says that a workload's controller has not looked at the latest change yet.
 func notSeen(object string) string {
-	return object + ": waiting for its controller to observe the latest change"
+	return fmt.Sprintf(messageNotObserved, object)
 }
 
 // deadline says which time limit has passed.
@@ -125,7 +121,7 @@ func deadline(d *appsv1.Deployment) string {
 	if d.Spec.ProgressDeadlineSeconds != nil {
 		seconds = *d.Spec.ProgressDeadlineSeconds
 	}
-	return fmt.Sprintf("; no progress for %d s. Earlier pods keep running. Fix the spec to retry", seconds)
+	return fmt.Sprintf(messageNoProgress, seconds)
 }
 
 // podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of

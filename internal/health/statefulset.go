@@ -31,10 +31,10 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 
 	v := Verdict{
 		Reason:  appv1.ReasonProgressing,
-		Message: fmt.Sprintf("%s: %d of %s updated, %d available", object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
+		Message: fmt.Sprintf(messageProgress, object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
 	}
 	if missing := wanted - st.Replicas; missing > 0 {
-		v.Message += fmt.Sprintf(", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\"", missing, s.Name)
+		v.Message += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name)
 	}
 	v.explain(object, pods)
 	return v

@@ -39,6 +39,14 @@ func Waiting(reason, format string, args ...any) error {
 	return &WaitingError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// PostponedError says that nothing is to be done before a time has passed, and nothing to be reported either.
+type PostponedError struct {
+	// After is the time.
+	After time.Duration
+}
+
+func (e *PostponedError) Error() string { return "postponed for " + e.After.String() }
+
 // FailedError is a request that failed and is tried again with back-off.
 type FailedError struct {
 	// Reason is the condition's reason; Message is stable over the tries.

@@ -1,46 +1,39 @@
 package reconciler
 
 import (
-	"sync"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/metrics"
 )
 
-// stalled is 1 for each resource that is stalled. A resource that is well has no series, so their number does not grow
-// with the number of resources.
-var stalled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "app_operator_resource_stalled",
-	Help: "1 for each custom resource that needs a change by a user, by the reason of its Stalled condition.",
-}, []string{"kind", "namespace", "name", "reason"})
+// settled says how long resources took that were not ready.
+var settled = metrics.SettleDuration.NewHistogram()
 
-func init() { metrics.Registry.MustRegister(stalled) }
+func init() { ctrlmetrics.Registry.MustRegister(settled) }
 
-// stalledSeries remembers which resources of one kind have a series, so that most need not be looked for.
-type stalledSeries struct {
-	mu      sync.Mutex
-	reasons map[types.NamespacedName]string
-}
-
-// set states why a resource is stalled; an empty reason says that it is not.
-func (s *stalledSeries) set(kind string, name types.NamespacedName, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was, found := s.reasons[name]
-	if was == reason {
+// observeSettled notes how long a resource took that has become ready, or has stalled: since it was created, was ready last, or was
+// stalled last, as that lasts as long as its user needs.
+func (r *Reconciler[T]) observeSettled(before, after T) {
+	stalled, ready := condition(before, appv1.ConditionStalled), condition(before, appv1.ConditionReady)
+	if isTrue(stalled) || isTrue(ready) {
 		return
 	}
-	if found {
-		stalled.DeleteLabelValues(kind, name.Namespace, name.Name, was)
-		delete(s.reasons, name)
-	}
-	if reason == "" {
+	var result string
+	switch {
+	case isTrue(condition(after, appv1.ConditionReady)):
+		result = "ready"
+	case isTrue(condition(after, appv1.ConditionStalled)):
+		result = "stalled"
+	default:
 		return
 	}
-	if s.reasons == nil {
-		s.reasons = map[types.NamespacedName]string{}
+	began := after.GetCreationTimestamp().Time
+	for _, c := range []*metav1.Condition{stalled, ready} {
+		if c != nil && c.LastTransitionTime.After(began) {
+			began = c.LastTransitionTime.Time
+		}
 	}
-	s.reasons[name] = reason
-	stalled.WithLabelValues(kind, name.Namespace, name.Name, reason).Set(1)
+	settled.WithLabelValues(r.Kind, result).Observe(max(r.Clock.Since(began).Seconds(), 0))
 }

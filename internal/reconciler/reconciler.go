@@ -6,13 +6,10 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -42,19 +39,25 @@ type Report struct {
 	Stalled bool
 	// Paused is true if spec.paused stops all writes to the children, Pending if that holds back a change of them.
 	Paused, Pending bool
+	// Waiting, if set, says in a few words what it holds back.
+	Waiting string
+	// Held is true where an earlier spec is in force because the user wants it so: nothing more happens once its pods are ready.
+	Held bool
+	// RolledBack is true where an earlier spec is in force because the present one failed: NotApplied says how, and nothing more
+	// happens until the user acts.
+	RolledBack bool
 	// NotApplied, where its reason is set, says why the spec is not in force although nothing went wrong.
 	NotApplied ReasonAndMessage
+	// Trouble, where its reason is set, says what is in the way of objects that the pods do not need: the spec is not in force as
+	// a whole, and Ready is about the pods nevertheless. Retry, if set, is a failure among it that is tried again with back-off.
+	Trouble ReasonAndMessage
+	Retry   error
 	// RetryAfter, if set, is when to look again although nothing was seen to change.
 	RetryAfter time.Duration
 	// AppliedNote, where its reason is set, says in what way the spec that is in force is not in force to the letter.
 	AppliedNote ReasonAndMessage
-	// Changed and Changes tell of writes, for the event: one word, and one line.
-	Changed, Changes string
-	// Warning, if set, is a further line for the event, which it makes a warning.
-	Warning string
-	// Event and Note, if set, tell of a step that the kind has taken: the event's reason in place of Changed, and a line
-	// before Changes. They are sent even if nothing was written.
-	Event, Note string
+	// Event is what there is to tell apart from what the conditions say.
+	Event Event
 }
 
 // Stored is a custom resource as the API server stores it.
@@ -86,7 +89,6 @@ type Reconciler[T Resource] struct {
 	OnDeleted func(types.NamespacedName)
 
 	written statusTimes
-	stalled stalledSeries
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -115,23 +117,30 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.
 		return reconcile.Result{Requeue: true}, nil
 	}
+	var postponed *PostponedError
+	if errors.As(err, &postponed) {
+		return reconcile.Result{RequeueAfter: postponed.After}, nil
+	}
 	summarize(obj, &report, err)
-	r.stalled.set(r.Kind, req.NamespacedName, stalledReason(obj))
-	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event != "")
+	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event.Reason != "")
 	switch {
 	case patchErr == nil:
 		r.emitEvent(before, obj, &report)
-	case report.Changes != "":
+		r.observeSettled(before, obj)
+	case report.Event.Changes != "":
 		// The next reconcile finds the children changed and has nothing to tell of them, so this one does, although the status
 		// is not written. What the status says is told once it is.
-		r.send(obj, corev1.EventTypeNormal, report.Changed, report.Changes)
+		r.send(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
 	}
-	return result(err, patchErr, MinRequeue(wait, report.RetryAfter))
+	res, err := result(err, patchErr, MinRequeue(wait, report.RetryAfter))
+	if err == nil && report.Retry != nil {
+		return reconcile.Result{}, report.Retry
+	}
+	return res, err
 }
 
 func (r *Reconciler[T]) forget(name types.NamespacedName) {
 	r.written.forget(name)
-	r.stalled.set(r.Kind, name, "")
 	if r.OnDeleted != nil {
 		r.OnDeleted(name)
 	}
@@ -170,68 +179,3 @@ const maxNote = 1024
 
 // maxAction is the length in bytes that the API allows an event's action.
 const maxAction = 128
-
-// emitEvent sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
-// has become stalled.
-func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
-	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
-	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
-	kind, reason, note := corev1.EventTypeNormal, report.Changed, lines(report.Note, report.Changes)
-	if report.Event != "" {
-		reason = report.Event
-	}
-	switch {
-	case newlyStalled:
-		kind, reason = corev1.EventTypeWarning, "Err"+is.Reason
-		if note != "" {
-			note = " (" + note + ")"
-		}
-		note = is.Message + note
-	case newlyRefused(before, after):
-		c := condition(after, appv1.ConditionApplied)
-		if note != "" {
-			note = " (" + note + ")"
-		}
-		kind, reason, note = corev1.EventTypeWarning, "Err"+c.Reason, c.Message+note
-	case note == "":
-		return
-	case report.Warning != "":
-		kind, note = corev1.EventTypeWarning, lines(note, report.Warning)
-	}
-	r.send(after, kind, reason, note)
-}
-
-// send sends an event about a resource.
-func (r *Reconciler[T]) send(obj T, kind, reason, note string) {
-	// Events of one action and reason become one series, which shows the note of the first alone.
-	r.Recorder.Eventf(obj, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
-}
-
-// refusals are the reasons of Applied for which nothing stalls, as the operator tries again, and which a user must see to all
-// the same.
-var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
-
-// newlyRefused reports whether something outside the resource has come into the way of its spec.
-func newlyRefused(before, after Resource) bool {
-	was, is := condition(before, appv1.ConditionApplied), condition(after, appv1.ConditionApplied)
-	if is == nil || is.Status != metav1.ConditionFalse || !slices.Contains(refusals, is.Reason) {
-		return false
-	}
-	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason
-}
-
-// lines joins two parts of a note; either may be empty.
-func lines(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
-}
-
-// cut returns the beginning of a text, up to a length in bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-}

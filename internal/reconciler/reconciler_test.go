@@ -74,10 +74,10 @@ func TestResult(t *testing.T) {
 
 // TestAnnounce checks what is worth an event, and that it is one.
 func TestAnnounce(t *testing.T) {
-	changed := Report{Changed: "Created", Changes: line}
+	changed := Report{Event: Event{Action: "Created", Changes: line}}
 	warned := changed
-	warned.Warning = "the spec is long"
-	long := Report{Changed: "Created", Changes: "Created " + strings.Repeat("界", 1000)}
+	warned.Event.Warning = "the spec is long"
+	long := Report{Event: Event{Action: "Created", Changes: "Created " + strings.Repeat("界", 1000)}}
 	status := func(report Report, err error) *appv1.App {
 		app := &appv1.App{}
 		summarize(app, &report, err)
@@ -94,7 +94,7 @@ func TestAnnounce(t *testing.T) {
 		"becomes ready":                 {status(underWay, nil), well, Report{}, ""},
 		"changes":                       {fresh, well, changed, normal + line},
 		"changes, with a warning":       {fresh, well, warned, "Warning Created " + line + "; the spec is long"},
-		"a warning alone is no news":    {well, well, Report{Warning: "the spec is long"}, ""},
+		"a warning alone is no news":    {well, well, Report{Event: Event{Warning: "the spec is long"}}, ""},
 		"becomes stalled":               {well, invalid, Report{}, "Warning ErrInvalid no"},
 		"new and stalled":               {fresh, invalid, Report{}, "Warning ErrInvalid no"},
 		"becomes stalled, with changes": {well, invalid, changed, "Warning ErrInvalid no (Created Deployment web)"},
@@ -149,8 +149,8 @@ func TestChangesAreToldWithoutStatus(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"changes":              {Report{Changed: "Created", Changes: line}, nil, normal + line},
-		"changes and an error": {Report{Changed: "Created", Changes: line}, Stalled("Invalid", "no"), normal + line},
+		"changes":              {Report{Event: Event{Action: "Created", Changes: line}}, nil, normal + line},
+		"changes and an error": {Report{Event: Event{Action: "Created", Changes: line}}, Stalled("Invalid", "no"), normal + line},
 		"an error":             {Report{}, Stalled("Invalid", "no"), ""},
 	} {
 		recorder := events.NewFakeRecorder(10)

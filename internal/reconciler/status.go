@@ -31,6 +31,10 @@ const maxMessage = 4096
 func summarize(obj Resource, report *Report, err error) {
 	applied := appliedCondition(report, err)
 	ready := readyCondition(report, &applied, err)
+	if applied.Status == metav1.ConditionTrue && report.Trouble.Reason != "" {
+		applied.Status = metav1.ConditionFalse
+		applied.Reason, applied.Message = report.Trouble.Reason, report.Trouble.Message
+	}
 	reconciling := metav1.Condition{
 		Type: appv1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message,
 	}
@@ -46,8 +50,18 @@ func summarize(obj Resource, report *Report, err error) {
 	case ready.Status == metav1.ConditionTrue:
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonSettled, ""
 	}
+	if report.RolledBack && err == nil {
+		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, report.NotApplied.Reason, report.NotApplied.Message
+		reconciling.Status = metav1.ConditionFalse
+	}
+	if report.Held && report.Ready && err == nil {
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonHeld, report.NotApplied.Message
+	}
 	if report.Paused {
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonPaused, pausedMessage
+		if report.Waiting != "" {
+			reconciling.Message = report.Waiting
+		}
 	}
 
 	status := obj.CommonStatus()
@@ -182,14 +196,6 @@ func withoutFigures(status *appv1.CommonStatus) *appv1.CommonStatus {
 
 func condition(obj Resource, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(obj.CommonStatus().Conditions, kind)
-}
-
-// stalledReason is why a resource is stalled, empty if it is not.
-func stalledReason(obj Resource) string {
-	if c := condition(obj, appv1.ConditionStalled); isTrue(c) {
-		return c.Reason
-	}
-	return ""
 }
 
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }

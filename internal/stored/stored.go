@@ -19,19 +19,21 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
-const IndexDeployment = "deployment"
+// builder collects the functions that add the stored kinds to a scheme. Each kind's file registers its own.
+var builder runtime.SchemeBuilder
 
 // AddToScheme adds the stored kinds to a scheme, in place of those of api/v1.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(appv1.GroupVersion,
-		&App{}, &AppList{},
-		&ModelBox{}, &ModelBoxList{},
-		&UnitedDeployment{}, &UnitedDeploymentList{},
-		&CloudManager{}, &CloudManagerList{},
-	)
 	metav1.AddToGroupVersion(scheme, appv1.GroupVersion)
-	return nil
+	return builder.AddToScheme(scheme)
+}
+
+// register has a kind and its list be added to schemes.
+func register(kind, list runtime.Object) {
+	builder.Register(func(scheme *runtime.Scheme) error {
+		scheme.AddKnownTypes(appv1.GroupVersion, kind, list)
+		return nil
+	})
 }
 
 // Spec is the JSON of a spec. Its bytes are never written to, so copies share them.
@@ -128,13 +130,26 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: kind}
 }
 
-// Naming returns the UnitedDeployments of a list of those that name a Deployment, as IndexDeployment finds them: their
-// metadata and that name. None is decoded once more.
-func (l *UnitedDeploymentList) Naming(deployment string) []appv1.UnitedDeployment {
-	found := make([]appv1.UnitedDeployment, len(l.Items))
-	for i := range l.Items {
-		found[i].ObjectMeta = l.Items[i].ObjectMeta
-		found[i].Spec.DeploymentName = deployment
+// serviceName returns the name that a workload's spec states for its Service, empty if there is none. Of most specs nothing is
+// decoded.
+func (s Spec) serviceName(template bool) string {
+	if s.excess > 0 || !bytes.Contains(s.json, []byte(`"service"`)) {
+		return ""
 	}
-	return found
+	type workload struct {
+		Service struct {
+			Name string `json:"name"`
+		} `json:"service"`
+	}
+	var spec struct {
+		workload `json:",inline"`
+		Template workload `json:"template"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(s.json, &spec) != nil {
+		return ""
+	}
+	if template {
+		return spec.Template.Service.Name
+	}
+	return spec.Service.Name
 }

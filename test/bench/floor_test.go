@@ -33,11 +33,11 @@ const (
 // children are the objects that an App means.
 func children(app *appv1.App) (deployment, service client.Object, err error) {
 	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
-	d := resource.Deployment(w)
+	objects := w.Objects()
+	d, s := objects[0], objects[1]
 	// As long as a real one.
-	d.Annotations[appv1.AnnotationLastAppliedHash] = strings.Repeat("0", 32)
-	s := resource.Service(w)
-	s.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: strings.Repeat("0", 32)}
+	d.GetAnnotations()[appv1.AnnotationLastAppliedHash] = strings.Repeat("0", 32)
+	s.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: strings.Repeat("0", 32)})
 	return d, s, errs.ToAggregate()
 }
 

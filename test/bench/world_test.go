@@ -191,6 +191,8 @@ var concerns = map[string]bool{
 	"apps": true, "modelboxes": true, "uniteddeployments": true, "cloudmanagers": true, "deployments": true,
 	"statefulsets": true, "services": true, "pods": true, "horizontalpodautoscalers": true,
 	"persistentvolumeclaims": true, "secrets": true, "events": true,
+	"serviceaccounts": true, "networkpolicies": true, "poddisruptionbudgets": true, "ingresses": true, "httproutes": true,
+	"podmonitors": true,
 }
 
 // metrics returns those of the API server.

@@ -1,4 +1,4 @@
-// Package bundle checks what is delivered by way of OLM: the bundles and the catalog.
+// Package bundle checks what is delivered by way of OLM: the bundle and the template of the catalog.
 package bundle
 
 import (
@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,34 +23,33 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 )
 
 const root = "../.."
 
-// folders are those that have a folder bundle and its Dockerfile: the latest version, and those before it. BUNDLE names
-// another, such as one that was made for a release.
-func folders(t *testing.T) []string {
-	t.Helper()
+// folder has a folder bundle and its Dockerfile: the tree, or what BUNDLE names, such as one that was made for a release.
+func folder() string {
 	if dir := os.Getenv("BUNDLE"); dir != "" {
-		return []string{dir}
+		return dir
 	}
-	earlier, err := filepath.Glob(filepath.Join(root, "catalog/bundles/*"))
+	return root
+}
+
+// readBundle reads the bundle in folder once: it takes seconds. No test may change it.
+var readBundle = sync.OnceValues(func() (*manifests.Bundle, error) {
+	return manifests.GetBundleFromDir(filepath.Join(folder(), "bundle"))
+})
+
+// load returns the bundle in folder.
+func load(t *testing.T) *manifests.Bundle {
+	t.Helper()
+	b, err := readBundle()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(earlier, root)
-}
-
-// eachBundle runs a test for each bundle.
-func eachBundle(t *testing.T, test func(t *testing.T, dir string, b *manifests.Bundle)) {
-	for _, dir := range folders(t) {
-		b, err := manifests.GetBundleFromDir(filepath.Join(dir, "bundle"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(b.CSV.Name, func(t *testing.T) { test(t, dir, b) })
-	}
+	return b
 }
 
 // TestValidators checks that no validator has an error or a warning. The one for several architectures is left out: it
@@ -61,44 +61,44 @@ func TestValidators(t *testing.T) {
 		validation.ObjectValidator, validation.OperatorGroupValidator, validation.AlphaDeprecatedAPIsValidator,
 		validation.GoodPracticesValidator, validation.CommunityOperatorValidator,
 	}
-	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
-		objects := b.ObjectsToValidate()
-		// As operator-sdk does: for which Kubernetes must no API be missing?
-		objects = append(objects, map[string]string{"k8s-version": "1.36"})
-		results := validators.Validate(objects...)
-		if len(results) < len(validators) {
-			t.Errorf("%d validators gave %d results", len(validators), len(results))
+	b, err := manifests.GetBundleFromDir(filepath.Join(folder(), "bundle")) // The validators change it.
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := b.ObjectsToValidate()
+	// As operator-sdk does: for which Kubernetes must no API be missing?
+	objects = append(objects, map[string]string{"k8s-version": "1.36"})
+	results := validators.Validate(objects...)
+	if len(results) < len(validators) {
+		t.Errorf("%d validators gave %d results", len(validators), len(results))
+	}
+	for _, result := range results {
+		for _, e := range slices.Concat(result.Errors, result.Warnings) {
+			t.Errorf("%s: %v", result.Name, e)
 		}
-		for _, result := range results {
-			for _, e := range slices.Concat(result.Errors, result.Warnings) {
-				t.Errorf("%s: %v", result.Name, e)
-			}
-		}
-	})
+	}
 }
 
 // TestLabels checks that the image's labels are the annotations of the metadata.
 func TestLabels(t *testing.T) {
-	eachBundle(t, func(t *testing.T, dir string, _ *manifests.Bundle) {
-		var metadata struct {
-			Annotations map[string]string `json:"annotations"`
+	var metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	read(t, filepath.Join(folder(), "bundle/metadata/annotations.yaml"), &metadata)
+	labels := map[string]string{}
+	file, err := os.ReadFile(filepath.Join(folder(), "bundle.Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
+		if label, ok := strings.CutPrefix(lines.Text(), "LABEL "); ok {
+			key, value, _ := strings.Cut(label, "=")
+			labels[key] = value
 		}
-		read(t, filepath.Join(dir, "bundle/metadata/annotations.yaml"), &metadata)
-		labels := map[string]string{}
-		file, err := os.ReadFile(filepath.Join(dir, "bundle.Dockerfile"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
-			if label, ok := strings.CutPrefix(lines.Text(), "LABEL "); ok {
-				key, value, _ := strings.Cut(label, "=")
-				labels[key] = value
-			}
-		}
-		if diff := cmp.Diff(metadata.Annotations, labels); diff != "" || len(labels) == 0 {
-			t.Errorf("bundle/metadata/annotations.yaml and bundle.Dockerfile (-annotations +labels):\n%s", diff)
-		}
-	})
+	}
+	if diff := cmp.Diff(metadata.Annotations, labels); diff != "" || len(labels) == 0 {
+		t.Errorf("bundle/metadata/annotations.yaml and bundle.Dockerfile (-annotations +labels):\n%s", diff)
+	}
 }
 
 // TestPermissions checks that OLM gives the manager what config/rbac gives it, and no more.
@@ -113,7 +113,7 @@ func TestPermissions(t *testing.T) {
 			want[role.Kind] = append(want[role.Kind], role.Rules...)
 		}
 	}
-	csv := latest(t).CSV
+	csv := load(t).CSV
 	got := map[string][]rbacv1.PolicyRule{}
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	for kind, permissions := range map[string][]v1alpha1.StrategyDeploymentPermissions{
@@ -135,7 +135,7 @@ func TestPermissions(t *testing.T) {
 
 // TestDefinitions checks that the CRDs are those of config/crd, and that the CSV owns all of them.
 func TestDefinitions(t *testing.T) {
-	b := latest(t)
+	b := load(t)
 	want, got := map[string]apiextensionsv1.CustomResourceDefinitionSpec{}, map[string]apiextensionsv1.CustomResourceDefinitionSpec{}
 	files, err := filepath.Glob(filepath.Join(root, "config/crd/bases/*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -163,74 +163,72 @@ func TestDefinitions(t *testing.T) {
 // digest is how an image is named that cannot change.
 var digest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 
-// TestImages checks what the bundles run. An image has the version's tag; or it is named by its digest, and then all of
+// TestImages checks what the bundle runs. An image has the version's tag; or it is named by its digest, and then all of
 // them are in relatedImages, so that a mirror has them.
 func TestImages(t *testing.T) {
-	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
-		used, related := map[string]bool{}, map[string]bool{}
-		for _, d := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-			for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
-				used[c.Image] = true
-				for _, env := range c.Env {
-					if strings.HasPrefix(env.Name, "RELATED_IMAGE_") {
-						used[env.Value] = true
-					}
+	b := load(t)
+	used, related := map[string]bool{}, map[string]bool{}
+	for _, d := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+			used[c.Image] = true
+			for _, env := range c.Env {
+				if strings.HasPrefix(env.Name, "RELATED_IMAGE_") {
+					used[env.Value] = true
 				}
 			}
 		}
-		used[b.CSV.Annotations["containerImage"]] = true
-		for _, r := range b.CSV.Spec.RelatedImages {
-			related[r.Image] = true
-			if !digest.MatchString(r.Image) {
-				t.Errorf("relatedImages has %s, which is not named by its digest", r.Image)
-			}
+	}
+	used[b.CSV.Annotations["containerImage"]] = true
+	for _, r := range b.CSV.Spec.RelatedImages {
+		related[r.Image] = true
+		if !digest.MatchString(r.Image) {
+			t.Errorf("relatedImages has %s, which is not named by its digest", r.Image)
 		}
-		pinned := len(related) > 0
-		for image := range used {
-			if !pinned && !strings.HasSuffix(image, ":v"+b.CSV.Spec.Version.String()) {
-				t.Errorf("image %s: want the tag v%s", image, b.CSV.Spec.Version)
-			}
+	}
+	pinned := len(related) > 0
+	for image := range used {
+		if !pinned && !strings.HasSuffix(image, ":v"+b.CSV.Spec.Version.String()) {
+			t.Errorf("image %s: want the tag v%s", image, b.CSV.Spec.Version)
 		}
-		if diff := cmp.Diff(used, related); pinned && diff != "" {
-			t.Errorf("images (-used +relatedImages):\n%s", diff)
-		}
-		if says := b.CSV.Annotations["features.operators.openshift.io/disconnected"]; says != fmt.Sprint(pinned) {
-			t.Errorf("disconnected is %q; want %t, as that is whether all images are by digest", says, pinned)
-		}
-	})
+	}
+	if diff := cmp.Diff(used, related); pinned && diff != "" {
+		t.Errorf("images (-used +relatedImages):\n%s", diff)
+	}
+	if says := b.CSV.Annotations["features.operators.openshift.io/disconnected"]; says != fmt.Sprint(pinned) {
+		t.Errorf("disconnected is %q; want %t, as that is whether all images are by digest", says, pinned)
+	}
 }
 
-// TestKinds checks that a bundle has no kind that OLM, or the cluster, may not know.
+// TestKinds checks that the bundle has no kind that OLM, or the cluster, may not know.
 func TestKinds(t *testing.T) {
 	allowed := []string{
 		"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 		"Service", "PodDisruptionBudget",
 	}
-	eachBundle(t, func(t *testing.T, _ string, b *manifests.Bundle) {
-		for _, obj := range b.Objects {
-			if !slices.Contains(allowed, obj.GetKind()) {
-				t.Errorf("%s %s", obj.GetKind(), obj.GetName())
-			}
-			if obj.GetNamespace() != "" && obj.GetKind() != "ClusterServiceVersion" {
-				t.Errorf("%s %s states a namespace", obj.GetKind(), obj.GetName())
-			}
-			if obj.GetKind() != "PodDisruptionBudget" {
-				continue
-			}
-			for _, field := range []string{"maxUnavailable", "minAvailable"} {
-				if value, ok, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", field); ok {
-					if _, number := value.(int64); !number {
-						t.Errorf("%s: %s is %v, want a number", obj.GetName(), field, value)
-					}
+	b := load(t)
+	for _, obj := range b.Objects {
+		if !slices.Contains(allowed, obj.GetKind()) {
+			t.Errorf("%s %s", obj.GetKind(), obj.GetName())
+		}
+		if obj.GetNamespace() != "" && obj.GetKind() != "ClusterServiceVersion" {
+			t.Errorf("%s %s states a namespace", obj.GetKind(), obj.GetName())
+		}
+		if obj.GetKind() != "PodDisruptionBudget" {
+			continue
+		}
+		for _, field := range []string{"maxUnavailable", "minAvailable"} {
+			if value, ok, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", field); ok {
+				if _, number := value.(int64); !number {
+					t.Errorf("%s: %s is %v, want a number", obj.GetName(), field, value)
 				}
 			}
 		}
-	})
+	}
 }
 
 // TestDescriptions checks what a console shows of each kind: an example, what comes of it, and a word on each field.
 func TestDescriptions(t *testing.T) {
-	b := latest(t)
+	b := load(t)
 	var examples []struct {
 		Kind string `json:"kind"`
 	}
@@ -244,8 +242,8 @@ func TestDescriptions(t *testing.T) {
 				n++
 			}
 		}
-		if n != 1 {
-			t.Errorf("%s has %d examples, want one", owned.Kind, n)
+		if n == 0 {
+			t.Errorf("%s has no example", owned.Kind)
 		}
 		if len(owned.Resources) == 0 {
 			t.Errorf("%s: no resources", owned.Kind)
@@ -292,7 +290,7 @@ func TestIcon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, icon := range latest(t).CSV.Spec.Icon {
+	for _, icon := range load(t).CSV.Spec.Icon {
 		if data, err := base64.StdEncoding.DecodeString(icon.Data); err != nil || !bytes.Equal(data, file) {
 			t.Errorf("config/manifests/bases has another icon than docs/images/icon.svg (%v); its base64data is to be\n%s",
 				err, base64.StdEncoding.EncodeToString(file))
@@ -300,62 +298,52 @@ func TestIcon(t *testing.T) {
 	}
 }
 
-// TestCatalog checks the way from version to version: each is in the catalog, and can be reached from the one before.
+// channel is a channel of the catalog's template.
+type channel struct {
+	Bundles []struct {
+		Image string `json:"image"`
+	} `json:"bundles"`
+}
+
+// TestCatalog checks the template of the catalog: each channel names versions in ascending order, the bundle in the tree is the
+// last candidate, and only candidates are stable.
 func TestCatalog(t *testing.T) {
 	if os.Getenv("BUNDLE") != "" {
 		t.Skip("a bundle alone has no catalog")
 	}
-	replaces := map[string]map[string]string{} // by channel and version
-	bundles := map[string]bool{}
-	for _, doc := range documents(t, filepath.Join(root, "catalog/app-operator/catalog.yaml")) {
-		var entry struct {
-			Schema, Name, Image, DefaultChannel string
-			Entries                             []struct{ Name, Replaces string }
-		}
-		if err := yaml.Unmarshal(doc, &entry); err != nil {
-			t.Fatal(err)
-		}
-		switch entry.Schema {
-		case "olm.package":
-			if entry.DefaultChannel != "stable-v0" {
-				t.Errorf("the default channel is %q", entry.DefaultChannel)
-			}
-		case "olm.channel":
-			replaces[entry.Name] = map[string]string{}
-			for _, e := range entry.Entries {
-				replaces[entry.Name][e.Name] = e.Replaces
-			}
-		case "olm.bundle":
-			bundles[entry.Name] = true
-		}
+	var template struct {
+		Candidate channel `json:"candidate"`
+		Stable    channel `json:"stable"`
 	}
-	var versions []string
-	eachBundle(t, func(_ *testing.T, _ string, b *manifests.Bundle) { versions = append(versions, b.CSV.Name) })
-	if len(versions) < 2 {
-		t.Fatalf("versions are %v: there is nothing to upgrade from", versions)
+	read(t, filepath.Join(root, "catalog/semver.yaml"), &template)
+	candidates, stable := template.Candidate.versions(t), template.Stable.versions(t)
+	latest := load(t).CSV.Spec.Version.String()
+	if len(candidates) == 0 || candidates[len(candidates)-1] != latest {
+		t.Errorf("the candidates are %v, the bundle in the tree is %s", candidates, latest)
 	}
-	for _, channel := range []string{"stable-v0", "candidate-v0"} {
-		for i, version := range versions {
-			before := ""
-			if i > 0 {
-				before = versions[i-1]
-			}
-			if got, ok := replaces[channel][version]; !ok || got != before || !bundles[version] {
-				t.Errorf("channel %s: %s replaces %q (in the channel: %t, in the catalog: %t), want %q", channel, version, got, ok, bundles[version], before)
-			}
+	for _, v := range stable {
+		if !slices.Contains(candidates, v) {
+			t.Errorf("%s is stable and no candidate", v)
 		}
 	}
 }
 
-// latest is the bundle of the latest version.
-func latest(t *testing.T) *manifests.Bundle {
+// versions are those of the bundles in c. The test fails if they are not in ascending order.
+func (c channel) versions(t *testing.T) []string {
 	t.Helper()
-	all := folders(t)
-	b, err := manifests.GetBundleFromDir(filepath.Join(all[len(all)-1], "bundle"))
-	if err != nil {
-		t.Fatal(err)
+	var found []string
+	for _, b := range c.Bundles {
+		_, tag, _ := strings.Cut(b.Image, "-bundle:v")
+		v, err := version.ParseSemantic(tag)
+		if err != nil {
+			t.Fatalf("the tag of %s is not a version: %v", b.Image, err)
+		}
+		if n := len(found); n > 0 && !version.MustParseSemantic(found[n-1]).LessThan(v) {
+			t.Errorf("%s is after %s", tag, found[n-1])
+		}
+		found = append(found, tag)
 	}
-	return b
+	return found
 }
 
 func read(t *testing.T, file string, into any) {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -32,7 +33,7 @@ func TestAPIServer(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	calm := newScript(fragile, fragile.Namespace(t), of(12, 60), false)
+	calm := newScript(fragile, fragile.Namespace(t), of(fixture.Of(6, 12), 60), false)
 	seen := calm.watch(t)
 	p := harness.Spawn(t, program, fragile.ManagerConfig(), calm.namespace)
 	calm.start(t.Context())
@@ -44,7 +45,7 @@ func TestAPIServer(t *testing.T) {
 	t.Run("the network", func(t *testing.T) {
 		t.Run("cut", func(t *testing.T) {
 			t.Parallel()
-			x, cuts := newTrial(t, fragile, len(calm.subjects), nil), of(10, 100)
+			x, cuts := newTrial(t, fragile, len(calm.subjects), nil), of(fixture.Of(4, 10), 100)
 			for i := range cuts {
 				x.script.reach(t, i, cuts)
 				x.proxy.Cut()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -12,7 +13,7 @@ import (
 // all is as it is where the same users had a manager that nobody kills.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	n, kills := of(24, 200), of(8, 100)
+	n, kills := of(fixture.Of(12, 24), 200), of(fixture.Of(4, 8), 100)
 	calm := newScript(plane, plane.Namespace(t), n, true)
 	rough := newScript(plane, plane.Namespace(t), n, true)
 	seenCalm, seenRough := calm.watch(t), rough.watch(t)

@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -131,13 +131,7 @@ func newCloudManager(meta metav1.ObjectMeta) harness.Resource {
 
 // newDeployment returns another owner's Deployment.
 func newDeployment(meta metav1.ObjectMeta) client.Object {
-	labels := map[string]string{"run": meta.Name}
-	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: ptr.To[int32](1),
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
-		},
-	}}
+	d := fixture.NewDeployment(meta.Namespace, meta.Name)
+	d.ObjectMeta = meta
+	return d
 }

@@ -114,7 +114,7 @@ func TestNamespaceDeleted(t *testing.T) {
 		plane.Stands(t, app, "Ready=True", "Stalled=False")
 		plane.Gone(t, ns)
 		took = append(took, time.Since(began))
-		harness.Eventually(t, func() error { return x.Requests.Quiet() })
+		x.Requests.AwaitQuiet(t)
 		if sent := len(x.Requests.All()); sent > 60*n {
 			t.Errorf("%d requests for %d resources of a namespace that is deleted", sent, n)
 		}

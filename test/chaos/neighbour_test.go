@@ -218,7 +218,7 @@ func TestMutatingWebhook(t *testing.T) {
 				plane.Change(t, app, func() { roll(&app.Spec.WorkloadSpec, n+1) })
 				plane.Stands(t, app, stands...)
 			}
-			harness.Eventually(t, func() error { return x.Requests.Quiet() })
+			x.Requests.AwaitQuiet(t)
 			d := &appsv1.Deployment{ObjectMeta: objectMeta(ns, "web")}
 			plane.Read(t, d)
 			mutated := d.Spec.Template.DeepCopy()

@@ -20,23 +20,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
 // ownKinds are ours, childKinds all others that a manager could leave something of.
-var (
-	ownKinds = []schema.GroupVersionKind{
-		appv1.GroupVersion.WithKind("App"), appv1.GroupVersion.WithKind("ModelBox"),
-		appv1.GroupVersion.WithKind("UnitedDeployment"), appv1.GroupVersion.WithKind("CloudManager"),
+var ownKinds, childKinds = func() (own, children []schema.GroupVersionKind) {
+	for _, k := range fixture.Kinds {
+		own = append(own, appv1.GroupVersion.WithKind(k.Name))
 	}
-	childKinds = []schema.GroupVersionKind{
-		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-		corev1.SchemeGroupVersion.WithKind("Service"), corev1.SchemeGroupVersion.WithKind("Secret"),
-		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+	for _, child := range fixture.Children() {
+		gvk, err := apiutil.GVKForObject(child, harness.Scheme())
+		if err != nil {
+			panic(err) // It is a type of Kubernetes' own.
+		}
+		children = append(children, gvk)
 	}
-)
+	return own, children
+}()
 
 // extra begins the name of what is in a script's namespace and no part of it.
 const extra = "extra-"
@@ -57,7 +61,9 @@ func (s *script) outcome(t testing.TB) (map[string]any, error) {
 			if strings.HasPrefix(obj.GetName(), extra) {
 				continue
 			}
-			if !slices.Contains(ownKinds, gvk) {
+			if slices.Contains(ownKinds, gvk) {
+				withoutFormerPods(obj)
+			} else {
 				withoutServers(obj)
 			}
 			harness.SortManagers(obj)
@@ -65,6 +71,22 @@ func (s *script) outcome(t testing.TB) (map[string]any, error) {
 		}
 	}
 	return objects, nil
+}
+
+// withoutFormerPods removes from a resource without pods what it says of those that ran before: edits that follow one another at once
+// may or may not get pods of their own.
+func withoutFormerPods(obj *unstructured.Unstructured) {
+	if replicas, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); !found || replicas != 0 {
+		return
+	}
+	managers, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
+	for _, field := range []string{"replicaSet", "lastGood"} {
+		unstructured.RemoveNestedField(obj.Object, "status", field)
+		for _, manager := range managers {
+			unstructured.RemoveNestedField(manager.(map[string]any), "fieldsV1", "f:status", "f:"+field)
+		}
+	}
+	_ = unstructured.SetNestedSlice(obj.Object, managers, "metadata", "managedFields")
 }
 
 // withoutServers removes from a child what Kubernetes itself writes.

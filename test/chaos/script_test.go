@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -192,8 +194,35 @@ func (s *script) settled(obj harness.Resource) error {
 	switch {
 	case status.ObservedGeneration != obj.GetGeneration():
 		return fmt.Errorf("generation is %d, the status that of %d", obj.GetGeneration(), status.ObservedGeneration)
-	case s.controlled && !meta.IsStatusConditionTrue(status.Conditions, "Ready"):
+	case !meta.IsStatusConditionTrue(status.Conditions, appv1.ConditionApplied):
+		// An API server that has just started refuses children for a while: it does not know their owners' kinds yet.
+		return fmt.Errorf("it is not applied: %+v", status.Conditions)
+	case s.controlled && !meta.IsStatusConditionTrue(status.Conditions, appv1.ConditionReady):
 		return fmt.Errorf("it is not Ready: %+v", status.Conditions)
+	case s.controlled:
+		return checkHistory(obj)
+	}
+	return nil
+}
+
+// checkHistory returns an error while the history of a resource that is Ready is not yet that of its spec: the pods of an earlier
+// ReplicaSet may be seen for a while. One without pods has the history of what ran before, whatever that was.
+func checkHistory(obj harness.Resource) error {
+	var spec *appv1.WorkloadSpec
+	var history *appv1.HistoryStatus
+	switch obj := obj.(type) {
+	case *appv1.App:
+		spec, history = &obj.Spec.WorkloadSpec, &obj.Status.HistoryStatus
+	case *appv1.ModelBox:
+		spec, history = &obj.Spec.WorkloadSpec, &obj.Status.HistoryStatus
+	default:
+		return nil
+	}
+	if ptr.Deref(spec.Replicas, 1) == 0 {
+		return nil
+	}
+	if good := history.LastGood; good == nil || good.ReplicaSet != history.ReplicaSet || good.Image != spec.Image {
+		return fmt.Errorf("it is Ready with image %s, its history is %+v", spec.Image, history)
 	}
 	return nil
 }

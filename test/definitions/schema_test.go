@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 )
 
 // TestDefinitionsAreAccepted checks the definitions as the API server does, the cost of their rules included.
@@ -222,13 +224,13 @@ func admits(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) func(any) boo
 // newObject returns an empty object of a kind.
 func newObject(t *testing.T, kind string) apiruntime.Object {
 	t.Helper()
-	made := map[string]apiruntime.Object{
-		"App": &appv1.App{}, "ModelBox": &appv1.ModelBox{}, "UnitedDeployment": &appv1.UnitedDeployment{}, "CloudManager": &appv1.CloudManager{},
-	}[kind]
-	if made == nil {
-		t.Fatalf("the test does not know the kind %s", kind)
+	for _, k := range fixture.Kinds {
+		if made, ok := reflect.New(reflect.TypeOf(k.New("", "")).Elem()).Interface().(apiruntime.Object); ok && k.Name == kind {
+			return made
+		}
 	}
-	return made
+	t.Fatalf("the test does not know the kind %s", kind)
+	return nil
 }
 
 // maxDecodeBytes is how much memory decoding one object may take, and maxDecodeRatio how much time: so many times that of an

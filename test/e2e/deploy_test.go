@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -54,6 +57,13 @@ func deployed(t *testing.T) {
 		command(t, "make", "undeploy")
 		retained(t)
 	})
+	nothingLeft(t, before)
+	t.Log("undeploy left nothing")
+}
+
+// nothingLeft waits until the cluster has nothing that it did not have before.
+func nothingLeft(t *testing.T, before []string) {
+	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		left, err := inventory(ctx)
 		if err != nil {
@@ -61,11 +71,52 @@ func deployed(t *testing.T) {
 		}
 		left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(before, name) })
 		if len(left) > 0 {
-			return fmt.Errorf("undeploy left %s", strings.Join(left, ", "))
+			return fmt.Errorf("%s is left", strings.Join(left, ", "))
 		}
 		return nil
 	})
-	t.Log("undeploy left nothing")
+}
+
+// removals is how often TestDelivery/removal removes everything.
+const removals = 10
+
+// removed installs the operator with Apps and a ModelBox and removes it again, time after time, while the node is busy with something
+// else: nothing may be left, whichever the garbage collector sees first.
+func removed(t *testing.T) {
+	_, latest := versions(t)
+	before, err := inventory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	for range 2 * runtime.NumCPU() {
+		load.Go(func() {
+			for busy.Err() == nil {
+				sha256.Sum256(make([]byte, 1<<20))
+			}
+		})
+	}
+	defer load.Wait()
+	defer stop()
+	for round := range removals {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			undeploy(t)
+			deploy(t, latest)
+			namespace(t, shop)
+			for _, file := range []string{"app_v1_app", "app_v1_modelbox"} {
+				apply(t, replaced(t, "config/samples/"+file+".yaml", "namespace: default", "namespace: "+shop), "-n", shop)
+			}
+			if round%2 == 0 { // In each other round, everything is removed while pods are being made.
+				ready(t, shop, resources[:2]...)
+			}
+			command(t, "make", "undeploy")
+			becomes(t, "", "get", "deployments,replicasets,pods,services", "-n", shop, "-l", "app.kubernetes.io/managed-by=app-operator",
+				"--ignore-not-found", "-o", "name")
+		})
+	}
+	nothingLeft(t, before)
+	t.Logf("%d removals left nothing", removals)
 }
 
 // retained checks that of the samples' children nothing is left but the database's volume and password.

@@ -20,21 +20,17 @@ const work = "dist/e2e"
 // published is the name under which the tree's own bundle and catalog know the images.
 const published = "quay.io/app-operator/app-operator"
 
+// previous is the version that is upgraded. It is made for the test, as an earlier release need not be in E2E_REGISTRY.
+const previous = "v0.1.0"
+
 // versions are the latest version, and the one before it.
 func versions(t testing.TB) (older, latest string) {
 	t.Helper()
-	earlier, err := filepath.Glob(filepath.Join(root, "catalog/bundles/*/bundle"))
-	if err != nil || len(earlier) == 0 {
-		t.Fatalf("catalog/bundles has no earlier version (%v)", err)
+	b, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	name := func(dir string) string {
-		b, err := manifests.GetBundleFromDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return "v" + b.CSV.Spec.Version.String()
-	}
-	return name(earlier[len(earlier)-1]), name(filepath.Join(root, "bundle"))
+	return previous, "v" + b.CSV.Spec.Version.String()
 }
 
 // images builds and pushes all images: of two versions the operator and the bundle, the catalog of both, the scorecard.
@@ -45,17 +41,14 @@ func images(t *testing.T) {
 	}
 	command(t, "make", "docker-build", "docker-push", "IMG="+image(":"+latest))
 	olderManager(t, older, latest)
-
-	from := filepath.Join("catalog/bundles", older)
-	relocate(t, from, filepath.Join(work, older), published+":"+older, pinned(t, older))
-	// As it is released: each image by its digest.
-	out := filepath.Join(work, latest)
-	command(t, "make", "bundle", "OUT="+out, "IMG="+image(":"+latest), "USE_IMAGE_DIGESTS=true")
-	relocate(t, out, out)
+	// As they are released: each image by its digest.
 	for _, version := range []string{older, latest} {
-		command(t, "make", "bundle-build", "bundle-push", "OUT="+filepath.Join(work, version), "BUNDLE_IMG="+image("-bundle:"+version))
+		out := filepath.Join(work, version)
+		command(t, "make", "bundle", "OUT="+out, "VERSION="+version[1:], "IMG="+image(":"+version), "USE_IMAGE_DIGESTS=true")
+		relocate(t, out)
+		command(t, "make", "bundle-build", "bundle-push", "OUT="+out, "BUNDLE_IMG="+image("-bundle:"+version))
 	}
-	catalog(t, latest)
+	catalog(t, older, latest)
 	command(t, "make", "scorecard-build", "scorecard-push", "SCORECARD_IMG="+image("-scorecard:v1"))
 }
 
@@ -91,20 +84,18 @@ func pinned(t testing.TB, version string) string {
 	return image("@" + strings.TrimSpace(command(t, "bin/crane", "digest", image(":"+version))))
 }
 
-// relocate copies a bundle, with the images that it names by our published name under that of the registry, and with
-// further names replaced.
-func relocate(t testing.TB, from, to string, oldnew ...string) {
+// relocate moves the images that a bundle names by our published name to the registry.
+func relocate(t testing.TB, dir string) {
 	t.Helper()
-	oldnew = append(oldnew, published, image(""))
-	err := filepath.WalkDir(filepath.Join(root, from), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file, err := filepath.Rel(filepath.Join(root, from), path)
+		file, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
-		write(t, filepath.Join(to, file), replaced(t, filepath.Join(from, file), oldnew...))
+		write(t, file, replaced(t, file, published, image("")))
 		return nil
 	})
 	if err != nil {
@@ -112,15 +103,12 @@ func relocate(t testing.TB, from, to string, oldnew ...string) {
 	}
 }
 
-// catalog makes the catalog of the pushed bundles.
-func catalog(t testing.TB, latest string) {
+// catalog makes the catalog of the pushed bundles, as a release does.
+func catalog(t testing.TB, older, latest string) {
 	t.Helper()
 	dir := filepath.Join(work, "catalog")
-	write(t, dir+"/semver.yaml", replaced(t, "catalog/semver.yaml", published, image("")))
-	rendered := command(t, "bin/opm", "alpha", "render-template", "semver", dir+"/semver.yaml",
-		"--migrate-level=bundle-object-to-csv-metadata", "-o", "yaml")
-	write(t, dir+"/catalog/app-operator/catalog.yaml", rendered)
-	write(t, dir+"/catalog.Dockerfile", replaced(t, "catalog.Dockerfile"))
-	command(t, "bin/opm", "validate", dir+"/catalog/app-operator")
-	command(t, "make", "catalog-build", "catalog-push", "OUT="+dir, "CATALOG_IMG="+image("-catalog:"+latest))
+	const first = "  bundles:\n"
+	write(t, dir+"/semver.yaml", replaced(t, "catalog/semver.yaml", first, first+"  - image: "+image("-bundle:"+older)+"\n"))
+	command(t, "make", "catalog", "catalog-build", "catalog-push", "OUT="+dir, "CATALOG_TEMPLATE="+dir+"/semver.yaml",
+		"CATALOG_FROM=registry", "IMAGE_TAG_BASE="+image(""), "CATALOG_IMG="+image("-catalog:"+latest))
 }

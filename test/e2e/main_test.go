@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2e proves what is delivered, on a cluster with real nodes: the images, the three ways to install, and that
+// Package e2e proves what is delivered, on a cluster with real nodes: the images, the ways to install, and that
 // nobody notices an upgrade. `make e2e` runs it. It takes
 //
 //	KUBECONFIG          of a cluster on which the operator is not installed, for a cluster administrator
@@ -44,7 +44,7 @@ func TestDelivery(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"images", images}, {"deploy", deployed}, {"failover", failover}, {"validate", validate}, {"bundle", bundled},
+		{"images", images}, {"deploy", deployed}, {"chart", charted}, {"removal", removed}, {"failover", failover}, {"validate", validate}, {"bundle", bundled},
 		{"modes", modes}, {"subscription", subscribed}, {"scorecard", scorecard},
 	}
 	var times []string

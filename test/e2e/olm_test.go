@@ -62,6 +62,8 @@ func installed(t testing.TB, version string) {
 // cleanup removes what runBundle made, and waits until it is gone.
 func cleanup(t testing.TB) {
 	t.Helper()
+	// While there are definitions: the garbage collector may not look at the children of a kind without one.
+	command(t, "make", "delete-resources")
 	sdk(t, "cleanup", "app-operator", "-n", system, "--timeout", patience.String())
 	becomes(t, "", "get", "csv,subscriptions.operators.coreos.com,deployments", "-n", system, "-o", "name")
 	eventually(t, func(ctx context.Context) error {

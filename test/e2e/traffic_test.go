@@ -5,13 +5,17 @@ package e2e
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"huolala.cn/app-operator/resource"
 )
 
 // shop is the namespace of the samples.
@@ -158,10 +162,11 @@ func unnoticed(t *testing.T, upgrade func()) {
 	had, failed := asked(t, 0, 10)
 	upgrade()
 	// By this the new version says that it has looked at each.
+	latest := fmt.Sprint(resource.RenderingLatest)
 	for _, name := range resources[:2] {
-		becomes(t, "1", "get", "-n", shop, name, "-o", "jsonpath={.status.latestRendering}")
+		becomes(t, latest, "get", "-n", shop, name, "-o", "jsonpath={.status.latestRendering}")
 	}
-	becomes(t, "1 1 1", "get", "-n", shop, resources[2], "-o",
+	becomes(t, strings.Join([]string{latest, latest, latest}, " "), "get", "-n", shop, resources[2], "-o",
 		"jsonpath={.status.db.latestRendering} {.status.identity.latestRendering} {.status.front.latestRendering}")
 	ready(t, shop, resources...)
 	good, bad := asked(t, had, 20)
@@ -179,7 +184,7 @@ func unnoticed(t *testing.T, upgrade func()) {
 func renders(t *testing.T) {
 	t.Helper()
 	const app = "app.app.huolala.cn/nginx-app"
-	before := kubectl(t, "get", "deployment", "-n", shop, "nginx-app", "-o", "jsonpath={.spec.template.spec.topologySpreadConstraints}")
+	before := templateWithoutEnv(t, "nginx-app")
 	var old []string
 	for _, line := range pods(t) {
 		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "nginx-app-") {
@@ -188,12 +193,26 @@ func renders(t *testing.T) {
 	}
 	kubectl(t, "patch", "-n", shop, app, "--type=json", "-p",
 		`[{"op": "add", "path": "/spec/envs/-", "value": {"name": "AFTER", "value": "upgrade"}}]`)
-	becomes(t, "1/", "get", "-n", shop, app, "-o", "jsonpath={.status.rendering}/{.status.latestRendering}")
+	becomes(t, fmt.Sprint(resource.RenderingLatest)+"/", "get", "-n", shop, app, "-o", "jsonpath={.status.rendering}/{.status.latestRendering}")
 	kubectl(t, "rollout", "status", "-n", shop, "deployment/nginx-app", "--timeout="+patience.String())
 	// The old ones take a while to end, and who counts pods next must not count them.
 	becomes(t, "", append([]string{"get", "-n", shop, "--ignore-not-found", "-o", "name"}, old...)...)
-	after := kubectl(t, "get", "deployment", "-n", shop, "nginx-app", "-o", "jsonpath={.spec.template.spec.topologySpreadConstraints}")
-	if before != "" || after == "" {
-		t.Errorf("the renderings do not differ as expected: the pods are spread by %q, then by %q", before, after)
+	if after := templateWithoutEnv(t, "nginx-app"); after == before {
+		t.Errorf("the renderings do not differ: the pods of nginx-app are, in both, %s", after)
 	}
+}
+
+// templateWithoutEnv is the spec of a Deployment's pods as JSON, but for the variables of their first container.
+func templateWithoutEnv(t testing.TB, deployment string) string {
+	t.Helper()
+	var d appsv1.Deployment
+	if err := json.Unmarshal([]byte(kubectl(t, "get", "deployment", "-n", shop, deployment, "-o", "json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	d.Spec.Template.Spec.Containers[0].Env = nil
+	text, err := json.Marshal(d.Spec.Template.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -18,7 +18,7 @@ func Anonymous(value any, general func(string) string) any {
 		kept := map[string]any{}
 		for key, field := range value {
 			switch key {
-			case "uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime", appv1.AnnotationLastAppliedHash:
+			case "uid", "resourceVersion", "creationTimestamp", "time", "since", "lastTransitionTime", appv1.AnnotationLastAppliedHash:
 			default:
 				kept[general(key)] = Anonymous(field, general)
 			}

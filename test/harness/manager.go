@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -22,7 +22,7 @@ import (
 type Manager struct {
 	// Requests are all that it has sent to the API server.
 	Requests  *Requests
-	mgr       ctrl.Manager
+	mgr       *controllers.Manager
 	account   types.NamespacedName
 	hooks     *webhooks.Webhooks
 	elects    bool
@@ -56,6 +56,16 @@ func WithClock(clk clock.PassiveClock) Option {
 	return func(_ *Manager, o *controllers.Options) { o.Clock = clk }
 }
 
+// WithLookAgain makes the manager look this often for kinds that the cluster lacks.
+func WithLookAgain(pause time.Duration) Option {
+	return func(_ *Manager, o *controllers.Options) { o.LookAgain = pause }
+}
+
+// WithRouteGrace gives proxies this much time to follow to a new Service; nil is the time of a release. Without the option they have none.
+func WithRouteGrace(grace *time.Duration) Option {
+	return func(_ *Manager, o *controllers.Options) { o.RouteGrace = grace }
+}
+
 // WithNamespaces makes the manager watch these namespaces too.
 func WithNamespaces(namespaces ...string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.Namespaces = append(o.Namespaces, namespaces...) }
@@ -81,6 +91,12 @@ func WithElection(lease string) Option {
 		o.LeaderElectionReleaseOnCancel = true
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(4*Patience), ptr.To(3*Patience), ptr.To(time.Second)
 	}
+}
+
+// WithSecrets makes the manager follow the content of Secrets, as the component secret-rollout does. The option goes before
+// WithWebhooks.
+func WithSecrets() Option {
+	return func(_ *Manager, o *controllers.Options) { o.FollowSecrets = true }
 }
 
 // WithSizes makes the manager read the sizes from a ConfigMap, "namespace/name".
@@ -127,37 +143,16 @@ func (p *Plane) Start(t testing.TB, namespace string, options ...Option) *Manage
 // Launch is Start without waiting for anything.
 func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manager {
 	t.Helper()
-	m := &Manager{
-		Requests: &Requests{usage: p.usage}, account: managerAccount,
-		ended: make(chan struct{}),
-	}
-	opts := controllers.Options{
-		Namespaces: []string{namespace}, OwnNamespace: SystemNamespace, Workers: 4, Rendering: resource.RenderingLatest,
-	}
-	opts.Metrics.BindAddress = "0"
-	opts.HealthProbeBindAddress = "0"
-	opts.Controller.SkipNameValidation = ptr.To(true)
-	opts.GracefulShutdownTimeout = ptr.To(Patience)
+	m := &Manager{Requests: &Requests{usage: p.usage}, account: managerAccount}
+	opts := managerOptions()
+	opts.Namespaces = []string{namespace}
 	for _, option := range options {
 		option(m, &opts)
 	}
-
-	var err error
-	if m.mgr, err = controllers.NewManager(p.recorded(m.account, m.Requests), opts); err != nil {
+	if err := m.build(p.recorded(m.account, m.Requests), opts); err != nil {
 		t.Fatal(err)
 	}
-	if m.hooks != nil {
-		if err := m.hooks.SetupWithManager(m.mgr); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var ctx context.Context
-	// Not the test's context: that ends before the cleanups in which the manager is stopped in good order.
-	ctx, m.cancel = context.WithCancel(context.Background())
-	go func() {
-		m.err = m.mgr.Start(ctx)
-		close(m.ended)
-	}()
+	m.run()
 	t.Cleanup(func() {
 		m.Stop(t)
 		if forbidden := m.Requests.Forbidden(); len(forbidden) > 0 && !m.forbidden {
@@ -165,6 +160,37 @@ func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manag
 		}
 	})
 	return m
+}
+
+// managerOptions are those of a manager in a test, for all namespaces.
+func managerOptions() controllers.Options {
+	opts := controllers.Options{OwnNamespace: SystemNamespace, Workers: 4, Rendering: resource.RenderingLatest}
+	opts.Metrics.BindAddress = "0"
+	opts.HealthProbeBindAddress = "0"
+	opts.Controller.SkipNameValidation = ptr.To(true)
+	opts.GracefulShutdownTimeout = ptr.To(Patience)
+	opts.RouteGrace = new(time.Duration)
+	return opts
+}
+
+// build makes the manager.
+func (m *Manager) build(cfg *rest.Config, opts controllers.Options) (err error) {
+	if m.mgr, err = controllers.NewManager(cfg, opts); err != nil || m.hooks == nil {
+		return err
+	}
+	return m.hooks.SetupWithManager(m.mgr, m.mgr.Planner)
+}
+
+// run starts the manager.
+func (m *Manager) run() {
+	var ctx context.Context
+	// Not the test's context: that ends before the cleanups in which the manager is stopped in good order.
+	ctx, m.cancel = context.WithCancel(context.Background())
+	m.ended = make(chan struct{})
+	go func() {
+		m.err = m.mgr.Start(ctx)
+		close(m.ended)
+	}()
 }
 
 // Elected is closed once the manager's controllers may work.
@@ -176,14 +202,21 @@ func (m *Manager) Kill() { m.cancel() }
 // Stop ends the manager and waits for it; it may be called twice.
 func (m *Manager) Stop(t testing.TB) {
 	t.Helper()
+	if err := m.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (m *Manager) end() error {
 	m.cancel()
 	select {
 	case <-m.ended:
 		if m.err != nil {
-			t.Errorf("the manager ended with: %v", m.err)
+			return fmt.Errorf("the manager ended with: %w", m.err)
 		}
+		return nil
 	case <-time.After(Patience):
-		t.Errorf("the manager did not end within %s", Patience)
+		return fmt.Errorf("the manager did not end within %s", Patience)
 	}
 }
 
@@ -209,4 +242,9 @@ func (p *Plane) recorded(account types.NamespacedName, requests *Requests) *rest
 	cfg := p.configOf(account)
 	cfg.Wrap(requests.record)
 	return cfg
+}
+
+// WithDisabled switches features off.
+func WithDisabled(features ...string) Option {
+	return func(_ *Manager, o *controllers.Options) { o.DisabledFeatures = features }
 }

@@ -13,13 +13,28 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 )
 
 // Resource is a custom resource of ours.
-type Resource interface {
-	client.Object
-	CommonStatus() *appv1.CommonStatus
+type Resource = fixture.Resource
+
+// ListOf returns an empty list of objects of a type.
+func (p *Plane) ListOf(t testing.TB, obj client.Object) client.ObjectList {
+	t.Helper()
+	gvk, err := p.Client.GroupVersionKindFor(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := p.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, ok := list.(client.ObjectList)
+	if !ok {
+		t.Fatalf("%T is no list", list)
+	}
+	return typed
 }
 
 // Create makes objects.

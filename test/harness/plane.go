@@ -1,8 +1,8 @@
 // Package harness runs the manager against a real Kubernetes API server for the tests.
 //
 // The manager acts as its own ServiceAccount with exactly the role that is generated from the code's markers, so that a
-// missing permission fails a test. Each test has a namespace and a manager of its own, which watches that namespace
-// alone and whose every request is recorded.
+// missing permission fails a test. Each test has a namespace of its own. It has a manager of its own, which watches that
+// namespace alone, if it stops it or changes how it runs, and shares one with other tests otherwise. Every request is recorded.
 package harness
 
 import (
@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
 )
 
 // The manager's identity in config/default.
@@ -51,10 +52,17 @@ type Plane struct {
 	Client client.Client
 	usage  *usage
 	stop   func() error
+	shared sharedManager
 }
 
-// Stop ends the control plane.
-func (p *Plane) Stop() error { return p.stop() }
+// Stop ends the control plane, and the shared manager before it.
+func (p *Plane) Stop() error {
+	var err error
+	if p.shared.stop != nil {
+		err = p.shared.stop()
+	}
+	return errors.Join(err, p.stop())
+}
 
 // StartAPIServer starts etcd and kube-apiserver from the folder that KUBEBUILDER_ASSETS names. No controller runs in it: what
 // becomes of an object is what the manager does.
@@ -172,7 +180,7 @@ func newPlane(cfg *rest.Config, stop func() error) (*Plane, error) {
 func Scheme() *apiruntime.Scheme {
 	scheme := apiruntime.NewScheme()
 	for _, add := range []func(*apiruntime.Scheme) error{
-		clientgoscheme.AddToScheme, appv1.AddToScheme, apiextensionsv1.AddToScheme,
+		clientgoscheme.AddToScheme, appv1.AddToScheme, apiextensionsv1.AddToScheme, apply.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // The types cannot be registered: a mistake in the program.
@@ -262,16 +270,26 @@ func Root() string {
 // Namespace makes a namespace for the test, and deletes it when the test ends.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	return p.namespace(t, "test-")
+}
+
+func (p *Plane) namespace(t testing.TB, prefix string) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
 	if err := p.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := cleanupContext()
 		defer cancel()
 		if err := p.Client.Delete(ctx, ns); err != nil {
 			t.Logf("delete namespace %s: %v", ns.Name, err)
 		}
 	})
 	return ns.Name
+}
+
+// cleanupContext is for what is deleted after a test, whose own context has ended.
+func cleanupContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 10*time.Second)
 }

@@ -9,22 +9,34 @@ import (
 	"net/url"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
-// Proxy is a server between one manager and the API server. It sends on what it is asked, as the manager's ServiceAccount,
+// Proxy is a server between one client, such as a manager, and the API server. It sends on what it is asked, as a ServiceAccount,
 // records it, and lets it fail as a fault says.
 type Proxy struct {
-	// Requests are all that the manager has sent.
+	// Requests are all that the client has sent.
 	Requests *Requests
 	server   *httptest.Server
 }
 
-// Proxy starts a proxy, which ends with the test. fault may be nil.
+// Proxy starts a proxy for a manager, which ends with the test. fault may be nil.
 func (p *Plane) Proxy(t testing.TB, fault Fault) *Proxy {
 	t.Helper()
-	x := &Proxy{Requests: &Requests{fault: fault, usage: p.usage}}
-	transport, err := rest.TransportFor(p.recorded(managerAccount, x.Requests))
+	return p.proxy(t, managerAccount, &Requests{fault: fault, usage: p.usage})
+}
+
+// ProxyAs is Proxy for a client that is no manager, and acts as a ServiceAccount: what it uses of rights is its own.
+func (p *Plane) ProxyAs(t testing.TB, account types.NamespacedName, fault Fault) *Proxy {
+	t.Helper()
+	return p.proxy(t, account, &Requests{fault: fault, usage: &usage{}})
+}
+
+func (p *Plane) proxy(t testing.TB, account types.NamespacedName, requests *Requests) *Proxy {
+	t.Helper()
+	x := &Proxy{Requests: requests}
+	transport, err := rest.TransportFor(p.recorded(account, x.Requests))
 	if err != nil {
 		t.Fatal(err)
 	}

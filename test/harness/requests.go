@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,8 @@ type Request struct {
 	Selected string
 	// Streams is true for a watch that begins with all that there is, in place of a list before it.
 	Streams bool
+	// DryRun is true for a write that changes nothing.
+	DryRun bool
 	// Path is the URL's path.
 	Path string
 	// Sent is when it was sent.
@@ -71,11 +74,38 @@ type Requests struct {
 	mu        sync.Mutex
 	list      []Request
 	forbidden []Request
-	// waiting is how many requests, watches aside, have yet to be answered; last is when the newest was.
-	waiting int
-	last    time.Time
-	fault   Fault
-	usage   *usage
+	// waiting is how many requests, watches aside, have yet to be answered, answered how many were.
+	waiting, answered int
+	fault             Fault
+	usage             *usage
+	// views are the requests in single namespaces, of a manager that is shared; nil for all others, whose requests are in list.
+	views map[string]*Requests
+}
+
+// view returns the requests in a namespace from now on.
+func (r *Requests) view(namespace string) *Requests {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := &Requests{}
+	r.views[namespace] = v
+	return v
+}
+
+// dropView ends the view of a namespace.
+func (r *Requests) dropView(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.views, namespace)
+}
+
+// noting returns where a request is noted: of a shared manager in the view of its namespace, nil where nobody looks.
+func (r *Requests) noting(q Request) *Requests {
+	if r.views == nil {
+		return r
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.views[q.Namespace]
 }
 
 // All returns the requests so far.
@@ -116,6 +146,17 @@ func (r *Requests) Writes() map[string]int {
 	return counts
 }
 
+// Stored is Writes without dry runs.
+func (r *Requests) Stored() map[string]int {
+	counts := map[string]int{}
+	for _, q := range r.All() {
+		if q.Write() && !q.DryRun {
+			counts[q.Verb+" "+q.Resource]++
+		}
+	}
+	return counts
+}
+
 // Reads returns how many requests read something, watches aside.
 func (r *Requests) Reads() int {
 	n := 0
@@ -134,18 +175,41 @@ func (r *Requests) Forbidden() []Request {
 	return slices.Clone(r.forbidden)
 }
 
-// quietFor is how long no request was sent, or waited for its answer.
-func (r *Requests) quietFor() time.Duration {
+// AwaitQuiet waits until no request has been sent for a while, watches aside, beginning now. Of the time between two looks, only as much
+// counts as lies between them where the test gets its turn: else a machine that stands still for seconds, or a test that is given no
+// time, would make a manager with work to do look idle.
+func (r *Requests) AwaitQuiet(t testing.TB) {
+	t.Helper()
+	var silent time.Duration
+	_, before := r.progress()
+	looked := time.Now()
+	Eventually(t, func() error {
+		waiting, answered := r.progress()
+		now := time.Now()
+		silent += min(now.Sub(looked), latest)
+		if waiting > 0 || answered != before {
+			silent = 0
+		}
+		looked, before = now, answered
+		if silent < quiet {
+			return fmt.Errorf("%d requests wait for their answers, and the last answer came %s ago", waiting, silent)
+		}
+		return nil
+	})
+}
+
+// progress returns how many requests wait for their answers, and how many have got theirs.
+func (r *Requests) progress() (waiting, answered int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting > 0 {
-		return 0
-	}
-	return time.Since(r.last)
+	return r.waiting, r.answered
 }
 
 // begin notes that a request is sent, and end that it has been answered.
 func (r *Requests) begin(q Request) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q.counts() {
@@ -154,6 +218,9 @@ func (r *Requests) begin(q Request) {
 }
 
 func (r *Requests) end(q Request, forbidden bool) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, q)
@@ -162,23 +229,16 @@ func (r *Requests) end(q Request, forbidden bool) {
 	}
 	if q.counts() {
 		r.waiting--
-		r.last = time.Now()
+		r.answered++
 	}
-}
-
-// Quiet returns an error while requests have been sent of late, watches aside.
-func (r *Requests) Quiet() error {
-	if since := r.quietFor(); since < quiet {
-		return fmt.Errorf("the last request was sent %s ago", since)
-	}
-	return nil
 }
 
 func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		q := parse(req)
 		q.Sent = time.Now()
-		r.begin(q)
+		noting := r.noting(q)
+		noting.begin(q)
 		var resp *http.Response
 		var err error
 		answered := 0
@@ -198,7 +258,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 			q.Code = resp.StatusCode
 		}
 		r.usage.note(q, answered)
-		r.end(q, answered == http.StatusForbidden)
+		noting.end(q, answered == http.StatusForbidden)
 		return resp, err
 	})
 }
@@ -210,7 +270,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // parse reads verb and resource from a request as the API server does
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris).
 func parse(req *http.Request) Request {
-	q := Request{Path: req.URL.Path}
+	q := Request{Path: req.URL.Path, DryRun: req.URL.Query().Get("dryRun") != ""}
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	switch {
 	case len(parts) > 2 && parts[0] == "api":

@@ -169,6 +169,15 @@ func (u *usage) note(q Request, status int) {
 	u.used[u.rights[i]] = true
 }
 
+// UsedToo has the rights count as used that the managers of another control plane have used.
+func (p *Plane) UsedToo(other *Plane) {
+	other.usage.mu.Lock()
+	defer other.usage.mu.Unlock()
+	p.usage.mu.Lock()
+	defer p.usage.mu.Unlock()
+	maps.Copy(p.usage.used, other.usage.used)
+}
+
 // Unused compares the manager's roles with what the managers of all tests so far have used of them. The error names each
 // right that none has used, and that is not among those which are needed without a request, by their text and with a
 // reason. It also names what is there in vain: it is used, or no role has it.

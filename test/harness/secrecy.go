@@ -66,6 +66,18 @@ func forms(value string) []string {
 // namespace, whatever its kind, in what was logged, or in a metric. Of the Secrets named, the metadata is searched too.
 func (p *Plane) Undisclosed(t testing.TB, namespace, value string, l *Log, except ...string) {
 	t.Helper()
+	p.undisclosed(t, namespace, value, l, []string{"CloudManager", "Secret", "StatefulSet", "Service", "Event"}, except)
+}
+
+// UndisclosedApps is Undisclosed for a namespace of Apps.
+func (p *Plane) UndisclosedApps(t testing.TB, namespace, value string, l *Log, except ...string) {
+	t.Helper()
+	p.undisclosed(t, namespace, value, l, []string{"App", "Secret", "Deployment", "Service", "Event"}, except)
+}
+
+// undisclosed is Undisclosed for a namespace with objects of some kinds at least.
+func (p *Plane) undisclosed(t testing.TB, namespace, value string, l *Log, kinds, except []string) {
+	t.Helper()
 	searched := map[string]int{}
 	for _, obj := range p.everything(t, namespace) {
 		where := obj.GetKind() + "/" + obj.GetName()
@@ -82,7 +94,7 @@ func (p *Plane) Undisclosed(t testing.TB, namespace, value string, l *Log, excep
 		}
 		search(t, where, string(data), value)
 	}
-	for _, kind := range []string{"CloudManager", "Secret", "StatefulSet", "Service", "Event"} {
+	for _, kind := range kinds {
 		if searched[kind] == 0 {
 			t.Errorf("no %s was searched", kind)
 		}

@@ -28,7 +28,11 @@ const webhookPatience = 30 * time.Second
 // WithWebhooks has the manager serve its webhooks, as opts say.
 func WithWebhooks(opts webhooks.Options) Option {
 	return func(m *Manager, o *controllers.Options) {
-		opts.OwnNamespace, opts.Rendering, opts.Patience = o.OwnNamespace, o.Rendering, webhookPatience
+		opts.OwnNamespace, opts.Rendering = o.OwnNamespace, o.Rendering
+		if opts.Patience == 0 {
+			opts.Patience = webhookPatience
+		}
+		opts.FollowSecrets = o.FollowSecrets
 		var err error
 		if m.hooks, err = webhooks.New(opts, "true"); err != nil {
 			panic(err) // The namespace is there for a certificate.

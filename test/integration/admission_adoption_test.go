@@ -81,8 +81,8 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 		t.Errorf("a creation warns of %q", said)
 	}
 	m.Idle(t)
-	if got := m.Requests.Counts(); got["get deployments"]+got["get services"] > 0 {
-		t.Errorf("a creation has objects of others read: %v", got)
+	if got := m.Requests.Counts(); got["get deployments"] != 1 || got["get services"] != 1 {
+		t.Errorf("objects of others are read for more, or less, than the status of what is paused: %v", got)
 	}
 
 	plane.Read(t, app)
@@ -154,13 +154,19 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 // post sends a review straight to the webhooks' port and returns the answer.
 func post(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App) *admissionv1.AdmissionResponse {
 	t.Helper()
+	return postAs(t, port, operation, app, old, false)
+}
+
+// postAs is post for a dry run, or not.
+func postAs(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App, dryRun bool) *admissionv1.AdmissionResponse {
+	t.Helper()
 	review := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: "forged", Operation: operation, Namespace: app.Namespace, Name: app.Name,
 			Kind:     metav1.GroupVersionKind{Group: appv1.GroupVersion.Group, Version: "v1", Kind: "App"},
 			Resource: metav1.GroupVersionResource{Group: appv1.GroupVersion.Group, Version: "v1", Resource: "apps"},
-			Object:   runtime.RawExtension{Raw: marshal(t, app)},
+			Object:   runtime.RawExtension{Raw: marshal(t, app)}, DryRun: &dryRun,
 		},
 	}
 	if old != nil {

@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -76,8 +77,8 @@ func turnedAway(err error, words ...string) error {
 // user is a client that notes the warnings it gets.
 type user struct {
 	client.Client
-	mu   sync.Mutex
-	said []string
+	mu            sync.Mutex
+	said, planned []string
 }
 
 // newUser returns an administrator.
@@ -97,10 +98,23 @@ func newUser(t testing.TB) *user {
 func (u *user) HandleWarningHeader(_ int, _ string, text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if line, ok := strings.CutPrefix(text, "plan: "); ok {
+		u.planned = append(u.planned, line)
+		return
+	}
 	u.said = append(u.said, text)
 }
 
-// warnings returns those since the last call.
+// plan returns the lines of plans since the last call.
+func (u *user) plan() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	planned := u.planned
+	u.planned = nil
+	return planned
+}
+
+// warnings returns those since the last call, but for plans.
 func (u *user) warnings() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -246,6 +260,11 @@ func TestAdmissionWarns(t *testing.T) {
 		{"UnitedDeployment", `{deploymentName: x, replicas: 2, template: {` + small + `, rollingUpdate: 2}}`, []string{"spec.template.rollingUpdate: of 2"}},
 		{"UnitedDeployment", `{deploymentName: x, replicas: 2}`, nil},
 		{"CloudManager", tiers, []string{"spec.db.rootPass: is in clear text"}},
+		{"App", `{` + small + `, configRollout: Never}`, nil},
+		{"App", `{` + small + `, configRollout: OnChange}`, []string{"spec.configRollout: nothing is referred to"}},
+		{"ModelBox", `{` + small + `, configRollout: OnChange, envFrom: [{configMapRef: {name: settings}}]}`, nil},
+		{"ModelBox", `{` + small + `, configRollout: OnChange, podTemplatePatch: {spec: {containers: [{name: web, envFrom: [{secretRef: {name: db-auth}}]}]}}}`,
+			[]string{"spec.configRollout: Secrets are not followed in this cluster; a change of db-auth rolls nothing"}},
 	} {
 		u := newUser(t)
 		if err := u.Create(t.Context(), object(t, ns, "web", c.kind, c.spec), client.DryRunAll); err != nil {

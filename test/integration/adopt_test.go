@@ -35,8 +35,7 @@ func TestAdopt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			d, s := handMade(ns, "web"), handMadeService(ns, "web")
 			pod := &d.Spec.Template.Spec
 			pod.NodeSelector = map[string]string{"disk": "ssd"}
@@ -187,8 +186,7 @@ func TestAdoptOrphans(t *testing.T) {
 // TestAdoptLeavesOwnedObjects checks that the annotation takes nothing away from an owner who lives.
 func TestAdoptLeavesOwnedObjects(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for name, apiVersion := range map[string]string{
 		"config-map": "v1",
 		// Another group's App of the same name, which may well live: nobody can tell without knowing that group.

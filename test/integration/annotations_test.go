@@ -115,13 +115,12 @@ func (b *brokenRecord) repaired(t *testing.T) {
 // TestBrokenRecords breaks the annotations while the manager runs.
 func TestBrokenRecords(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	records := brokenRecords(ns)
 	each(t, len(records), func(i int) {
 		b := records[i]
 		start(t, b.app)
-		b.was = asUnstructured(t, deployment(b.app))
+		b.was = asUnstructured(t, plane, deployment(b.app))
 		b.spoil(t)
 		b.repaired(t)
 	})
@@ -152,7 +151,7 @@ func TestBrokenRecordsOfAnotherRelease(t *testing.T) {
 			m.Stop(t)
 			each(t, len(records), func(i int) {
 				b := records[i]
-				b.was = asUnstructured(t, deployment(b.app))
+				b.was = asUnstructured(t, plane, deployment(b.app))
 				b.spoil(t)
 			})
 
@@ -172,8 +171,7 @@ var nearlyTrue = []string{"yes", "True", "TRUE", "1", "t", "on", " true", "true 
 // TestSwitchesAreTrueOrOff sets the annotations that switch something on an App to what is not quite "true".
 func TestSwitchesAreTrueOrOff(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	each(t, len(nearlyTrue), func(i int) {
 		value := nearlyTrue[i]
 		app := newApp(ns, fmt.Sprintf("adopt-%d", i))
@@ -192,8 +190,7 @@ func TestSwitchesAreTrueOrOff(t *testing.T) {
 // TestSwitchesBelongOnTheApp sets the App's annotations on its Deployment, where they mean nothing.
 func TestSwitchesBelongOnTheApp(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	m.Idle(t)
@@ -247,8 +244,7 @@ func odd() string {
 // TestOddCharacters puts all characters into a spec. They must reach the Deployment as they are, and settle.
 func TestOddCharacters(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "ODD", Value: odd()}}
 	app.Spec.Args = []string{odd(), ""}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -28,14 +28,8 @@ import (
 // the Deployment's controller; see settle.
 var progressing = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled"}
 
-// newApp returns an App with one port.
-func newApp(namespace, name string) *appv1.App {
-	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	app.Spec.Replicas = ptr.To[int32](2)
-	app.Spec.Image = "nginx:1.16.1"
-	app.Spec.Ports = []appv1.Port{{Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80))}}
-	return app
-}
+// newApp returns an App of two pods with one port.
+var newApp = fixture.NewApp
 
 // newFullApp returns an App in whose spec every field is set.
 func newFullApp(namespace, name string) *appv1.App {
@@ -61,13 +55,7 @@ func newFullApp(namespace, name string) *appv1.App {
 }
 
 // deployment and service are the App's children, to be read.
-func deployment(app client.Object) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.GetNamespace(), Name: app.GetName()}}
-}
-
-func service(app client.Object) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.GetNamespace(), Name: app.GetName()}}
-}
+var deployment, service = fixture.Deployment, fixture.Service
 
 // children reads both children.
 func children(t testing.TB, app client.Object) (*appsv1.Deployment, *corev1.Service) {
@@ -226,14 +214,18 @@ func holds(want, got any) error {
 	return nil
 }
 
-// asUnstructured returns an object as a tree of JSON values.
-func asUnstructured(t testing.TB, obj client.Object) *unstructured.Unstructured {
+// asUnstructured returns an object as it is now, as a tree of JSON values.
+func asUnstructured(t testing.TB, p *harness.Plane, obj client.Object) *unstructured.Unstructured {
 	t.Helper()
-	u := &unstructured.Unstructured{Object: whole(t, obj)}
-	gvk, err := plane.Client.GroupVersionKindFor(obj)
+	gvk, err := p.Client.GroupVersionKindFor(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(obj.GetNamespace())
+	u.SetName(obj.GetName())
+	p.Read(t, u)
+	p.Read(t, obj)
 	return u
 }

@@ -16,8 +16,7 @@ import (
 // TestBudgets counts every request of an App's life against the table in the design.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	m.Idle(t)
 	app := newApp(ns, "web")
 	d, s := deployment(app), service(app)
@@ -68,8 +67,7 @@ func TestBudgets(t *testing.T) {
 // TestModelBoxBudgets counts the requests of a ModelBox's life: they are those of an App.
 func TestModelBoxBudgets(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	m.Idle(t)
 	box := &appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "box"}, Spec: appv1.ModelBoxSpec{
 		WorkloadSpec: appv1.WorkloadSpec{Image: "nginx:1.7.9", Ports: []appv1.Port{{Port: 80}}},
@@ -108,8 +106,7 @@ func TestModelBoxBudgets(t *testing.T) {
 // TestUnitedDeploymentBudgets counts every request of a UnitedDeployment's life, over a Deployment of another owner's.
 func TestUnitedDeploymentBudgets(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	m.Idle(t)
 	ud, d := newUnited(ns, "holder", "site"), handMade(ns, "site")
 	younger := newUnited(ns, "younger", "site")

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/specs"
 )
 
@@ -57,9 +58,8 @@ podTemplate: {spec: {schedulerName: mine}}
 // object has them all, as an App's has, and the tier's own next to them.
 func TestCloudManagerFields(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
+	ns, m := plane.Shared(t)
 	playControllers(t, ns)
-	m := plane.Start(t, ns)
 	cm := newCloudManager(ns)
 	for _, spec := range []*appv1.WorkloadSpec{
 		&cm.Spec.DB.StatefulSet.WorkloadSpec, &cm.Spec.Identity.Deployment.WorkloadSpec, &cm.Spec.Front.Deployment.WorkloadSpec,
@@ -133,19 +133,20 @@ func TestCloudManagerRandomSpecs(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	playControllers(t, ns)
-	src := random(t)
+	src := specs.Random(t)
 	m := plane.Start(t, ns)
-	count := int(number(t, "FUZZ_APPS", 150)) / 10
+	count := specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150)) / 10
 	random := make([]*unstructured.Unstructured, count)
 	for i := range random {
-		db := specs.Accepted(src)
-		for _, field := range []string{"strategy", "rollingUpdate", "progressDeadlineSeconds"} {
+		db := withoutRole(specs.Accepted(src))
+		for _, field := range notOfDatabases {
 			delete(db, field)
 		}
 		db["storage"] = map[string]any{"size": "1Gi"}
 		random[i] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-			"front": map[string]any{"deployment": specs.Accepted(src)}, "identity": map[string]any{"deployment": specs.Accepted(src)},
-			"db": map[string]any{"statefulSet": db},
+			"front":    map[string]any{"deployment": withoutRole(specs.Accepted(src))},
+			"identity": map[string]any{"deployment": withoutRole(specs.Accepted(src))},
+			"db":       map[string]any{"statefulSet": db},
 		}}}
 		random[i].SetGroupVersionKind(appv1.GroupVersion.WithKind("CloudManager"))
 		random[i].SetNamespace(ns)

@@ -69,9 +69,8 @@ func TestCloudManagerForeign(t *testing.T) {
 	for name, c := range strangers {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
+			ns, m := plane.Shared(t)
 			playControllers(t, ns)
-			m := plane.Start(t, ns)
 			obj := c.make(ns)
 			plane.Create(t, obj)
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
@@ -136,9 +135,8 @@ func ownedObjects(t testing.TB, cm *appv1.CloudManager) []string {
 // names stay.
 func TestCloudManagerAdopts(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
+	ns, m := plane.Shared(t)
 	playControllers(t, ns)
-	m := plane.Start(t, ns)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.RootPass = ""
 	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}

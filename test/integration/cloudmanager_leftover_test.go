@@ -25,8 +25,7 @@ func TestPasswordOutlivesClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			cm := newCloudManager(ns)
 			bringUp(t, cm)
 			for _, claim := range c.claims {

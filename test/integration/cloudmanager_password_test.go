@@ -153,8 +153,7 @@ func objectsOf(t testing.TB, list client.ObjectList) []client.Object {
 // lost: a database that may have data never gets another password.
 func TestCloudManagerKeepsPassword(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	fresh := func() *appv1.CloudManager {
 		cm := newCloudManager(ns)
 		cm.Spec.DB.RootPass = ""
@@ -210,8 +209,7 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 // password. Another is refused whichever way it comes, and nothing of the database is written for it.
 func TestCloudManagerPasswordStated(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	plane.Create(t, namedClaim(ns, "datadir-db-0"))
@@ -253,8 +251,7 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 // owner follow, and no pod and no password is touched.
 func TestCloudManagerRetain(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.RootPass = ""
 	bringUp(t, cm)

@@ -32,8 +32,7 @@ func claimsGoWith(t testing.TB, set *appsv1.StatefulSet, claims ...*corev1.Persi
 // of a pod that was scaled away long ago, at which the controller no longer looks, is pointed out.
 func TestCloudManagerRetainsOnRename(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
 	bringUp(t, cm)
@@ -98,8 +97,7 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 // TestCloudManagerForgetsOnRename renames a database whose volumes are to go with it: its Secret is deleted too.
 func TestCloudManagerForgetsOnRename(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
 	bringUp(t, cm)
@@ -139,8 +137,7 @@ func release(t testing.TB, claim *corev1.PersistentVolumeClaim) {
 // still go with the database, as its controller looks only at those of its pods. The user is told to fix that.
 func TestCloudManagerReleases(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
 	bringUp(t, cm)
@@ -160,8 +157,7 @@ func TestCloudManagerReleases(t *testing.T) {
 // one has been there all the time.
 func TestCloudManagerRenameBack(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8000}}
 	bringUp(t, cm)

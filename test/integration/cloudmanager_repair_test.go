@@ -54,8 +54,7 @@ func refuseStatefulSets(t *testing.T, ns string) *admissionregistrationv1.Valida
 // is deleted, the condition says why, and it goes on by itself once the policy is gone.
 func TestCloudManagerReplaceRefused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	playControllers(t, ns)
@@ -177,8 +176,7 @@ func TestCloudManagerRepairsBesideTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			cm := newCloudManager(ns)
 			bringUp(t, cm)
 			playControllers(t, ns)

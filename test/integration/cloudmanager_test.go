@@ -17,35 +17,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
 // newCloudManager returns a CloudManager with the components front, identity and db.
 func newCloudManager(namespace string) *appv1.CloudManager {
-	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cm"}}
-	cm.Spec.Front.Deployment = appv1.Component{Name: "front", WorkloadSpec: appv1.WorkloadSpec{Image: "nginx:1.20"}}
-	cm.Spec.Identity.Deployment = appv1.Component{Name: "identity", WorkloadSpec: appv1.WorkloadSpec{Image: "busybox:1.32.1"}}
-	cm.Spec.DB.StatefulSet.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "mariadb:10.3"}}
-	cm.Spec.DB.StatefulSet.Storage = appv1.Storage{Class: ptr.To("local-path"), Size: resource.MustParse("20Gi")}
+	cm := fixture.NewCloudManager(namespace, "cm")
 	cm.Spec.DB.RootPass = "123456"
 	return cm
 }
 
-func namedDeployment(namespace, name string) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
-
-func namedStatefulSet(namespace, name string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
-
-func namedService(namespace, name string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
-
-func namedSecret(namespace, name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
+// Objects by their names, to be read.
+var (
+	namedDeployment  = fixture.Named[appsv1.Deployment]
+	namedStatefulSet = fixture.Named[appsv1.StatefulSet]
+	namedService     = fixture.Named[corev1.Service]
+	namedSecret      = fixture.Named[corev1.Secret]
+)
 
 // settleSet writes the StatefulSet's status as its controller does once that many pods are ready.
 func settleSet(t testing.TB, set *appsv1.StatefulSet, ready int32) {
@@ -90,8 +79,7 @@ func bringUp(t testing.TB, cm *appv1.CloudManager) {
 // TestCloudManager brings a CloudManager up: nothing of a tier exists before the one below it is up, and each step is told.
 func TestCloudManager(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
 
@@ -219,8 +207,7 @@ func TestCloudManagerRestart(t *testing.T) {
 // TestCloudManagerGrows lets the volumes grow: the claims first, then the StatefulSet is recreated.
 func TestCloudManagerGrows(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	m.Idle(t)
@@ -259,8 +246,7 @@ func TestCloudManagerGrows(t *testing.T) {
 // TestCloudManagerPassword goes through the ways in which a password comes, and what may be changed when.
 func TestCloudManagerPassword(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	secret, mine := namedSecret(ns, "dbauth"), namedSecret(ns, "mine")
 	password := func(want string) {
 		t.Helper()
@@ -354,8 +340,7 @@ func namedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
 // the old one any more.
 func TestCloudManagerRename(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	m.Idle(t)
@@ -431,8 +416,7 @@ func hostOf(d *appsv1.Deployment) string {
 // TestCloudManagerDegrades lets tiers fail that were up: the others stay, and drift in them is repaired.
 func TestCloudManagerDegrades(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
@@ -457,8 +441,7 @@ func TestCloudManagerDegrades(t *testing.T) {
 // other tiers go on.
 func TestCloudManagerStorage(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	m.Idle(t)
@@ -507,8 +490,7 @@ var volumeChanges = []struct {
 // name; and the controller does where that name is given up again.
 func TestCloudManagerVolumesStay(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	m.Idle(t)

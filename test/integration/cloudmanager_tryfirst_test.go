@@ -44,8 +44,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			cm.Spec.DB.StatefulSet.Storage.Class = new(string)
 			*cm.Spec.DB.StatefulSet.Storage.Class = "class-" + ns
@@ -97,8 +96,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 // that would have no Secret is not recreated.
 func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	playControllers(t, ns)
@@ -149,8 +147,7 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			bringUp(t, cm)
 			fail(t, cm)
@@ -172,8 +169,7 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 // another name that does not come up: they stay led to the one that there is.
 func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	plane.Read(t, cm)
@@ -212,12 +208,77 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 	image(t, front, "nginx:1.21")
 }
 
+// TestCloudManagerRepairsPreviousNames renames all three components: until the new ones are available, the ones of the earlier names
+// serve, and are repaired by the specs that were last applied of them. They are removed as without the repairs.
+func TestCloudManagerRepairsPreviousNames(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := newCloudManager(ns)
+	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8080}}
+	bringUp(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() {
+		db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
+		db.Name, identity.Name, front.Name = "data", "id", "web"
+		db.Image, identity.Image, front.Image = "mariadb:11", "busybox:2", "nginx:2"
+		db.Storage.Size, db.Ports, identity.Ports = resource.MustParse("1Gi"), []appv1.Port{{Port: 3307}}, []appv1.Port{{Port: 81}}
+	})
+	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
+	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
+	repair := func(what string) {
+		t.Helper()
+		plane.Read(t, set)
+		plane.Read(t, secret)
+		version, id := secret.ResourceVersion, set.UID
+		plane.Change(t, set, func() { set.Spec.Template.Spec.Containers[0].Image = "theirs" })
+		plane.Until(t, set, func() error {
+			return errors.Join(holds("mariadb:10.3", set.Spec.Template.Spec.Containers[0].Image), holds(id, set.UID))
+		})
+		for name, wanted := range map[string]string{"identity": "busybox:1.32.1", "front": "nginx:1.20"} {
+			d := namedDeployment(ns, name)
+			plane.Read(t, d)
+			template := d.Spec.Template.DeepCopy()
+			plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+			image(t, d, wanted)
+			if err := holds(template, &d.Spec.Template); err != nil {
+				t.Errorf("%s: Deployment %s %v", what, name, err)
+			}
+		}
+		for _, name := range []string{"db", "db-headless", "identity", "front"} {
+			replaced(t, namedService(ns, name))
+		}
+		m.Idle(t)
+		plane.Read(t, secret)
+		if secret.ResourceVersion != version {
+			t.Errorf("%s: the Secret of the old database was written", what)
+		}
+	}
+	repair("all of them renamed")
+	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	id, web := namedDeployment(ns, "id"), namedDeployment(ns, "web")
+	image(t, id, "busybox:2")
+	repair("the new database available")
+
+	settle(t, id)
+	image(t, web, "nginx:2")
+	settleSet(t, set, 1)
+	settle(t, web)
+	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	for _, name := range []string{"identity", "front"} {
+		plane.Absent(t, namedDeployment(ns, name))
+		plane.Absent(t, namedService(ns, name))
+	}
+	plane.Absent(t, set)
+	plane.Absent(t, namedService(ns, "db-headless"))
+	m.Idle(t)
+}
+
 // TestCloudManagerLedToWhatIsInForce changes the port of a database together with what is rejected by the API server: the later tiers are led to
 // the port that the database has, also with their next change.
 func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	plane.Read(t, cm)

@@ -39,8 +39,7 @@ func edit(t *testing.T, obj client.Object, mutate func()) {
 // what the other one does.
 func TestForeignFieldsSurvive(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	m.Idle(t)

@@ -24,11 +24,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
 // A task is something that takes several requests.
 type task struct {
+	// prepare changes the App before it is created; it may be nil.
+	prepare func(*appv1.App)
+	// found makes what is there before the App; it may be nil.
+	found func(testing.TB, *appv1.App)
 	// settled is true if it begins with an App that is in place.
 	settled bool
 	// begin asks for it, while no manager runs.
@@ -50,6 +55,36 @@ var tasks = map[string]task{
 		app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 		plane.Create(t, d, s, app)
 	}},
+	"keep": {begin: func(t testing.TB, app *appv1.App) {
+		d, s := tutorialDeployment(app), tutorialService(app)
+		d.OwnerReferences, s.OwnerReferences = nil, nil
+		app.Annotations = map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart}
+		plane.Create(t, d, s, app)
+	}},
+	// What an App has left is taken over by another one, whose template is the manager's so far.
+	"return": {settled: true, begin: func(t testing.TB, app *appv1.App) {
+		plane.Delete(t, app)
+		app.ObjectMeta = metav1.ObjectMeta{
+			Namespace: app.Namespace, Name: app.Name, Annotations: map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart},
+		}
+		app.Status, app.Spec.Image = appv1.AppStatus{}, "nginx:1.17"
+		plane.Create(t, app)
+	}},
+	// The pod template was kept, and becomes the manager's.
+	"unkeep": {
+		prepare: func(app *appv1.App) {
+			app.Annotations = map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart}
+		},
+		found: func(t testing.TB, app *appv1.App) {
+			d, s := tutorialDeployment(app), tutorialService(app)
+			d.OwnerReferences, s.OwnerReferences = nil, nil
+			plane.Create(t, d, s)
+		},
+		settled: true,
+		begin: func(t testing.TB, app *appv1.App) {
+			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
+		},
+	},
 	"portless": {settled: true, begin: func(t testing.TB, app *appv1.App) {
 		plane.Change(t, app, func() { app.Spec.Ports = nil })
 	}},
@@ -57,13 +92,63 @@ var tasks = map[string]task{
 		plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
 		plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
 	}},
+	"serve": {prepare: func(app *appv1.App) { surround(app, blockNames) }, begin: func(t testing.TB, app *appv1.App) { plane.Create(t, app) }},
+	// The account stays until no pod runs as it, so it is not among them.
+	"withdraw": {
+		prepare: func(app *appv1.App) { surround(app, blockNames[1:]) }, settled: true,
+		begin: func(t testing.TB, app *appv1.App) {
+			plane.Change(t, app, func() { app.Spec.ServingSpec = appv1.ServingSpec{} })
+		},
+	},
+	"hold": {settled: true, begin: func(t testing.TB, app *appv1.App) {
+		ranWell(t, app)
+		annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
+	}},
+	"rollback": {
+		prepare: func(app *appv1.App) { app.Spec.Rollback = appv1.RollbackOnStall }, settled: true,
+		begin: func(t testing.TB, app *appv1.App) {
+			ranWell(t, app)
+			stall(t, deployment(app))
+		},
+	},
 	// Nothing but the status is written here, so that no child's event brings the App up again.
 	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { settle(t, deployment(app)) }},
 }
 
+// goodHash is the end of the name of a ReplicaSet that ran well.
+const goodHash = "good"
+
+// ranWell has another ReplicaSet, of another image and another port of the Service, be the last good one of an App that is in place.
+func ranWell(t testing.TB, app *appv1.App) {
+	t.Helper()
+	d := deployment(app)
+	set := newReplicaSet(t, d, goodHash)
+	record := set.Annotations[appv1.AnnotationLastAppliedSpec]
+	for was, is := range map[string]string{`"nginx:1.16.1"`: `"nginx:1.15"`, `"port":8080`: `"port":8081`} {
+		if !strings.Contains(record, was) {
+			t.Fatalf("the record has no %s: %s", was, record)
+		}
+		record = strings.Replace(record, was, is, 1)
+	}
+	set.Annotations[appv1.AnnotationLastAppliedSpec] = record
+	set.Spec.Template.Spec.Containers[0].Image = "nginx:1.15"
+	plane.Create(t, set)
+	plane.Read(t, app)
+	plane.ChangeStatus(t, app, func() { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: set.Name, Image: "nginx:1.15"} })
+}
+
+// surround states blocks, and the request that an autoscaler counts from.
+func surround(app *appv1.App, names []string) {
+	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity("100m")}
+	for _, name := range names {
+		blocks[name].set(&app.Spec.ServingSpec)
+	}
+}
+
 // leastRequests are how many requests each task takes at least. The budgets are tested elsewhere; fewer would mean that
 // requests are not seen, and not tried here.
-var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "handover": 3, "report": 1}
+var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "keep": 7, "return": 7, "unkeep": 5,
+	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4}
 
 // errRefused is what a request returns that reaches no API server.
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -121,7 +206,7 @@ type trial struct {
 
 // fault lets the request of each App go wrong.
 func (tr *trial) fault(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-	v := tr.victims[q.Name]
+	v := tr.victims[strings.TrimSuffix(q.Name, "-"+goodHash)]
 	if v == nil || !q.Write() && q.Verb != "get" {
 		return send()
 	}
@@ -142,6 +227,9 @@ func (tr *trial) add(task, mishap string, request int) {
 		name = task + "-app"
 	}
 	app := newTutorialApp(tr.namespace, name)
+	if prepare := tasks[task].prepare; prepare != nil {
+		prepare(app)
+	}
 	tr.victims[name] = &victim{app: app, task: task, mishap: mishap, request: int32(request), uids: map[string]types.UID{}}
 }
 
@@ -157,6 +245,9 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 	t.Helper()
 	m := plane.Start(t, tr.namespace)
 	tr.each(t, func(v *victim) {
+		if found := tasks[v.task].found; found != nil {
+			found(t, v.app)
+		}
 		if tasks[v.task].settled {
 			start(t, v.app)
 		}
@@ -166,7 +257,7 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 	tr.each(t, func(v *victim) {
 		tasks[v.task].begin(t, v.app)
 		for kind, child := range map[string]client.Object{"Deployment": deployment(v.app), "Service": service(v.app)} {
-			if v.task != "create" {
+			if v.task != "create" && v.task != "serve" {
 				plane.Read(t, child)
 				v.uids[kind] = child.GetUID()
 			}
@@ -186,8 +277,24 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 		m.Stop(t)
 		m = plane.Start(t, tr.namespace)
 	}
+	harness.Eventually(t, func() error { return tr.observed(t) })
 	m.Idle(t)
 	return m
+}
+
+// observed returns an error while there are Apps of whose generation the manager has reported nothing.
+func (tr *trial) observed(t *testing.T) error {
+	t.Helper()
+	var apps appv1.AppList
+	if err := plane.Client.List(t.Context(), &apps, client.InNamespace(tr.namespace)); err != nil {
+		return err
+	}
+	for i := range apps.Items {
+		if app := &apps.Items[i]; app.Status.ObservedGeneration != app.Generation {
+			return fmt.Errorf("%s: generation %d was observed, want %d", app.Name, app.Status.ObservedGeneration, app.Generation)
+		}
+	}
+	return nil
 }
 
 // outcome is what has become of an App: everything that the API server has of it, without what differs from one App to
@@ -208,6 +315,18 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 			t.Errorf("%s %s is not controlled by its App: %v", kind, v.app.Name, obj.GetOwnerReferences())
 		}
 		objects[kind] = v.anonymous(t, obj)
+	}
+	for name, b := range blocks {
+		obj := b.named(v.app.Namespace, v.app.Name)
+		if v.task != "serve" {
+			plane.Absent(t, obj)
+			continue
+		}
+		plane.Read(t, obj)
+		if !metav1.IsControlledBy(obj, v.app) {
+			t.Errorf("%s of %s is not controlled by its App: %v", name, v.app.Name, obj.GetOwnerReferences())
+		}
+		objects[name] = v.anonymous(t, obj)
 	}
 	return objects
 }
@@ -252,21 +371,32 @@ func undisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map
 	return outcomes, requests
 }
 
-// TestCrash lets each request of each task go wrong in every way: once with a manager that goes on, and once with one
+// TestCrash lets each request of each task go wrong in every way, in the short form a quarter of them: once with a manager that goes on, and once with one
 // that dies at that moment and has a successor. Nothing of that may be seen in what comes out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	outcomes, requests := undisturbed(t)
+	chosen := fixture.Part(t)
+	type crash struct {
+		task, mishap string
+		request      int
+	}
+	var cases []crash
+	for _, task := range slices.Sorted(maps.Keys(requests)) {
+		for _, mishap := range slices.Sorted(maps.Keys(mishaps)) {
+			for request := range requests[task] {
+				if chosen() {
+					cases = append(cases, crash{task, mishap, request + 1})
+				}
+			}
+		}
+	}
 	for name, deadly := range map[string]bool{"and the manager goes on": false, "and the manager dies": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := &trial{namespace: plane.Namespace(t), deadly: deadly, victims: map[string]*victim{}}
-			for task, n := range requests {
-				for mishap := range mishaps {
-					for request := range n {
-						tr.add(task, mishap, request+1)
-					}
-				}
+			for _, c := range cases {
+				tr.add(c.task, c.mishap, c.request)
 			}
 			m := tr.run(t)
 			tr.each(t, func(v *victim) {

@@ -29,8 +29,7 @@ func childLabels(name string) map[string]string {
 // TestCreate checks all that comes of an App: the children to the last field, the status, and the one event.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "DEMO", Value: "app"}}
 	d, s := start(t, app)
@@ -172,8 +171,7 @@ func checkStatus(t *testing.T, app *appv1.App) {
 // TestStatusFollows plays the Deployment's controller, and reads the App as "kubectl wait" does.
 func TestStatusFollows(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 
@@ -200,8 +198,7 @@ func TestStatusFollows(t *testing.T) {
 // business.
 func TestCreateWithoutPorts(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app, other := newApp(ns, "alone"), newApp(ns, "neighbour")
 	app.Spec.Ports, other.Spec.Ports = nil, nil
 	foreign := service(other)

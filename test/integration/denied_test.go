@@ -20,8 +20,7 @@ import (
 // go on by itself once it is gone, without a change of its spec.
 func TestAdmissionDenies(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	rule := admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionregistrationv1.MatchResources{
@@ -61,8 +60,7 @@ func TestAdmissionDenies(t *testing.T) {
 // repaired, by the last applied spec.
 func TestAdmissionDeniesTheNewSpec(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	was := app.Spec.Image

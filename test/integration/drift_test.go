@@ -32,7 +32,7 @@ const intruder = client.FieldOwner("intruder")
 func owned(t testing.TB, obj client.Object) *fieldpath.Set {
 	t.Helper()
 	for _, entry := range obj.GetManagedFields() {
-		if entry.Manager == "app-operator/app" && entry.Operation == metav1.ManagedFieldsOperationApply {
+		if strings.HasPrefix(entry.Manager, "app-operator/") && entry.Operation == metav1.ManagedFieldsOperationApply {
 			set := &fieldpath.Set{}
 			if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 				t.Fatal(err)
@@ -209,7 +209,7 @@ func TestDrift(t *testing.T) {
 					// More repairs in a minute would count as a fight.
 					clk.SetTime(clk.Now().Add(10 * time.Minute))
 					what := fmt.Sprintf("%s %s %s", kind, path, how)
-					if outcome := drift(t, asUnstructured(t, child), path, what); outcome != repaired {
+					if outcome := drift(t, plane, asUnstructured(t, plane, child), path, what); outcome != repaired {
 						found[what] = outcome
 					}
 				}
@@ -223,23 +223,33 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// drift changes or removes one field of a live object, waits until it is as it was, and says what became of it.
-func drift(t *testing.T, live *unstructured.Unstructured, path fieldpath.Path, what string) string {
-	t.Helper()
-	edited := live.DeepCopy()
-	was, replace, remove := locate(edited.Object, path)
+// editField changes or removes one field of an object, and reports whether there is an edit that would be a change of ours.
+func editField(obj *unstructured.Unstructured, path fieldpath.Path, removed bool) bool {
+	was, replace, remove := locate(obj.Object, path)
 	switch last := path[len(path)-1]; {
-	case isKey(path) && live.GetKind() != "Service":
-		return repaired // An item by another key is another owner's, next to ours; see TestOthersSurvive.
-	case strings.HasSuffix(what, "removed"):
+	case isKey(path) && obj.GetKind() != "Service":
+		return false // An item by another key is another owner's, next to ours; see TestOthersSurvive.
+	case obj.GetKind() == "PodMonitor" && path.String() == ".spec.namespaceSelector":
+		return false // It is empty, as if it were not there, and what others add to it is theirs.
+	case removed:
 		remove()
 	case last.Key != nil:
-		return repaired // An item is its fields, which are changed by themselves.
+		return false // An item is its fields, which are changed by themselves.
 	default:
 		replace(otherwise(*last.FieldName, was))
 	}
+	return true
+}
+
+// drift changes or removes one field of a live object, waits until it is as it was, and says what became of it.
+func drift(t *testing.T, p *harness.Plane, live *unstructured.Unstructured, path fieldpath.Path, what string) string {
+	t.Helper()
+	edited := live.DeepCopy()
+	if !editField(edited, path, strings.HasSuffix(what, "removed")) {
+		return repaired
+	}
 	wanted := stable(live)
-	switch err := plane.Client.Update(t.Context(), edited, intruder); {
+	switch err := p.Client.Update(t.Context(), edited, intruder); {
 	case apierrors.IsInvalid(err):
 		return refused
 	case err != nil:
@@ -251,7 +261,7 @@ func drift(t *testing.T, live *unstructured.Unstructured, path fieldpath.Path, w
 	now.SetGroupVersionKind(live.GroupVersionKind())
 	now.SetNamespace(live.GetNamespace())
 	now.SetName(live.GetName())
-	plane.Until(t, now, func() error {
+	p.Until(t, now, func() error {
 		if err := holds(wanted, stable(now)); err != nil {
 			return fmt.Errorf("%s %w", what, err)
 		}
@@ -285,8 +295,7 @@ func stable(obj *unstructured.Unstructured) map[string]any {
 // TestDriftOfMetadata removes what makes a child ours, in part and altogether.
 func TestDriftOfMetadata(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	for name, strip := range map[string]func(client.Object){
 		"labels":           func(obj client.Object) { obj.SetLabels(nil) },
 		"annotations":      func(obj client.Object) { obj.SetAnnotations(nil) },
@@ -302,7 +311,7 @@ func TestDriftOfMetadata(t *testing.T) {
 			t.Parallel()
 			d, s := start(t, newApp(ns, name))
 			for _, child := range []client.Object{d, s} {
-				live := asUnstructured(t, child)
+				live := asUnstructured(t, plane, child)
 				edited := live.DeepCopy()
 				strip(edited)
 				if err := plane.Client.Update(t.Context(), edited, intruder); err != nil {
@@ -317,8 +326,7 @@ func TestDriftOfMetadata(t *testing.T) {
 // TestOthersSurvive adds things next to our fields. They must outlast every change of ours.
 func TestOthersSurvive(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newFullApp(ns, "web")
 	d, s := start(t, app)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "another-owner"}}
@@ -375,8 +383,7 @@ func TestOthersSurvive(t *testing.T) {
 // ports are the App's.
 func TestDriftOfPorts(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Ports[0].Name = "http"
 	_, s := start(t, app)
@@ -402,12 +409,11 @@ func TestDriftOfPorts(t *testing.T) {
 // TestDeletedChild deletes each child. It must be recreated, once what holds it back has let it go.
 func TestDeletedChild(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	for _, child := range []client.Object{d, s} {
-		live := asUnstructured(t, child)
+		live := asUnstructured(t, plane, child)
 		plane.Delete(t, child)
 		plane.Until(t, child, func() error {
 			if child.GetUID() == live.GetUID() {
@@ -478,8 +484,7 @@ func TestRemadeByOthers(t *testing.T) {
 // that a user has put between them stays there.
 func TestOrderOfVariables(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "HOST", Value: "a"}, {Name: "URL", Value: "http://$(HOST)"}}
 	plane.Create(t, app)

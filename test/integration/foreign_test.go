@@ -80,8 +80,7 @@ var foreigners = map[string]func(t *testing.T, namespace, name string) client.Ob
 // the App must proceed once it goes.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for name, foreign := range foreigners {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,8 +168,7 @@ func TestForeignObjectUnseen(t *testing.T) {
 // TestForeignObjectTakesOver gives a child of ours to another owner, who is not fought.
 func TestForeignObjectTakesOver(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	plane.Change(t, d, func() { controlled(t, d) })

@@ -15,8 +15,7 @@ import (
 // field owners tells from one, and the child of another App that was given to this one, stay.
 func TestFormerChildren(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	formerDeployment, formerService, theirs := handMade(ns, "former"), handMadeService(ns, "former"), handMadeService(ns, "theirs")

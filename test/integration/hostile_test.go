@@ -51,7 +51,7 @@ func TestHostileRecords(t *testing.T) {
 	records := hostileRecords(ns)
 	each(t, len(records), func(i int) {
 		start(t, records[i].app)
-		records[i].was = asUnstructured(t, deployment(records[i].app))
+		records[i].was = asUnstructured(t, plane, deployment(records[i].app))
 	})
 	m.Idle(t)
 	each(t, len(records), func(i int) { records[i].spoil(t) })

@@ -171,8 +171,7 @@ func TestSchemaRefusesNames(t *testing.T) {
 // TestSchemaTakes writes Apps that are odd and right. All their objects must be made.
 func TestSchemaTakes(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	for i, spec := range []string{
 		`{image: a}`,
 		`{image: "registry.example.com:5000/a/b_c.d-e/f:v1.2.3-rc.1@sha256:` + strings.Repeat("0f", 32) + `"}`,
@@ -241,8 +240,7 @@ func TestSchemaTakes(t *testing.T) {
 // as it is, and the App must say which field it is, and converge once it is fixed.
 func TestInvalidSpec(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for name, c := range map[string]struct {
 		mutate func(*appv1.AppSpec)
 		says   []string
@@ -349,8 +347,7 @@ func TestInvalidSpec(t *testing.T) {
 // TestInvalidFromTheBeginning creates an App that cannot be, next to one that can.
 func TestInvalidFromTheBeginning(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Resources.Limits = corev1.ResourceList{"moon": quantity("1")}
 	plane.Create(t, app)
@@ -370,8 +367,7 @@ func TestInvalidFromTheBeginning(t *testing.T) {
 // for ever.
 func TestImmutableField(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	d := handMade(ns, "web")
 	d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "run", Operator: metav1.LabelSelectorOpExists}}
 	plane.Create(t, d)

@@ -125,8 +125,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 // limit of an object's annotations, 256 KiB in all, must never be in the way.
 func TestGrowingSpec(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	plane.Change(t, d, func() { d.Annotations["foreign"] = incompressible(120 << 10) }, intruder)

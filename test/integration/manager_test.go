@@ -155,8 +155,7 @@ func TestStopInTheMiddle(t *testing.T) {
 // or changed any more.
 func TestDeletedApp(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Finalizers = []string{"test.example.com/hold"}
 	d, s := start(t, app)

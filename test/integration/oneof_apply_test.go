@@ -56,8 +56,7 @@ func applyPart(t *testing.T, part client.Object, opts ...client.PatchOption) err
 // server-side apply does not remove what is ours. The others are repaired by one change, and the next image rolls out.
 func TestAppliedAlternativeIsRepaired(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	taken := make(chan string, 2*len(alternatives))
 	t.Run("by", func(t *testing.T) {
 		for name, c := range alternatives {
@@ -186,8 +185,7 @@ var serviceAlternatives = map[string]struct {
 // TestServiceAlternativeIsRepaired changes Services by hand. Each is repaired in one pass, and a new port is then offered.
 func TestServiceAlternativeIsRepaired(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	for name, c := range serviceAlternatives {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,8 +261,7 @@ func TestStatefulSetAlternativeIsRepaired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			c.state(cm)
 			bringUp(t, cm)

@@ -154,8 +154,7 @@ func replaceParts(pod *corev1.PodSpec, theirs *corev1.PodSpec) {
 // are repaired in one pass: one template for the edit and one for the repair.
 func TestEveryAlternativeIsRepaired(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	const most = 150 // A patch of a pod template is limited in bytes.
 	for of := range oneOfValues {
 		n := 0

@@ -138,8 +138,7 @@ func TestAlternativeIsRepaired(t *testing.T) {
 	for name, c := range alternatives {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			app := newApp(ns, name)
 			c.state(app)
 			d, _ := start(t, app)
@@ -194,8 +193,7 @@ func containersByName(spec *appsv1.DeploymentSpec) map[string]any {
 // TestAlternativeIsAdopted adopts a Deployment that has another member of a one-of than the App states.
 func TestAlternativeIsAdopted(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	for name, c := range alternatives {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,8 +225,7 @@ func TestAlternativeIsAdopted(t *testing.T) {
 // TestRefusedAdoptionTakesNothing adopts a Deployment into what the API server refuses. Its managed fields stay.
 func TestRefusedAdoptionTakesNothing(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	d := handMade(ns, "web")
 	plane.Create(t, d)
 	was := whole(t, d)

@@ -192,8 +192,7 @@ func TestAdmissionIsAccepted(t *testing.T) {
 // TestAdmissionIsStated is the way out: to state what the policy makes of it.
 func TestAdmissionIsStated(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	mirrored(t, ns)
 	app := newApp(ns, "web")
 	plane.Create(t, app)
@@ -237,8 +236,7 @@ func TestFeatureIsOff(t *testing.T) {
 // away as well, and gives it back with the next request: that is nobody's to fix.
 func TestEmptyStructStays(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](1000)}
 	d, _ := start(t, app)

@@ -13,8 +13,7 @@ import (
 // TestPaused does to a paused App what would make the operator write, and then resumes it.
 func TestPaused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	setPaused(t, app, true)
@@ -24,7 +23,7 @@ func TestPaused(t *testing.T) {
 
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Image, app.Spec.Ports = "nginx:1.17", nil })
-	plane.Change(t, d, func() { container(d).Image = "somebody/else's" })
+	plane.Change(t, d, func() { container(d).Image = "other/image" })
 	plane.Delete(t, s)
 	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused")
 	plane.Read(t, d)
@@ -48,7 +47,7 @@ func TestPaused(t *testing.T) {
 		return nil
 	})
 	m.Idle(t)
-	writes := m.Requests.Writes()
+	writes := m.Requests.Stored()
 	delete(writes, "patch apps/status")
 	if len(writes) > 0 {
 		t.Errorf("writes while paused: %v", writes)
@@ -68,8 +67,7 @@ func TestPaused(t *testing.T) {
 // TestCreatedPaused creates Apps paused, one of them next to a foreign object.
 func TestCreatedPaused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Paused = true
 	plane.Create(t, app)

@@ -16,8 +16,7 @@ import (
 // TestPodTemplate patches pod templates. What the patch states must live, and nothing of it once it is removed.
 func TestPodTemplate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	const sidecars = "containers: [{name: log, image: log}, {name: proxy, image: proxy}]"
 	for i, c := range []struct{ extra, patch, live, want string }{
 		{"", "{spec: {hostNetwork: true}}", inContainer + "ports", "[{containerPort: 80, hostPort: 80, protocol: TCP}]"},
@@ -90,8 +89,7 @@ func patch(t *testing.T, text string) *runtime.RawExtension {
 // TestInvalidPodTemplate has patches that are none. What lives must stay as it is, and the App must say where the fault is.
 func TestInvalidPodTemplate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for i, c := range []struct{ patch, says string }{
 		{"{spec: {hostNetwrok: true}}", `spec.podTemplate: `},
 		{"{spec: {hostNetwrok: true}}", `"spec.hostNetwrok"`},
@@ -149,8 +147,7 @@ func TestSchemaRefusesPatches(t *testing.T) {
 // TestSecretsInPatches checks that a value in a patch, which may be a password, is in no message.
 func TestSecretsInPatches(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	for name, text := range map[string]string{
 		"unknown":  "{spec: {containers: [{name: unknown, env: [{name: A, valeu: hunter2}]}]}}",
 		"type":     "{spec: {containers: [{name: type, env: [{name: A, value: {hunter2: hunter2}}]}]}}",

@@ -22,8 +22,7 @@ import (
 // an event of its own that says what was repaired and who had changed it: as a series of the first, the others would be lost.
 func TestEachRepairHasAnEvent(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "DEMO", Value: "app"}}
 	d, _ := start(t, app)

@@ -30,10 +30,10 @@ func stays(t testing.TB, d *appsv1.Deployment, want int32) {
 // it has.
 func TestReplicasUnstated(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	next := func(app *appv1.App, want string) {
 		t.Helper()
+		m.Idle(t) // Its status is not written in between.
 		plane.Read(t, app)
 		app.Spec.Image = want
 		if err := plane.Client.Update(t.Context(), app); err != nil {
@@ -60,6 +60,7 @@ func TestReplicasUnstated(t *testing.T) {
 		app.Spec.Replicas = ptr.To[int32](5)
 		d, _ := start(t, app)
 		stays(t, d, 5)
+		m.Idle(t)
 		plane.Read(t, app)
 		app.Spec.Replicas = nil
 		if err := plane.Client.Update(t.Context(), app); err != nil {

@@ -39,6 +39,17 @@ var unrequested = map[string]string{
 	"create deployments.apps":                            creates,
 	"create services":                                    creates,
 	"create secrets":                                     creates,
+	"create serviceaccounts":                             creates,
+	"create networkpolicies.networking.k8s.io":           creates,
+	"create horizontalpodautoscalers.autoscaling":        creates,
+	"create poddisruptionbudgets.policy":                 creates,
+	"create ingresses.networking.k8s.io":                 creates,
+}
+
+// unrequestedOptional are the same of kinds that this control plane lacks; TestOptionalKindsWithoutRights shows it of one of them.
+var unrequestedOptional = map[string]string{
+	"create httproutes.gateway.networking.k8s.io": creates,
+	"create podmonitors.monitoring.coreos.com":    creates,
 }
 
 // TestUnrequestedRights runs managers that lack one right each. The API server refuses what they do without it.
@@ -65,11 +76,15 @@ func TestUnrequestedRights(t *testing.T) {
 			verb, resource, _ := strings.Cut(right, " ")
 			obj := owning(ns, resource)
 			plane.Create(t, obj)
-			plane.Stands(t, obj, "Ready=False/Forbidden")
-			if reason == finalizes {
-				harness.Says(t, obj, "Ready", "cannot set blockOwnerDeletion")
+			condition := "Ready"
+			if around(resource) {
+				condition = "Applied"
+			}
+			plane.Stands(t, obj, condition+"=False/Forbidden")
+			if name, _, _ := strings.Cut(resource, "."); reason == finalizes {
+				harness.Says(t, obj, condition, "cannot set blockOwnerDeletion")
 			} else {
-				harness.Says(t, obj, "Ready", fmt.Sprintf("cannot %s resource %q", verb, strings.TrimSuffix(resource, ".apps")))
+				harness.Says(t, obj, condition, fmt.Sprintf("cannot %s resource %q", verb, name))
 			}
 		})
 	}
@@ -89,7 +104,22 @@ func owning(namespace, resource string) harness.Resource {
 	case "cloudmanagers", "secrets":
 		return newCloudManager(namespace)
 	}
+	for name, b := range blocks {
+		if b.resource == resource {
+			return newServed(namespace, "web", name)
+		}
+	}
 	return newApp(namespace, "web")
+}
+
+// around reports whether a resource stands around the pods, so that trouble with it holds up nothing else.
+func around(resource string) bool {
+	for _, b := range blocks {
+		if b.resource == resource {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutStreams makes the API server one that does not know of watches which begin with all that there is.
@@ -107,6 +137,9 @@ func TestServerWithoutStreams(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns, harness.WithFault(withoutStreams), harness.WithSizes("app-operator-sizes"))
 	start(t, newApp(ns, "web"))
+	follower := newFollower(ns, "follower")
+	plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}), follower)
+	plane.Stands(t, follower, "ConfigFollowed=True/Followed")
 	lists := map[string]bool{}
 	for _, q := range m.Requests.All() {
 		if q.Verb == "list" && q.Code == http.StatusOK {
@@ -116,7 +149,7 @@ func TestServerWithoutStreams(t *testing.T) {
 			t.Errorf("a watch without a list before it: %s", q)
 		}
 	}
-	if len(lists) != 11 {
+	if len(lists) != 16 {
 		t.Errorf("it has listed %v", slices.Sorted(maps.Keys(lists)))
 	}
 }
@@ -125,9 +158,8 @@ func TestServerWithoutStreams(t *testing.T) {
 // garbage collector of this control plane never comes.
 func TestAdoptWhatOutlived(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
+	ns, _ := plane.Shared(t)
 	playControllers(t, ns)
-	plane.Start(t, ns)
 	for obj, workload := range map[harness.Resource]client.Object{
 		owning(ns, "modelboxes"): namedDeployment(ns, "web"), newCloudManager(ns): namedStatefulSet(ns, "db"),
 	} {

@@ -118,8 +118,7 @@ func (j *journal) check(t testing.TB, d *appsv1.Deployment, want ...int32) {
 // TestScale scales an App through its scale subresource.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	template := d.Spec.Template
@@ -223,8 +222,7 @@ func TestAutoscalerScalesMeanwhile(t *testing.T) {
 // TestAutoscaledBeforeCreation creates an App whose autoscaler is there already. It begins with the App's number.
 func TestAutoscaledBeforeCreation(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
 	m.Idle(t)
@@ -242,8 +240,7 @@ func TestAutoscaledBeforeCreation(t *testing.T) {
 // TestAutoscaledApp lets an autoscaler of the App write the App's replicas.
 func TestAutoscaledApp(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	template := d.Spec.Template

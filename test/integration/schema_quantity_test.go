@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -87,29 +86,38 @@ func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
 			obj := written(t, ns, "quantity", spec)
 			obj.SetKind(crd.Spec.Names.Kind)
 			merge(obj.Object, holding(path, "1e-20000000").(map[string]any))
-			if took, err := refusedAfter(t, obj); err != nil {
-				t.Errorf("%s: %s: %v", crd.Spec.Names.Kind, strings.Join(path, "."), err)
-			} else if took > 500*time.Millisecond {
-				t.Errorf("%s: %s: refused after %v", crd.Spec.Names.Kind, strings.Join(path, "."), took)
+			took, err := answeredAfter(t, obj)
+			if !apierrors.IsInvalid(err) {
+				t.Errorf("%s: %s: want it refused, got %v", crd.Spec.Names.Kind, strings.Join(path, "."), err)
+			}
+			if took < atOnce {
+				continue
+			}
+			// A machine that is busy takes as long for a text that is no quantity, which some schemas leave to the webhook.
+			merge(obj.Object, holding(path, "none").(map[string]any))
+			if usual, _ := answeredAfter(t, obj); took > 10*usual {
+				t.Errorf("%s: %s: refused after %v, what is no quantity is answered after %v", crd.Spec.Names.Kind, strings.Join(path, "."), took, usual)
 			}
 		}
 	}
 }
 
-// refusedAfter sends an object that the API server has to refuse, and returns how long that takes; the shorter of two times, as the
-// machine may have had something else to do.
-func refusedAfter(t *testing.T, obj *unstructured.Unstructured) (took time.Duration, err error) {
+// atOnce is a time in which the API server refuses what it does not read.
+const atOnce = 500 * time.Millisecond
+
+// answeredAfter sends an object as a dry run, and returns the answer and how long it takes; the shorter of two times, as the machine may
+// have had something else to do.
+func answeredAfter(t *testing.T, obj *unstructured.Unstructured) (took time.Duration, err error) {
 	t.Helper()
 	for range 2 {
 		began := time.Now()
-		err := plane.Client.Create(t.Context(), obj.DeepCopy(), client.DryRunAll)
-		took = time.Since(began)
-		if !apierrors.IsInvalid(err) {
-			return took, fmt.Errorf("want it refused, got %w", err)
+		err = plane.Client.Create(t.Context(), obj.DeepCopy(), client.DryRunAll)
+		if once := time.Since(began); took == 0 || once < took {
+			took = once
 		}
-		if took < 500*time.Millisecond {
-			return took, nil
+		if took < atOnce {
+			break
 		}
 	}
-	return took, nil
+	return took, err
 }

@@ -15,8 +15,7 @@ import (
 // address and the port of the nodes that the spec states, and keep nothing of a type that it no longer has.
 func TestServiceTypes(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Ports[0].NodePort = 30041
 	app.Spec.Service.Annotations = map[string]string{"lb.example.com/kind": "inner"}
@@ -63,8 +62,7 @@ func TestServiceTypes(t *testing.T) {
 // Service must stay as it is, and the App say why and go on once the change is taken back.
 func TestHeadless(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for name, clusterIP := range map[string]string{"from-headless": corev1.ClusterIPNone, "to-headless": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,8 +96,7 @@ func TestHeadless(t *testing.T) {
 // TestHeadlessModelBox checks that a headless ModelBox has no port on the nodes, although that is its default.
 func TestHeadlessModelBox(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := &appv1.ModelBox{}
 	box.Namespace, box.Name = ns, "web"
 	box.Spec.WorkloadSpec = newApp(ns, "web").Spec.WorkloadSpec
@@ -115,8 +112,7 @@ func TestHeadlessModelBox(t *testing.T) {
 // free, or another one once the spec says so.
 func TestNodePortOfAnother(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	holder := newApp(ns, "holder")
 	holder.Spec.Ports[0].NodePort, holder.Spec.Service.Type = 30042, corev1.ServiceTypeNodePort
 	start(t, holder)
@@ -141,8 +137,7 @@ func TestNodePortOfAnother(t *testing.T) {
 // TestNodePortOutOfRange asks for a port that the cluster gives to no Service.
 func TestNodePortOutOfRange(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Ports[0].NodePort, app.Spec.Service.Type = 80, corev1.ServiceTypeNodePort
 	plane.Create(t, app)
@@ -153,8 +148,7 @@ func TestNodePortOutOfRange(t *testing.T) {
 // TestLoadBalancerClass changes what cannot be changed while the type stays.
 func TestLoadBalancerClass(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	class := "example.com/a"
 	app.Spec.Service.Type, app.Spec.Service.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -130,7 +129,7 @@ func TestStatusIsWrittenWhenItDiffers(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
 	f.report = underWay
-	f.report.Changed, f.report.Changes = "Created", "Created Deployment web"
+	f.report.Event.Action, f.report.Event.Changes = "Created", "Created Deployment web"
 	f.run("new", 1, "Normal Created Created Deployment web")
 
 	f.report = underWay
@@ -246,58 +245,4 @@ func TestStatusOfALaterResource(t *testing.T) {
 	if len(f.app.Status.Conditions) > 0 {
 		t.Errorf("the later App has the status of the earlier: %v", f.app.Status.Conditions)
 	}
-}
-
-// TestStalledMetric checks that a resource has a series for as long as it is stalled.
-func TestStalledMetric(t *testing.T) {
-	t.Parallel()
-	f := newFlow(t)
-	series := func(want ...string) {
-		t.Helper()
-		if diff := cmp.Diff(want, stalledReasons(t, f.Kind)); diff != "" {
-			t.Errorf("series (-want +got):\n%s", diff)
-		}
-	}
-	f.report = allReady
-	f.run("ready", 1)
-	series()
-	f.err = reconciler.Stalled("Invalid", "no")
-	f.run("stalled", 1, "Warning ErrInvalid no")
-	series("Invalid")
-	f.err = reconciler.Stalled("Forbidden", "no")
-	f.run("stalled otherwise", 1, "Warning ErrForbidden no")
-	series("Forbidden")
-	f.err = nil
-	f.run("ready again", 1)
-	series()
-	f.err = reconciler.Stalled("Invalid", "no")
-	f.run("stalled again", 1, "Warning ErrInvalid no")
-	plane.Delete(t, f.app)
-	f.run("gone", 0)
-	series()
-}
-
-// stalledReasons returns the reasons of a kind's series.
-func stalledReasons(t *testing.T, kind string) []string {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reasons []string
-	for _, family := range families {
-		if family.GetName() != "app_operator_resource_stalled" {
-			continue
-		}
-		for _, series := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, pair := range series.GetLabel() {
-				labels[pair.GetName()] = pair.GetValue()
-			}
-			if labels["kind"] == kind {
-				reasons = append(reasons, labels["reason"])
-			}
-		}
-	}
-	return reasons
 }

@@ -16,8 +16,7 @@ import (
 // owners, nor its managed fields, nor its template. Once the obstacle is removed, the adoption goes through.
 func TestAdoptionRefused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	for name, c := range map[string]struct {
 		// made is what the Service made by hand states, wanted what the spec does.
 		made, wanted string
@@ -70,8 +69,7 @@ func TestAdoptionRefused(t *testing.T) {
 // TestAdoptionLeavesAllAlone adopts a Deployment next to a Service that cannot be adopted, as it belongs to another object.
 func TestAdoptionLeavesAllAlone(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	d, s := handMade(ns, "web"), controlled(t, handMadeService(ns, "web"))
 	plane.Create(t, d)
 	plane.Create(t, s)
@@ -89,8 +87,7 @@ func TestAdoptionLeavesAllAlone(t *testing.T) {
 // it may be applied, the last applied spec stays in force, and the corrected one is applied.
 func TestRefusedPart(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	holder := newApp(ns, "holder")
 	holder.Spec.Service.Type, holder.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30062
 	start(t, holder)
@@ -172,8 +169,7 @@ func restored(t *testing.T, obj client.Object) {
 // stay as it is.
 func TestRefusedDeployment(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	deploymentWas, serviceWas := whole(t, d), whole(t, s)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -37,12 +38,7 @@ var (
 )
 
 // newUnited returns a UnitedDeployment that holds a Deployment at two pods.
-func newUnited(namespace, name, deployment string) *appv1.UnitedDeployment {
-	ud := &appv1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	ud.Spec.DeploymentName = deployment
-	ud.Spec.Replicas = ptr.To[int32](2)
-	return ud
-}
+var newUnited = fixture.NewUnitedDeployment
 
 // newTemplate returns a UnitedDeployment with a template.
 func newTemplate(namespace, name, deployment string) *appv1.UnitedDeployment {
@@ -62,9 +58,7 @@ func setReplicas(t testing.TB, ud *appv1.UnitedDeployment, n int32) {
 }
 
 // named returns a Deployment to be read.
-func named(namespace, name string) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
+var named = namedDeployment
 
 // managedPaths returns the fields that each manager owns, in managedFields' own form, by the manager with its operation
 // and subresource.
@@ -163,8 +157,7 @@ func TestUnitedDeployment(t *testing.T) {
 // TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has next to it.
 func TestUnitedDeploymentDrift(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d, ud)
 	plane.Stands(t, ud, held...)
@@ -244,8 +237,7 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 // TestUnitedDeploymentWaits names a Deployment that comes, goes and comes again.
 func TestUnitedDeploymentWaits(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	ud := newUnited(ns, "holder", "example.site")
 	plane.Create(t, ud)
 	missing := []string{"Ready=False/DeploymentNotFound", "Reconciling=True/DeploymentNotFound", "Stalled=False/NotStalled", "Synced=False/DeploymentNotFound"}
@@ -397,8 +389,7 @@ func TestUnitedDeploymentLostAnswer(t *testing.T) {
 // soon as the other one is gone.
 func TestUnitedDeploymentRefused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	hpa := func(t *testing.T, name string) client.Object {
 		hpa := autoscaler(named(ns, name), "apps/v1", "Deployment")
 		plane.Create(t, hpa)
@@ -480,8 +471,7 @@ func TestUnitedDeploymentRefused(t *testing.T) {
 // so does an owner.
 func TestUnitedDeploymentLater(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	foreign, own := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own")
 	plane.Create(t, handMade(ns, "foreign"), foreign, own)
 	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
@@ -540,8 +530,7 @@ func secondPasses(t testing.TB, obj client.Object) {
 // over when it goes, is about to go, or names another one.
 func TestUnitedDeploymentRivals(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	d := handMade(ns, "site")
 	plane.Create(t, d)
 	names := []string{"d", "c", "b", "a"} // The younger, the earlier in the alphabet.
@@ -617,8 +606,7 @@ func TestUnitedDeploymentTwins(t *testing.T) {
 // counts for more than age.
 func TestUnitedDeploymentMadeByYounger(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	elder := newUnited(ns, "elder", "other")
 	plane.Create(t, elder)
 	secondPasses(t, elder)
@@ -637,8 +625,7 @@ func TestUnitedDeploymentMadeByYounger(t *testing.T) {
 // TestUnitedDeploymentTemplate makes a Deployment and a Service of the template.
 func TestUnitedDeploymentTemplate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	ud := newTemplate(ns, "holder", "site")
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
@@ -647,7 +634,7 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	d, s := named(ns, "site"), service(named(ns, "site"))
 	plane.Read(t, d)
 	plane.Read(t, s)
-	selector := map[string]string{appv1.LabelUnitedDeployment: "holder", appv1.LabelName: "site"}
+	selector := map[string]string{appv1.LabelUnitedDeployment: "holder", appv1.LabelPart: "site"}
 	for _, diff := range []string{
 		cmp.Diff(selector, d.Spec.Selector.MatchLabels), cmp.Diff(selector, s.Spec.Selector), cmp.Diff(int32(2), *d.Spec.Replicas),
 		cmp.Diff("site", container(d).Name), cmp.Diff("holder", d.Spec.Template.Labels[appv1.LabelInstance]),
@@ -726,8 +713,7 @@ func TestUnitedDeploymentRenderings(t *testing.T) {
 // TestUnitedDeploymentTemplateUnused gives a template for a Deployment that is there already.
 func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	d := handMade(ns, "site")
 	plane.Create(t, d)
 	plane.Read(t, d)
@@ -768,8 +754,7 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 // TestUnitedDeploymentAgain makes a UnitedDeployment again whose Deployment was left, or is about to be collected.
 func TestUnitedDeploymentAgain(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	// leave makes a Deployment of a template and deletes the UnitedDeployment.
 	leave := func(t *testing.T, name string) *appsv1.Deployment {
 		ud := newTemplate(ns, name, name)
@@ -843,8 +828,7 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 // TestUnitedDeploymentPaused does to a paused UnitedDeployment what would make the operator write.
 func TestUnitedDeploymentPaused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	foreign, own, missing := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own"), newTemplate(ns, "missing", "missing")
 	plane.Create(t, handMade(ns, "foreign"), foreign, own)
 	missing.Spec.Paused = true

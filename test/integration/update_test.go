@@ -99,6 +99,11 @@ var fieldCases = []fieldCase{
 	{field: "Ports.AppProtocol", set: "ports: [{port: 8080, appProtocol: http}]", change: "ports: [{port: 8080, appProtocol: kubernetes.io/h2c}]",
 		live: "service.spec.ports.0.appProtocol", want: [2]string{"http", "kubernetes.io/h2c"}},
 
+	{field: "ContainerPorts", set: "containerPorts: [{containerPort: 9100, name: metrics}]", change: "containerPorts: [{containerPort: 9101}]",
+		live: inContainer + "ports", want: [2]string{"[{containerPort: 80, protocol: TCP}, {name: metrics, containerPort: 9100, protocol: TCP}]",
+			"[{containerPort: 80, protocol: TCP}, {containerPort: 9101, protocol: TCP}]"}},
+	{field: "ContainerName", set: "containerName: main", change: "containerName: other", live: inContainer + "name", want: [2]string{"main", "other"}},
+
 	{field: "Service", set: "service: {type: LoadBalancer, sessionAffinity: ClientIP, externalTrafficPolicy: Local, loadBalancerClass: a.b/c}",
 		change: "service: {type: NodePort}",
 		live:   "service.spec.sessionAffinityConfig", want: [2]string{"{clientIP: {timeoutSeconds: 10800}}", ""}},
@@ -113,10 +118,31 @@ var fieldCases = []fieldCase{
 	{field: "Service.SessionAffinity", set: "service: {sessionAffinity: ClientIP}", change: "service: {sessionAffinity: None}",
 		live: "service.spec.sessionAffinity", want: [2]string{"ClientIP", "None"}},
 
+	{field: "Service.SessionAffinityConfig", extra: "service: {sessionAffinity: ClientIP}",
+		set: "service: {sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}}", change: "service: {sessionAffinityConfig: {clientIP: {timeoutSeconds: 61}}}",
+		live: "service.spec.sessionAffinityConfig", want: [2]string{"{clientIP: {timeoutSeconds: 60}}", "{clientIP: {timeoutSeconds: 61}}"}},
+	{field: "Service.LoadBalancerSourceRanges", extra: "service: {type: LoadBalancer}",
+		set: "service: {loadBalancerSourceRanges: [10.0.0.0/8, 192.168.0.0/16]}", change: "service: {loadBalancerSourceRanges: [10.0.0.0/8]}",
+		live: "service.spec.loadBalancerSourceRanges", want: [2]string{"[10.0.0.0/8, 192.168.0.0/16]", "[10.0.0.0/8]"}},
+	{field: "Service.PublishNotReadyAddresses", set: "service: {publishNotReadyAddresses: true}", change: "service: {publishNotReadyAddresses: false}",
+		live: "service.spec.publishNotReadyAddresses", want: [2]string{"true", ""}},
+	{field: "Service.InternalTrafficPolicy", set: "service: {internalTrafficPolicy: Local}", change: "service: {internalTrafficPolicy: Cluster}",
+		live: "service.spec.internalTrafficPolicy", want: [2]string{"Local", "Cluster"}},
+	{field: "Service.TrafficDistribution", set: "service: {trafficDistribution: PreferClose}", change: "service: {trafficDistribution: PreferSameNode}",
+		live: "service.spec.trafficDistribution", want: [2]string{"PreferClose", "PreferSameNode"}},
+	{field: "Service.IPFamilies", set: "service: {ipFamilies: [IPv4]}", change: "service: {ipFamilies: [IPv4], ipFamilyPolicy: SingleStack}",
+		live: "service.spec.ipFamilies", want: [2]string{"[IPv4]", "[IPv4]"}},
+	{field: "Service.IPFamilyPolicy", set: "service: {ipFamilyPolicy: PreferDualStack}", change: "service: {ipFamilyPolicy: SingleStack}",
+		live: "service.spec.ipFamilyPolicy", want: [2]string{"PreferDualStack", "SingleStack"}},
+
 	{field: "Strategy", set: "strategy: Recreate", change: "strategy: RollingUpdate", live: "deployment.spec.strategy",
 		want: [2]string{"{type: Recreate}", "{type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}"}},
 	{field: "RollingUpdate", set: "rollingUpdate: 30%", change: `rollingUpdate: "2"`, live: "deployment.spec.strategy.rollingUpdate",
 		want: [2]string{"{maxSurge: 30%, maxUnavailable: 30%}", "{maxSurge: 2, maxUnavailable: 2}"}},
+	{field: "MaxSurge", set: "maxSurge: 30%", change: "maxSurge: 2", live: "deployment.spec.strategy.rollingUpdate",
+		want: [2]string{"{maxSurge: 30%, maxUnavailable: 25%}", "{maxSurge: 2, maxUnavailable: 25%}"}},
+	{field: "MaxUnavailable", set: "maxUnavailable: 30%", change: "maxUnavailable: 2", live: "deployment.spec.strategy.rollingUpdate",
+		want: [2]string{"{maxSurge: 25%, maxUnavailable: 30%}", "{maxSurge: 25%, maxUnavailable: 2}"}},
 	{field: "MinReadySeconds", set: "minReadySeconds: 7", change: "minReadySeconds: 0", live: "deployment.spec.minReadySeconds", want: [2]string{"7", ""}},
 	{field: "RevisionHistoryLimit", set: "revisionHistoryLimit: 0", change: "revisionHistoryLimit: 3", live: "deployment.spec.revisionHistoryLimit", want: [2]string{"0", "3"}},
 	{field: "ProgressDeadlineSeconds", set: "progressDeadlineSeconds: 60", change: "progressDeadlineSeconds: 61",
@@ -140,6 +166,9 @@ var fieldCases = []fieldCase{
 	{field: "Lifecycle", set: "lifecycle: {preStop: {sleep: {seconds: 5}}}", change: "lifecycle: {postStart: {exec: {command: [a]}}}",
 		live: inContainer + "lifecycle", want: [2]string{"{preStop: {sleep: {seconds: 5}}}", "{postStart: {exec: {command: [a]}}}"}},
 
+	{field: "SecurityProfile", set: "securityProfile: restricted", change: "{securityProfile: restricted, securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}}",
+		live: inContainer + "securityContext", want: [2]string{"{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+			"{allowPrivilegeEscalation: false, capabilities: {add: [NET_BIND_SERVICE], drop: [ALL]}}"}},
 	{field: "SecurityContext", set: "securityContext: {runAsUser: 1000, capabilities: {drop: [ALL]}}", change: "securityContext: {}",
 		live: inContainer + "securityContext", want: [2]string{"{runAsUser: 1000, capabilities: {drop: [ALL]}}", "{}"}},
 	{field: "PodSecurityContext", set: "podSecurityContext: {fsGroup: 2000, seccompProfile: {type: RuntimeDefault}}", change: "podSecurityContext: {runAsNonRoot: true}",
@@ -236,8 +265,7 @@ var kinds = []kind{
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
-		ns := plane.Namespace(t)
-		plane.Start(t, ns)
+		ns, _ := plane.Shared(t)
 		for i, c := range fieldCases {
 			t.Run(k.name+"/"+c.field, func(t *testing.T) {
 				t.Parallel()
@@ -296,7 +324,7 @@ func states(t *testing.T, resource client.Object) map[string]any {
 	all := map[string]any{}
 	for name, child := range map[string]client.Object{"deployment": d, "service": s} {
 		var tree map[string]any
-		if err := json.Unmarshal(marshal(t, stable(asUnstructured(t, child))), &tree); err != nil {
+		if err := json.Unmarshal(marshal(t, stable(asUnstructured(t, plane, child))), &tree); err != nil {
 			t.Fatal(err)
 		}
 		delete(tree, "status")
@@ -348,7 +376,8 @@ func lookUp(tree any, path string) any {
 // TestUpdateCoversEveryField fails if a field of the spec is added and not tried above.
 func TestUpdateCoversEveryField(t *testing.T) {
 	t.Parallel()
-	covered := map[string]bool{"Service.ClusterIP": true} // It cannot be changed; see TestHeadless.
+	// The one cannot be changed, see TestHeadless, and the other one makes another Service, see TestServiceRename.
+	covered := map[string]bool{"Service.ClusterIP": true, "Service.Name": true}
 	for _, c := range fieldCases {
 		covered[c.field] = true
 	}
@@ -362,9 +391,9 @@ func TestUpdateCoversEveryField(t *testing.T) {
 			}
 		}
 	}
-	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 2, reflect.TypeFor[appv1.ModelBoxSpec](): 3} {
+	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 3, reflect.TypeFor[appv1.ModelBoxSpec](): 4} {
 		if typ.NumField() != n {
-			t.Errorf("%s has %d fields, and only those of WorkloadSpec, paused and a name are looked at", typ, typ.NumField())
+			t.Errorf("%s has %d fields, and only those of WorkloadSpec, ServingSpec, paused and a name are looked at", typ, typ.NumField())
 		}
 	}
 }
@@ -372,8 +401,7 @@ func TestUpdateCoversEveryField(t *testing.T) {
 // TestContainerName renames a ModelBox's main container and back.
 func TestContainerName(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := &appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
 	box.Spec.WorkloadSpec = newApp(ns, "web").Spec.WorkloadSpec
 	plane.Create(t, box)
@@ -395,8 +423,7 @@ func TestContainerName(t *testing.T) {
 // TestPortsComeAndGo removes all ports, and with them the Service, and adds one again.
 func TestPortsComeAndGo(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	_, s := start(t, app)
 	uid := s.UID

@@ -28,10 +28,10 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 			made["values"] = []any{int64(1)}
 		}
 	},
-	reflect.TypeFor[corev1.PodAffinityTerm]():          mendTerm,
-	reflect.TypeFor[corev1.TopologySpreadConstraint](): mendTerm,
-	reflect.TypeFor[corev1.SeccompProfile]():           mendProfile,
-	reflect.TypeFor[corev1.AppArmorProfile]():          mendProfile,
+	reflect.TypeFor[corev1.PodAffinityTerm]():          fixTerm,
+	reflect.TypeFor[corev1.TopologySpreadConstraint](): fixTerm,
+	reflect.TypeFor[corev1.SeccompProfile]():           fixProfile,
+	reflect.TypeFor[corev1.AppArmorProfile]():          fixProfile,
 	reflect.TypeFor[corev1.SecurityContext](): func(_ *generator, made map[string]any) {
 		if made["privileged"] != nil {
 			made["allowPrivilegeEscalation"] = true
@@ -92,14 +92,14 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 	},
 }
 
-// mendTerm drops what goes with a selector of labels where there is none.
-func mendTerm(_ *generator, made map[string]any) {
+// fixTerm drops what goes with a selector of labels where there is none.
+func fixTerm(_ *generator, made map[string]any) {
 	needs(made, "matchLabelKeys", "labelSelector")
 	needs(made, "mismatchLabelKeys", "labelSelector")
 }
 
-// mendProfile states the type that goes with a profile by name.
-func mendProfile(_ *generator, made map[string]any) {
+// fixProfile states the type that goes with a profile by name.
+func fixProfile(_ *generator, made map[string]any) {
 	if made["localhostProfile"] != nil {
 		made["type"] = "Localhost"
 	}

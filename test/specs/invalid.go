@@ -118,7 +118,7 @@ var texts = []string{
 	"true", "Always", "None", "Localhost", "TCP", "HTTP", "http", "1-1", "80", "x--y", "fifteen-chars-x", "sixteen-chars-xx", "30%", "101%", "metadata.name", "metadata.labels", "metadata.labels['a']",
 	"metadata.annotations['A/b']", "metadata.labels['']", "spec.host", "status.phase", "limits.cpu", "limits.hugepages-2Mi", "limits.storage", "cpu", "memory", "hugepages-2Mi", "hugepages-x",
 	"ephemeral-storage", "storage", "iqn.2001-04.com.example:a", "iqn.x", "eui.0123456789abcdef", "naa.x", "/subscriptions/a", "https://a", "kernel.sem", "net.core.somaxconn", "net/ipv4.x",
-	`a\b`, `a\b\c`, `.\b`, "CAP_SYS_ADMIN", "empty", "block", "main", "side-0", "v0", "runtime/default", "localhost/a", "app.kubernetes.io/name", "app.huolala.cn/a",
+	"/a b", "/é?a", "/%2z", "/%2F", "/a//b", "/a/..", `a\b`, `a\b\c`, `.\b`, "CAP_SYS_ADMIN", "empty", "block", "main", "side-0", "v0", "runtime/default", "localhost/a", "app.kubernetes.io/name", "app.huolala.cn/a",
 	"container.apparmor.security.beta.kubernetes.io/side-0", "controller.kubernetes.io/pod-deletion-cost", "seccomp.security.alpha.kubernetes.io/pod", "kubernetes.io/config.mirror",
 	"scheduler.alpha.kubernetes.io/tolerations", "[{}]", "service.kubernetes.io/topology-mode", "service.beta.kubernetes.io/load-balancer-source-ranges", "deployment.kubernetes.io/revision",
 	strings.Repeat("x", 15), strings.Repeat("x", 52), strings.Repeat("x", 63), strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 253), strings.Repeat("x", 254),

@@ -15,6 +15,7 @@ func (g *generator) pod(spec map[string]any) {
 	g.maybe(spec, "lifecycle", g.lifecycle)
 	g.maybe(spec, "probes", g.probes)
 	g.maybe(spec, "securityContext", func() any { return g.typed(reflect.TypeFor[corev1.SecurityContext]()) })
+	g.maybe(spec, "securityProfile", func() any { return "restricted" })
 	g.maybe(spec, "podSecurityContext", func() any { return g.typed(reflect.TypeFor[corev1.PodSecurityContext]()) })
 	g.maybe(spec, "serviceAccountName", func() any { return pick(g, "", "robot", "a.b-c") })
 	g.maybe(spec, "automountServiceAccountToken", func() any { return g.IntN(2) == 1 })
@@ -41,7 +42,8 @@ func (g *generator) pod(spec map[string]any) {
 
 func (g *generator) labels() any {
 	return pick(g, map[string]any{}, map[string]any{"tier": "web"}, map[string]any{"example.com/a": "", "team": "b_c.d-E"},
-		map[string]any{"app.kubernetes.io/version": "1.0", "app.kubernetes.io/part-of": "shop"})
+		map[string]any{"app.kubernetes.io/version": "1.0", "app.kubernetes.io/part-of": "shop"},
+		map[string]any{"app.kubernetes.io/name": "cart", "app.kubernetes.io/component": "api"})
 }
 
 func (g *generator) annotations() any {

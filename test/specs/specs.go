@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -63,6 +64,8 @@ type generator struct {
 	portsMade int
 	// pathsMade is how many files volumes have.
 	pathsMade int
+	// mainNames are the names of the container ports that the main container states.
+	mainNames []any
 	// main are names of the main container, for patches.
 	main []string
 }
@@ -81,7 +84,9 @@ func (g *generator) workload() map[string]any {
 	g.maybe(spec, "resources", g.resources)
 	g.maybe(spec, "size", func() any { return g.size(spec) })
 	g.maybe(spec, "service", g.service)
+	g.maybe(spec, "containerPorts", g.mainPorts) // Before the ports, which lead to them.
 	g.maybe(spec, "ports", g.ports)
+	g.maybe(spec, "containerName", func() any { return pick(g, "main", "1-a", strings.Repeat("c", 63)) })
 	g.rollout(spec)
 	g.maybe(spec, "labels", g.labels)
 	g.maybe(spec, "annotations", g.annotations)
@@ -102,6 +107,11 @@ func (g *generator) rollout(spec map[string]any) {
 	g.maybe(spec, "strategy", func() any { return pick(g, "RollingUpdate", "Recreate") })
 	if spec["strategy"] != "Recreate" {
 		g.maybe(spec, "rollingUpdate", func() any { return pick[any](g, int64(1), "1", "30%", "100%", int64(7)) })
+		if spec["rollingUpdate"] == nil {
+			g.maybe(spec, "maxSurge", func() any { return pick[any](g, int64(1), "0%", "25%", "200%", int64(0)) })
+			// Of 0 both, no pod could be replaced.
+			g.maybe(spec, "maxUnavailable", func() any { return pick[any](g, int64(1), "30%", "100%", int64(7)) })
+		}
 	}
 	g.maybe(spec, "minReadySeconds", func() any { return pick(g, int64(0), 1, 100) })
 	g.maybe(spec, "revisionHistoryLimit", func() any { return pick(g, int64(0), 3) })
@@ -110,6 +120,7 @@ func (g *generator) rollout(spec map[string]any) {
 
 func (g *generator) service() any {
 	service := map[string]any{}
+	g.maybe(service, "name", func() any { return fmt.Sprintf("svc-%d", g.IntN(1<<30)) })
 	g.maybe(service, "type", func() any { return pick(g, "ClusterIP", "NodePort", "LoadBalancer") })
 	g.onNodes = service["type"] == "NodePort" || service["type"] == "LoadBalancer"
 	g.maybe(service, "annotations", g.annotations)
@@ -117,7 +128,19 @@ func (g *generator) service() any {
 	g.maybe(service, "sessionAffinity", func() any { return pick(g, "ClientIP", "None") })
 	if service["type"] == "LoadBalancer" {
 		g.maybe(service, "loadBalancerClass", func() any { return "example.com/lb" })
+		g.maybe(service, "loadBalancerSourceRanges", func() any { return pick(g, []any{}, []any{"192.0.2.0/24", "2001:db8::/32"}) })
 	}
+	if service["sessionAffinity"] == "ClientIP" {
+		g.maybe(service, "sessionAffinityConfig", func() any {
+			return pick(g, map[string]any{}, map[string]any{"clientIP": map[string]any{}},
+				map[string]any{"clientIP": map[string]any{"timeoutSeconds": pick(g, int64(1), 86400)}})
+		})
+	}
+	g.maybe(service, "publishNotReadyAddresses", func() any { return g.IntN(2) == 1 })
+	g.maybe(service, "internalTrafficPolicy", func() any { return pick(g, "Cluster", "Local") })
+	g.maybe(service, "trafficDistribution", func() any { return pick(g, "PreferClose", "PreferSameZone", "PreferSameNode") })
+	g.maybe(service, "ipFamilies", func() any { return pick(g, []any{}, []any{"IPv4"}) })
+	g.maybe(service, "ipFamilyPolicy", func() any { return pick(g, "SingleStack", "PreferDualStack") })
 	if service["type"] == "ClusterIP" || service["type"] == nil {
 		g.maybe(service, "clusterIP", func() any { return "None" })
 	}
@@ -287,6 +310,21 @@ func (g *generator) quantity(name string, limits, requests map[string]any) {
 	}
 }
 
+// mainPorts returns container ports of the main container that no port has the number of.
+func (g *generator) mainPorts() any {
+	list := []any{}
+	for i := range g.IntN(3) {
+		port := map[string]any{"containerPort": int64(30000 + i)}
+		g.maybe(port, "name", func() any { return pick(g, "metrics", "1-m") + fmt.Sprint(i) })
+		g.maybe(port, "protocol", func() any { return pick(g, "TCP", "UDP", "SCTP") })
+		if port["name"] != nil {
+			g.mainNames = append(g.mainNames, port["name"])
+		}
+		list = append(list, port)
+	}
+	return list
+}
+
 func (g *generator) ports() any {
 	count := pick(g, 0, 1, 1, 2, 3, 5, 100)
 	list := []any{}
@@ -310,7 +348,7 @@ func (g *generator) ports() any {
 // nameTargets has some of the ports lead to a container port by name: that of a port which leads there by number.
 func (g *generator) nameTargets(list []any) {
 	named := map[string]string{} // The name of a container port by its number and protocol.
-	var names []any
+	names := slices.Clone(g.mainNames)
 	for _, item := range list {
 		port, _ := item.(map[string]any)
 		target, stated := port["targetPort"]

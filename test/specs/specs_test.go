@@ -29,10 +29,15 @@ func TestEveryFieldIsMade(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		generate func(Source) map[string]any
+		of       reflect.Type
 		never    []string
 	}{
-		"Workload": {Workload, refused},
-		"Accepted": {Accepted, refused},
+		"Workload": {Workload, reflect.TypeFor[appv1.WorkloadSpec](), refused},
+		"Accepted": {Accepted, reflect.TypeFor[appv1.WorkloadSpec](), refused},
+		"Served": {Served, reflect.TypeFor[appv1.ServingSpec](), []string{ // A metric of such a type has no such target.
+			"object.target.averageUtilization", "pods.target.value", "pods.target.averageUtilization", "resource.target.value",
+			"containerResource.target.value", "external.target.averageUtilization",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := map[string]bool{}
@@ -41,10 +46,10 @@ func TestEveryFieldIsMade(t *testing.T) {
 				collect(made, "", c.generate(src))
 			}
 			skip := slices.Clone(newer)
-			if name == "Accepted" {
+			if name != "Workload" {
 				skip = append(skip, gated...)
 			}
-			for _, field := range fields(reflect.TypeFor[appv1.WorkloadSpec](), "", skip) {
+			for _, field := range fields(c.of, "", skip) {
 				never := slices.ContainsFunc(c.never, func(part string) bool { return strings.Contains(field, part) })
 				if made[field] == never {
 					t.Errorf("%s: made is %t, want %t", field, made[field], !never)
@@ -56,7 +61,7 @@ func TestEveryFieldIsMade(t *testing.T) {
 
 // TestSpecsAreValid checks what can be checked without an API server; the integration tests have the schema.
 func TestSpecsAreValid(t *testing.T) {
-	for name, generate := range map[string]func(Source) map[string]any{"Workload": Workload, "Accepted": Accepted} {
+	for name, generate := range map[string]func(Source) map[string]any{"Workload": Workload, "Accepted": Accepted, "Served": Served} {
 		t.Run(name, func(t *testing.T) {
 			src := rand.New(rand.NewPCG(3, 4))
 			for range 300 {

@@ -45,6 +45,7 @@ var values = map[string][]any{
 		[]any{map[string]any{"matchExpressions": []any{map[string]any{"key": "a", "operator": "Exists"}}},
 			map[string]any{"matchExpressions": []any{map[string]any{"key": "b", "operator": "Gt", "values": []any{"1"}}}}},
 	},
+	"ParentRef.name":                                  {"public", "private"},
 	"PersistentVolumeClaimSpec.accessModes":           {[]any{"ReadWriteOnce"}, []any{"ReadOnlyMany", "ReadWriteMany"}, []any{"ReadWriteOncePod"}},
 	"PersistentVolumeClaimSpec.volumeMode":            {"Block", "Filesystem"},
 	"PodAffinityTerm.matchLabelKeys":                  {[]any{"pod-template-hash"}, []any{}},

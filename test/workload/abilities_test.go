@@ -34,8 +34,7 @@ func both(t *testing.T, test func(*testing.T, harness.Resource)) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			test(t, obj(ns))
 		})
 	}

@@ -25,8 +25,7 @@ func newAutoscaler(app *appv1.App, target autoscalingv2.CrossVersionObjectRefere
 // image changes, and the App's own again when the autoscaler goes.
 func TestAutoscaledDeployment(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
@@ -69,8 +68,7 @@ func TestAutoscaledDeployment(t *testing.T) {
 // TestAutoscalerFirst creates an App whose autoscaler is there before it: it starts with the pods that it asks for.
 func TestAutoscalerFirst(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	j := harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, ns)
 	app := newApp(ns)
 	app.Spec.Replicas = ptr.To[int32](3)
@@ -96,8 +94,7 @@ func neverBelow(t *testing.T, states []*appsv1.Deployment, least int32) {
 // TestAutoscaledApp lets an autoscaler scale the App itself, by its scale subresource.
 func TestAutoscaledApp(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Replicas = ptr.To[int32](1)
 	plane.Create(t, app)

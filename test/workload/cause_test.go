@@ -31,8 +31,7 @@ func TestFailingImage(t *testing.T) {
 	} {
 		t.Run(want.reason, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			app := newApp(ns)
 			plane.Create(t, app)
 			ready(t, app)
@@ -100,8 +99,7 @@ func stalledEvent(t *testing.T, namespace, reason string) {
 // them.
 func TestNeverReady(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Image = "imagepullbackoff.test/x:1"
 	plane.Create(t, app)
@@ -160,8 +158,7 @@ func TestFailingPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			app := newApp(ns)
 			plane.Create(t, app)
 			ready(t, app)
@@ -191,8 +188,7 @@ func TestFailingPod(t *testing.T) {
 // TestUnschedulable asks for more than any node has.
 func TestUnschedulable(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	plane.Create(t, app)
@@ -208,8 +204,7 @@ func TestUnschedulable(t *testing.T) {
 // TestQuota runs into a quota on pods and goes on by itself when that is raised.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	quota := newQuota(t, ns, corev1.ResourcePods, "1")
 	app := newApp(ns)
 	plane.Create(t, app)
@@ -271,8 +266,7 @@ func TestPodsRejected(t *testing.T) {
 // the App being not Ready, and not of what is wrong later.
 func TestEvictedPod(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -31,13 +32,9 @@ const (
 
 // newCloudManager returns a CloudManager with the components front, identity and db, each with one pod and a Service.
 func newCloudManager(namespace string) *appv1.CloudManager {
-	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cm"}}
-	cm.Spec.Front.Deployment = appv1.Component{Name: "front", WorkloadSpec: appv1.WorkloadSpec{Image: goodImage}}
-	cm.Spec.Identity.Deployment = appv1.Component{Name: "identity", WorkloadSpec: appv1.WorkloadSpec{
-		Image: goodImage, Ports: []appv1.Port{{Port: 8000}},
-	}}
-	cm.Spec.DB.StatefulSet.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: goodImage}}
-	cm.Spec.DB.StatefulSet.Storage = appv1.Storage{Class: ptr.To("local-path"), Size: resource.MustParse("20Gi")}
+	cm := fixture.NewCloudManager(namespace, "cm")
+	cm.Spec.Front.Deployment.Image, cm.Spec.Identity.Deployment.Image, cm.Spec.DB.StatefulSet.Image = goodImage, goodImage, goodImage
+	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8000}}
 	return cm
 }
 
@@ -77,10 +74,7 @@ func named[T any, P interface {
 	*T
 	client.Object
 }](namespace, name string) P {
-	obj := P(new(T))
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	return obj
+	return fixture.Named[T, P](namespace, name)
 }
 
 // phases are those that events have told of, each with how often.
@@ -214,8 +208,7 @@ func TestCloudManagerTierFails(t *testing.T) {
 	for i, failing := range tierConditions {
 		t.Run(failing.role, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			tierOf(cm, failing.role).Image = badImage
 			if failing.role == "identity" {
@@ -254,8 +247,7 @@ func TestCloudManagerTierFalls(t *testing.T) {
 	for _, failing := range tierConditions {
 		t.Run(failing.role, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			cm.Spec.Identity.Deployment.Strategy, cm.Spec.Front.Deployment.Strategy = "Recreate", "Recreate"
 			plane.Create(t, cm)
@@ -594,8 +586,7 @@ func TestCloudManagerGrowthRefused(t *testing.T) {
 // while the image changes, and no pod is removed on the way.
 func TestCloudManagerAutoscaled(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	for _, role := range []string{"front", "db"} {
 		tierOf(cm, role).Replicas = ptr.To[int32](2)

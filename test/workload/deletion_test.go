@@ -190,8 +190,7 @@ func TestDeleteDeployment(t *testing.T) {
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			plane.Start(t, ns)
+			ns, _ := plane.Shared(t)
 			app := newApp(ns)
 			plane.Create(t, app)
 			ready(t, app)
@@ -222,8 +221,7 @@ func TestDeleteDeployment(t *testing.T) {
 // TestDeleteService deletes an App's Service. It is back at once, and the App stays Ready.
 func TestDeleteService(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
@@ -256,8 +254,7 @@ func TestDeleteService(t *testing.T) {
 // has nothing to do for that.
 func TestDeletePod(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)

@@ -20,9 +20,20 @@ type kubectl struct {
 // newKubectl returns a kubectl for one namespace.
 func newKubectl(t testing.TB, namespace string) *kubectl {
 	t.Helper()
+	return newKubectlOf(t, plane, namespace)
+}
+
+// newKubectlOf returns a kubectl for one namespace of a control plane.
+func newKubectlOf(t testing.TB, p *harness.Plane, namespace string) *kubectl {
+	t.Helper()
 	return &kubectl{t: t, args: []string{
-		"--kubeconfig", harness.WriteKubeconfig(t, plane.Config), "--cache-dir", t.TempDir(), "--namespace", namespace,
+		"--kubeconfig", harness.WriteKubeconfig(t, p.Config), "--cache-dir", t.TempDir(), "--namespace", namespace,
 	}}
+}
+
+// binary is the program, of the version of the control plane.
+func (k *kubectl) binary() string {
+	return filepath.Join(filepath.Dir(os.Getenv("CLUSTER_BINARY")), "kubectl")
 }
 
 // run runs a command and returns what it prints.
@@ -38,8 +49,7 @@ func (k *kubectl) run(args ...string) string {
 // try is run for a command that may fail; its error has what the command says.
 func (k *kubectl) try(args ...string) (string, error) {
 	k.t.Helper()
-	binary := filepath.Join(filepath.Dir(os.Getenv("CLUSTER_BINARY")), "kubectl")
-	cmd := exec.CommandContext(k.t.Context(), binary, append(k.args, args...)...)
+	cmd := exec.CommandContext(k.t.Context(), k.binary(), append(k.args, args...)...)
 	cmd.Dir = harness.Root()
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -67,3 +77,12 @@ type commandError struct {
 }
 
 func (e *commandError) Error() string { return e.err.Error() + ": " + e.said }
+
+// combined runs a command and returns all that it prints.
+func (k *kubectl) combined(args ...string) (string, error) {
+	k.t.Helper()
+	cmd := exec.CommandContext(k.t.Context(), k.binary(), append(k.args, args...)...)
+	cmd.Dir = harness.Root()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

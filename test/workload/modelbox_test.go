@@ -110,7 +110,8 @@ func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 		}
 	}
 	rows := k.table("get", "mbox", "modelbox-sample", "-o", "wide")
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 10 ||
+	// The cell of HOSTS is empty.
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 10 ||
 		!slices.Equal(rows[1][6:9], []string{"modelbox-sample." + namespace + ".svc:80", "nodes:30010", "app.huolala.cn/modelbox=modelbox-sample"}) {
 		t.Errorf("kubectl get mbox -o wide: %q", rows)
 	}
@@ -125,8 +126,7 @@ func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 // behind, not even what another writer has set in it.
 func TestModelBoxRename(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := newModelBox(ns)
 	box.Spec.Name = "nginx"
 	plane.Create(t, box)
@@ -158,8 +158,7 @@ func TestModelBoxRename(t *testing.T) {
 // selector, and of the containers that were added to each pod none is left.
 func TestModelBoxAdopt(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := newModelBox(ns)
 	labels := map[string]string{"modelbox": box.Name}
 	d, s := deployment(box), service(box)

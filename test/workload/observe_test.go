@@ -7,30 +7,19 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
 // newApp returns an App of two pods with one port.
-func newApp(namespace string) *appv1.App {
-	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
-	app.Spec.Replicas = ptr.To[int32](2)
-	app.Spec.Image = "nginx:1.16.1"
-	app.Spec.Ports = []appv1.Port{{Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80))}}
-	return app
-}
+func newApp(namespace string) *appv1.App { return fixture.NewApp(namespace, "web") }
 
 // newModelBox returns a ModelBox like newApp's App.
-func newModelBox(namespace string) *appv1.ModelBox {
-	app := newApp(namespace)
-	return &appv1.ModelBox{ObjectMeta: app.ObjectMeta, Spec: appv1.ModelBoxSpec{WorkloadSpec: app.Spec.WorkloadSpec}}
-}
+func newModelBox(namespace string) *appv1.ModelBox { return fixture.NewModelBox(namespace, "web") }
 
 // specOf and statusOf are what an App and a ModelBox share.
 func specOf(obj harness.Resource) *appv1.WorkloadSpec {
@@ -67,13 +56,7 @@ func readyPods(t testing.TB, obj harness.Resource, n int) {
 }
 
 // deployment and service are the children of an App or a ModelBox, to be read.
-func deployment(obj client.Object) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-}
-
-func service(obj client.Object) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-}
+var deployment, service = fixture.Deployment, fixture.Service
 
 // read reads an object that exists.
 func read[T client.Object](t testing.TB, obj T) T {

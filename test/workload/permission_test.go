@@ -83,11 +83,11 @@ func TestOwnerReferences(t *testing.T) {
 func TestManagerMayNot(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{
-		"list secrets", "watch secrets", "get configmaps", "create persistentvolumeclaims", "delete persistentvolumeclaims",
+		"list secrets", "watch secrets", "create configmaps", "patch configmaps", "create persistentvolumeclaims", "delete persistentvolumeclaims",
 		"delete pods", "create pods", "patch pods",
 		"patch nodes", "list namespaces", "create clusterroles.rbac.authorization.k8s.io", "bind roles.rbac.authorization.k8s.io",
 		"create apps.app.huolala.cn", "update apps.app.huolala.cn", "patch apps.app.huolala.cn", "delete apps.app.huolala.cn",
-		"impersonate users", "create serviceaccounts", "deletecollection deployments.apps", "* *",
+		"impersonate users", "update serviceaccounts", "deletecollection deployments.apps", "* *",
 	} {
 		verb, resource, _ := strings.Cut(what, " ")
 		resource, group, _ := strings.Cut(resource, ".")

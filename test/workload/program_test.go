@@ -135,6 +135,10 @@ func TestProgramMetrics(t *testing.T) {
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
+	harness.Eventually(t, func() error { // The server makes its certificate first.
+		_, _, err := get("https://"+address+"/metrics", scraper)
+		return err
+	})
 
 	for name, ask := range map[string]struct {
 		url, token string

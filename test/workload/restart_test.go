@@ -103,8 +103,7 @@ func TestRefresh(t *testing.T) {
 // TestPaused pauses an App: its pods go on, its status stays live, and what was asked for meanwhile is done at its end.
 func TestPaused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
@@ -131,7 +130,7 @@ func TestPaused(t *testing.T) {
 	if app.Status.Ready != "2/2" {
 		t.Errorf("ready %s", app.Status.Ready)
 	}
-	if writes := m.Requests.Writes(); writes["patch deployments"]+writes["patch services"] != 0 {
+	if writes := m.Requests.Stored(); writes["patch deployments"]+writes["patch services"] != 0 {
 		t.Errorf("writes while paused: %v", writes)
 	}
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -37,17 +38,18 @@ func TestUserRoles(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: ns + "-" + role}},
 		})
-		for _, kind := range []string{"apps", "modelboxes", "uniteddeployments", "cloudmanagers"} {
+		for _, k := range fixture.Kinds {
+			kind := k.Plural
 			does := map[string][]string{"admin": verbs, "edit": verbs[:7], "view": verbs[:3]}[role]
 			status, scale := verbs[:1], []string{"get", "update", "patch"}
 			if role == "view" {
 				scale = verbs[:1]
 			}
-			if kind == "cloudmanagers" {
+			if !k.Scales {
 				scale = nil
-				if role == "view" {
-					does, status = nil, nil
-				}
+			}
+			if k.Secret && role == "view" {
+				does, status = nil, nil
 			}
 			for resource, want := range map[string][]string{kind: does, kind + "/status": status, kind + "/scale": scale, kind + "/finalizers": nil} {
 				user := ns + "-" + role
@@ -104,8 +106,8 @@ func installUserRoles(t *testing.T, prefix string) {
 		t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), role) })
 		n++
 	}
-	if n != 12 {
-		t.Errorf("%d roles for users, want an admin's, an editor's and a viewer's for each of four kinds", n)
+	if n != 3*len(fixture.Kinds) {
+		t.Errorf("%d roles for users, want an admin's, an editor's and a viewer's for each of %d kinds", n, len(fixture.Kinds))
 	}
 }
 

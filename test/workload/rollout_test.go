@@ -26,8 +26,7 @@ func TestRollout(t *testing.T) {
 	for _, replicas := range []int32{2, 20} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 			app := newApp(ns)
 			app.Spec.Replicas = ptr.To(replicas)
@@ -82,8 +81,7 @@ func rolled(t *testing.T, m *harness.Manager, j *harness.Journal[*appv1.App], ap
 // TestScale scales an App up, down, to nothing and back; no pod that stays is replaced.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
@@ -119,8 +117,7 @@ func TestScale(t *testing.T) {
 // TestZeroReplicas creates an App of no pods.
 func TestZeroReplicas(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Replicas = ptr.To[int32](0)
 	plane.Create(t, app)
@@ -138,8 +135,7 @@ func TestZeroReplicas(t *testing.T) {
 func TestRolloutRestart(t *testing.T) {
 	t.Parallel()
 	const restartedAt = "kubectl.kubernetes.io/restartedAt"
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)
@@ -179,8 +175,7 @@ func TestRolloutRestart(t *testing.T) {
 // for.
 func TestRolloutPaused(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	plane.Create(t, app)
 	ready(t, app)

@@ -148,7 +148,8 @@ func sampleColumns(t *testing.T, k *kubectl) {
 		}
 	}
 	rows := k.table("get", "app", "nginx-app", "-o", "wide")
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
+	// The cell of HOSTS is empty.
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
 		!slices.Equal(rows[1][:5], row) ||
 		!slices.Equal(rows[1][6:8], []string{"nginx-app.default.svc:8080", "app.huolala.cn/app=nginx-app"}) {
 		t.Errorf("kubectl get app -o wide: %q", rows)

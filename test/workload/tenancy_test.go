@@ -18,12 +18,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
 // reaching are all fields of our specs that name a namespace, or can hold one, with what comes of it. docs/security.md has
 // the same in words.
 var reaching = map[string]string{
+	"NetworkPolicyPeer.namespaceSelector":   "Kubernetes': pods of those namespaces may reach the App's, or be reached; none is read or changed",
+	"ParentRef.namespace":                   "the Gateway API's: the owner of the Gateway must allow it by allowedRoutes; nothing is read or changed",
 	"ObjectMeta.namespace":                  "of a template of claims: refused by the API server (TestTenancy)",
 	"ObjectMeta.ownerReferences":            "as ObjectMeta.namespace",
 	"OwnerReference.blockOwnerDeletion":     "as ObjectMeta.namespace",
@@ -40,8 +43,8 @@ var reaching = map[string]string{
 func TestFieldsThatReach(t *testing.T) {
 	t.Parallel()
 	found, seen := map[string]string{}, map[reflect.Type]bool{}
-	for _, spec := range []any{appv1.AppSpec{}, appv1.ModelBoxSpec{}, appv1.UnitedDeploymentSpec{}, appv1.CloudManagerSpec{}} {
-		walk(reflect.TypeOf(spec), seen, found)
+	for _, k := range fixture.Kinds {
+		walk(k.Spec, seen, found)
 	}
 	if len(seen) < 100 {
 		t.Errorf("only %d types were looked at", len(seen))

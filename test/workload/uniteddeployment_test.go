@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -29,19 +29,12 @@ const (
 
 // newUnited returns a UnitedDeployment that holds the Deployment web at two pods.
 func newUnited(namespace string) *appv1.UnitedDeployment {
-	ud := &appv1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "holder"}}
-	ud.Spec.DeploymentName = "web"
-	ud.Spec.Replicas = ptr.To[int32](2)
-	return ud
+	return fixture.NewUnitedDeployment(namespace, "holder", "web")
 }
 
 // newForeign returns a Deployment of one pod as a user writes one.
 func newForeign(namespace string) *appsv1.Deployment {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"run": "web"}}
-	d.Spec.Template.Labels = map[string]string{"run": "web"}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nginx", Image: "nginx:1.16.1"}}
-	return d
+	return fixture.NewDeployment(namespace, "web")
 }
 
 // holdsPods waits until a UnitedDeployment is Ready with this number of pods, and returns which they are.
@@ -63,8 +56,7 @@ func holdsPods(t testing.TB, ud *appv1.UnitedDeployment, n int) []types.UID {
 // after it. No pod that it need not remove may restart.
 func TestUnitedDeploymentSample(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	k := newKubectl(t, ns)
 	k.run("apply", "-f", unitedSample)
 	k.run("wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=DeploymentNotFound", "--timeout=60s", "hud/example-united-deployment")
@@ -121,8 +113,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 // UnitedDeployment itself.
 func TestUnitedDeploymentAutoscaled(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	ud := newUnited(ns)
 	plane.Create(t, newForeign(ns), ud)
 	before := holdsPods(t, ud, 2)
@@ -163,8 +154,7 @@ func TestUnitedDeploymentAutoscaled(t *testing.T) {
 // knows.
 func TestUnitedDeploymentTrouble(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	d, ud := newForeign(ns), newUnited(ns)
 	d.Spec.ProgressDeadlineSeconds = ptr.To[int32](2)
 	plane.Create(t, d, ud)

@@ -25,6 +25,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.AppSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AppStatus"):
 		return &apiv1.AppStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AutoscalingSpec"):
+		return &apiv1.AutoscalingSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudManager"):
 		return &apiv1.CloudManagerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudManagerSpec"):
@@ -35,24 +37,54 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.CommonStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Component"):
 		return &apiv1.ComponentApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ConfigObject"):
+		return &apiv1.ConfigObjectApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ContainerPort"):
+		return &apiv1.ContainerPortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Database"):
 		return &apiv1.DatabaseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DatabaseTier"):
 		return &apiv1.DatabaseTierApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DisruptionBudgetSpec"):
+		return &apiv1.DisruptionBudgetSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GoodRevision"):
+		return &apiv1.GoodRevisionApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HistoryStatus"):
+		return &apiv1.HistoryStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HTTPRouteSpec"):
+		return &apiv1.HTTPRouteSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IngressRule"):
+		return &apiv1.IngressRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IngressSpec"):
+		return &apiv1.IngressSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IngressTLS"):
+		return &apiv1.IngressTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ModelBox"):
 		return &apiv1.ModelBoxApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ModelBoxSpec"):
 		return &apiv1.ModelBoxSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ModelBoxStatus"):
 		return &apiv1.ModelBoxStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkPolicySpec"):
+		return &apiv1.NetworkPolicySpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ParentRef"):
+		return &apiv1.ParentRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodMonitorSpec"):
+		return &apiv1.PodMonitorSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Port"):
 		return &apiv1.PortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Probes"):
 		return &apiv1.ProbesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SecretKeyRef"):
 		return &apiv1.SecretKeyRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ServiceAccountSpec"):
+		return &apiv1.ServiceAccountSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServiceSpec"):
 		return &apiv1.ServiceSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ServingSpec"):
+		return &apiv1.ServingSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ServingStatus"):
+		return &apiv1.ServingStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Storage"):
 		return &apiv1.StorageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Tier"):

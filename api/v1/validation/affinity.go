@@ -135,8 +135,9 @@ func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
 	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
 }
 
+// selector checks a label selector; nothing is wrong with none.
 func selector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
+	return inOrder(metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at))
 }
 
 // labelKeys checks keys whose values are the pod's own.

@@ -31,9 +31,9 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
 	at := spec.Child("db", "statefulSet")
 	errs := CloudManagerErrors{
-		Database: slices.Concat(workload(&db.WorkloadSpec, kindDefaults{container: db.Name, volumes: []string{"datadir"}, endless: true}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
-		Identity: workload(&identity.WorkloadSpec, kindDefaults{container: identity.Name}, spec.Child("identity", "deployment")),
-		Front:    workload(&front.WorkloadSpec, kindDefaults{container: front.Name}, spec.Child("front", "deployment")),
+		Database: slices.Concat(workload(&db.WorkloadSpec, kindDefaults{container: db.Name, volumes: []string{"datadir"}, endless: true, ownsComponent: true}, at), database(db, at), rootPass(&cm.Spec.DB, db.Name, spec.Child("db"))),
+		Identity: workload(&identity.WorkloadSpec, kindDefaults{container: identity.Name, ownsComponent: true}, spec.Child("identity", "deployment")),
+		Front:    workload(&front.WorkloadSpec, kindDefaults{container: front.Name, ownsComponent: true}, spec.Child("front", "deployment")),
 	}
 
 	taken := map[string]string{}
@@ -52,9 +52,19 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 		}
 		return nil
 	}
+	// service checks the name of a component's Service, where it is another one.
+	service := func(component string, spec *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+		if stated := spec.Service.Name; stated != "" && stated != component {
+			return name(stated, maxComponentName, at.Child("service", "name"), stated)
+		}
+		return nil
+	}
 	errs.Database = append(errs.Database, name(db.Name, maxDatabaseName, at.Child("name"), db.Name, db.Name+"-headless")...)
 	errs.Identity = append(errs.Identity, name(identity.Name, maxComponentName, spec.Child("identity", "deployment", "name"), identity.Name)...)
 	errs.Front = append(errs.Front, name(front.Name, maxComponentName, spec.Child("front", "deployment", "name"), front.Name)...)
+	errs.Database = append(errs.Database, service(db.Name, &db.WorkloadSpec, at)...)
+	errs.Identity = append(errs.Identity, service(identity.Name, &identity.WorkloadSpec, spec.Child("identity", "deployment"))...)
+	errs.Front = append(errs.Front, service(front.Name, &front.WorkloadSpec, spec.Child("front", "deployment"))...)
 	return errs
 }
 
@@ -93,4 +103,23 @@ func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorLi
 			"is the name of the Secret that the operator creates for the database; remove rootPassSecretRef to use that Secret")}
 	}
 	return nil
+}
+
+// CloudManagerWarnings is AppWarnings for a CloudManager.
+func CloudManagerWarnings(cm *appv1.CloudManager) []string {
+	spec := field.NewPath("spec")
+	tier := func(w *appv1.WorkloadSpec, path *field.Path) []string {
+		return warnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)
+	}
+	said := slices.Concat(
+		AnnotationWarnings(cm),
+		tier(&cm.Spec.Front.Deployment.WorkloadSpec, spec.Child("front", "deployment")),
+		tier(&cm.Spec.Identity.Deployment.WorkloadSpec, spec.Child("identity", "deployment")),
+		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
+	)
+	if cm.Spec.DB.RootPass != "" {
+		said = append(said, warning(spec.Child("db", "rootPass"),
+			"is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"))
+	}
+	return said
 }

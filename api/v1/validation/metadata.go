@@ -30,17 +30,22 @@ func metadata(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 // operators is how many bytes of an object's annotations are left for the operator's own, where the spec's record is but a hash.
 const operators = 8 << 10
 
+// maxAnnotations is how many bytes the user's annotations of an object may have.
+const maxAnnotations = apivalidation.TotalAnnotationSizeLimitB - operators
+
+// annotationBytes is how many bytes annotations have.
+func annotationBytes(annotations map[string]string) int {
+	n := 0
+	for key, value := range annotations {
+		n += len(key) + len(value)
+	}
+	return n
+}
+
 // size checks that the annotations of every object, those of the Service with its own on top, leave room for the operator's.
 func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
-	const most = apivalidation.TotalAnnotationSizeLimitB - operators
-	sum := func(annotations map[string]string) int {
-		n := 0
-		for key, value := range annotations {
-			n += len(key) + len(value)
-		}
-		return n
-	}
-	every, own := sum(spec.Annotations), sum(spec.Service.Annotations)
+	const most = maxAnnotations
+	every, own := annotationBytes(spec.Annotations), annotationBytes(spec.Service.Annotations)
 	switch {
 	case every > most:
 		return field.ErrorList{field.TooLong(path.Child("annotations"), "", most)}
@@ -50,9 +55,16 @@ func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// inOrder sorts the errors of a check of Kubernetes' that follows the order of a map, which is another one each time: a message that
+// changes is a write of the status, and an event.
+func inOrder(errs field.ErrorList) field.ErrorList {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
 // labels checks that labels are well formed, and none of them the operator's.
 func labels(given map[string]string, path *field.Path) field.ErrorList {
-	errs := metav1validation.ValidateLabels(given, path)
+	errs := inOrder(metav1validation.ValidateLabels(given, path))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if OperatorLabel(key) {
 			errs = append(errs, field.Forbidden(path.Key(key), "is set by the operator"))
@@ -61,15 +73,14 @@ func labels(given map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// OperatorLabel reports whether a label is the operator's to set.
+// OperatorLabel reports whether a label is the operator's alone to set.
 func OperatorLabel(key string) bool {
-	own := []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy}
-	return slices.Contains(own, key) || reserved(key)
+	return key == appv1.LabelInstance || key == appv1.LabelManagedBy || reserved(key)
 }
 
 // annotations checks that annotations are well formed, and none of them the operator's or the Deployment controller's.
 func annotations(given map[string]string, path *field.Path) field.ErrorList {
-	errs := apivalidation.ValidateAnnotations(given, path)
+	errs := inOrder(apivalidation.ValidateAnnotations(given, path))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case reserved(key):

@@ -132,7 +132,7 @@ func (p *pod) check() field.ErrorList {
 	errs = append(errs, affinity(p.spec.Affinity, p.at.spec.Child("affinity"))...)
 	errs = append(errs, tolerations(p.spec.Tolerations, p.at.spec.Child("tolerations"))...)
 	errs = append(errs, p.dns()...)
-	errs = append(errs, metav1validation.ValidateLabels(p.spec.NodeSelector, p.at.spec.Child("nodeSelector"))...)
+	errs = append(errs, inOrder(metav1validation.ValidateLabels(p.spec.NodeSelector, p.at.spec.Child("nodeSelector")))...)
 	return append(errs, p.objects()...)
 }
 

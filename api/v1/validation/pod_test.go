@@ -65,8 +65,31 @@ func TestModelBox(t *testing.T) {
 		"minReadySeconds below its deadline": {`{minReadySeconds: 600, progressDeadlineSeconds: 601}`, nil},
 
 		"labels of the operator": {`{labels: {app.kubernetes.io/name: a, app.huolala.cn/a: b}, podLabels: {app.kubernetes.io/instance: a, app.kubernetes.io/component: a, app.kubernetes.io/managed-by: a}}`, []string{
-			"FieldValueForbidden spec.labels[app.huolala.cn/a]", "FieldValueForbidden spec.labels[app.kubernetes.io/name]",
-			"FieldValueForbidden spec.podLabels[app.kubernetes.io/component]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/instance]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/managed-by]"}},
+			"FieldValueForbidden spec.labels[app.huolala.cn/a]",
+			"FieldValueForbidden spec.podLabels[app.kubernetes.io/instance]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/managed-by]"}},
+		"a security profile":            {`{securityProfile: restricted}`, nil},
+		"a security profile of none":    {`{securityProfile: baseline}`, []string{"FieldValueNotSupported spec.securityProfile"}},
+		"numbers of a rolling update":   {`{maxSurge: 1, maxUnavailable: 0}`, nil},
+		"no number of a rolling update": {`{maxSurge: 0%, maxUnavailable: 0}`, []string{"FieldValueInvalid spec.maxUnavailable"}},
+		"two ways to say the same":      {`{rollingUpdate: 1, maxSurge: 1}`, []string{"FieldValueForbidden spec.rollingUpdate"}},
+
+		"container ports": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 1, protocol: UDP}], containers: [{name: b, image: b, ports: [{containerPort: 2}]}]}`, nil},
+		"container ports twice": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 1, protocol: TCP}, {name: a, containerPort: 2}]}`,
+			[]string{"FieldValueDuplicate spec.containerPorts[1].containerPort", "FieldValueDuplicate spec.containerPorts[2].name"}},
+		"container ports of others": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 2}], initContainers: [{name: c, image: c, restartPolicy: Always, ports: [{name: a, containerPort: 3}]}], containers: [{name: b, image: b, ports: [{containerPort: 2}]}]}`,
+			[]string{"FieldValueInvalid spec.containerPorts[0]", "FieldValueInvalid spec.containerPorts[1]"}},
+		"a container port's name": {`{containerPorts: [{name: a--b, containerPort: 1}]}`, []string{"FieldValueInvalid spec.containerPorts[0].name"}},
+
+		"a Service's fields": {`{service: {name: a, type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/24], ipFamilies: [IPv6, IPv4], ipFamilyPolicy: PreferDualStack, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86400}}}}`, nil},
+		"a Service's name":   {`{service: {name: 1a}}`, []string{"FieldValueInvalid spec.service.name"}},
+		"networks without a load balancer": {`{service: {loadBalancerSourceRanges: [192.0.2.0/24, a]}}`,
+			[]string{"FieldValueForbidden spec.service.loadBalancerSourceRanges", "FieldValueInvalid spec.service.loadBalancerSourceRanges[1]"}},
+		"affinity's length without affinity": {`{service: {sessionAffinityConfig: {clientIP: {timeoutSeconds: 1}}}}`, []string{"FieldValueForbidden spec.service.sessionAffinityConfig"}},
+		"affinity for too long":              {`{service: {sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}}}`, []string{"FieldValueInvalid spec.service.sessionAffinityConfig.clientIP.timeoutSeconds"}},
+		"families of one stack":              {`{service: {ipFamilies: [IPv4, IPv6]}}`, []string{"FieldValueInvalid spec.service.ipFamilies"}},
+		"families twice":                     {`{service: {ipFamilies: [IPv4, IPv4], ipFamilyPolicy: RequireDualStack}}`, []string{"FieldValueDuplicate spec.service.ipFamilies[1]"}},
+		"families that are none":             {`{service: {ipFamilies: [IPv5]}}`, []string{"FieldValueNotSupported spec.service.ipFamilies[0]"}},
+
 		"annotations of the operator": {`{annotations: {app.huolala.cn/a: b}, podAnnotations: {app.huolala.cn/b: b}, service: {annotations: {app.huolala.cn/c: b}}}`, []string{
 			"FieldValueForbidden spec.annotations[app.huolala.cn/a]", "FieldValueForbidden spec.podAnnotations[app.huolala.cn/b]", "FieldValueForbidden spec.service.annotations[app.huolala.cn/c]"}},
 		"annotations of Kubernetes": {`{annotations: {deployment.kubernetes.io/revision: "7"}}`, []string{"FieldValueForbidden spec.annotations[deployment.kubernetes.io/revision]"}},

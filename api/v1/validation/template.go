@@ -37,8 +37,8 @@ func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *
 	errs = append(errs, p.hostname()...)
 	errs = append(errs, p.whole()...)
 	errs = append(errs, p.keys()...)
-	errs = append(errs, metav1validation.ValidateLabels(after.Labels, at.Child("labels"))...)
-	return withoutValues(append(errs, apivalidation.ValidateAnnotations(after.Annotations, at.Child("annotations"))...))
+	errs = append(errs, inOrder(metav1validation.ValidateLabels(after.Labels, at.Child("labels")))...)
+	return withoutValues(append(errs, inOrder(apivalidation.ValidateAnnotations(after.Annotations, at.Child("annotations")))...))
 }
 
 // patched returns the pod of a template. Around it are the volumes, the system and all else that its parts may refer to.

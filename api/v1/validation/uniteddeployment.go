@@ -1,6 +1,7 @@
 package validation
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -12,4 +13,13 @@ func UnitedDeployment(ud *appv1.UnitedDeployment) field.ErrorList {
 		return nil
 	}
 	return workload(ud.Spec.Template, kindDefaults{container: ud.Spec.DeploymentName}, field.NewPath("spec", "template"))
+}
+
+// UnitedDeploymentWarnings is AppWarnings for a UnitedDeployment.
+func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
+	said := AnnotationWarnings(ud)
+	if ud.Spec.Template == nil {
+		return said
+	}
+	return append(said, warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))...)
 }

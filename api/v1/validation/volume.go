@@ -150,8 +150,8 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 		return field.ErrorList{field.Required(at, "the template of the claim")}
 	}
 	meta, spec := &s.VolumeClaimTemplate.ObjectMeta, &s.VolumeClaimTemplate.Spec
-	errs := metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(meta.Annotations, at.Child("metadata", "annotations"))...)
+	errs := inOrder(metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels")))
+	errs = append(errs, inOrder(apivalidation.ValidateAnnotations(meta.Annotations, at.Child("metadata", "annotations")))...)
 	rest := meta.DeepCopy()
 	rest.Labels, rest.Annotations = nil, nil
 	for _, name := range stated(*rest) {

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -20,68 +22,70 @@ const (
 	nodePortMost  = 32767
 )
 
-// AppWarnings returns what is allowed in an App and seldom meant: a line each, which begins with the field.
-func AppWarnings(app *appv1.App) []string {
-	return append(AnnotationWarnings(app.Annotations),
-		warnings(&app.Spec.WorkloadSpec, app.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec"))...)
-}
-
-// ModelBoxWarnings is AppWarnings for a ModelBox.
-func ModelBoxWarnings(box *appv1.ModelBox) []string {
-	return append(AnnotationWarnings(box.Annotations),
-		warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, field.NewPath("spec"))...)
-}
-
-// UnitedDeploymentWarnings is AppWarnings for a UnitedDeployment.
-func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
-	said := AnnotationWarnings(ud.Annotations)
-	if ud.Spec.Template == nil {
-		return said
-	}
-	return append(said, warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))...)
-}
-
-// CloudManagerWarnings is AppWarnings for a CloudManager.
-func CloudManagerWarnings(cm *appv1.CloudManager) []string {
-	spec := field.NewPath("spec")
-	tier := func(w *appv1.WorkloadSpec, path *field.Path) []string {
-		return warnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)
-	}
-	said := slices.Concat(
-		AnnotationWarnings(cm.Annotations),
-		tier(&cm.Spec.Front.Deployment.WorkloadSpec, spec.Child("front", "deployment")),
-		tier(&cm.Spec.Identity.Deployment.WorkloadSpec, spec.Child("identity", "deployment")),
-		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
-	)
-	if cm.Spec.DB.RootPass != "" {
-		said = append(said, warning(spec.Child("db", "rootPass"),
-			"is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"))
-	}
-	return said
-}
-
-// AnnotationWarnings warns of annotations of a custom resource that have the operator's prefix and no effect. A value of an
-// annotation is never repeated.
-func AnnotationWarnings(annotations map[string]string) []string {
+// AnnotationWarnings warns of annotations of a custom resource that have the operator's prefix and no effect, and of a hold. A value
+// of an annotation is never repeated.
+func AnnotationWarnings(obj metav1.Object) []string {
 	var said []string
+	annotations := obj.GetAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !reserved(key) {
 			continue
 		}
-		at := field.NewPath("metadata", "annotations").Key(key)
-		switch key {
-		case appv1.AnnotationPaused:
-			said = append(said, warning(at, "is no longer read; set spec.paused: true"))
-		case appv1.AnnotationAdopt, appv1.AnnotationAcceptOverrides:
-			if value := annotations[key]; value != "true" && value != "false" {
-				said = append(said, warning(at, `has no effect; it must be "true" or "false"`))
-			}
-		case appv1.AnnotationRefresh:
-		default:
-			said = append(said, warning(at, "is not known to the operator and has no effect; check its name, or remove it"))
+		if says := annotationWarning(key, annotations[key], hasHistory(obj)); says != "" {
+			said = append(said, warning(field.NewPath("metadata", "annotations").Key(key), says))
 		}
 	}
 	return said
+}
+
+// hasHistory reports whether a resource is of a kind whose Deployment can be held at an earlier ReplicaSet, and adopted without
+// its template.
+func hasHistory(obj metav1.Object) bool {
+	switch obj.(type) {
+	case *appv1.App, *appv1.ModelBox:
+		return true
+	}
+	return false
+}
+
+// annotationWarning is what to say of one of the operator's annotations, empty for nothing.
+func annotationWarning(key, value string, history bool) string {
+	switch key {
+	case appv1.AnnotationPaused:
+		return "is no longer read; set spec.paused: true"
+	case appv1.AnnotationAdopt:
+		switch {
+		case value == appv1.AdoptWithoutRestart && !history:
+			return `has no effect; only an App or a ModelBox adopts without a restart. Set it to "true" to take over the objects, which replaces the pods once`
+		case value != "true" && value != "false" && value != appv1.AdoptWithoutRestart:
+			return `has no effect; it must be "true", "false" or "without-restart"`
+		}
+	case appv1.AnnotationAcceptOverrides:
+		if value != "true" && value != "false" {
+			return `has no effect; it must be "true" or "false"`
+		}
+	case appv1.AnnotationRefresh:
+	case appv1.AnnotationPlan:
+		return "has an effect on a dry run that adds it, and none once it is stored; remove it"
+	case appv1.AnnotationHold:
+		return holdWarning(value, history)
+	default:
+		return "is not known to the operator and has no effect; check its name, or remove it"
+	}
+	return ""
+}
+
+// holdWarning is what to say of a hold.
+func holdWarning(value string, history bool) string {
+	switch {
+	case !history:
+		return "has no effect; only an App or a ModelBox can be held. Remove it"
+	case value == "":
+		return "has no effect; it must be the name of a ReplicaSet, or last-good"
+	case len(validation.IsDNS1123Subdomain(value)) > 0:
+		return "is not the name of a ReplicaSet, so the spec waits and the pods stay as they are; set it to such a name, or to last-good, or remove it"
+	}
+	return "an App or ModelBox with it is held at an earlier ReplicaSet; its spec waits until the annotation is removed"
 }
 
 // warnings returns those of a workload at the path. serviceType is its kind's default.
@@ -101,6 +105,11 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(
 			"of %s lets a rollout remove all pods at once; set it to less than the number of replicas", spec.RollingUpdate.String())))
 	}
+	if all(spec.MaxUnavailable, replicas) {
+		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(
+			"of %s lets a rollout remove all pods at once; set it to less than the number of replicas", spec.MaxUnavailable.String())))
+	}
+	said = append(said, privilegedPorts(spec, path)...)
 	if spec.PodTemplate != nil {
 		said = append(said, warning(path.Child("podTemplate"), "is deprecated; use podTemplatePatch, which has the same meaning and restarts nothing"))
 	}
@@ -143,6 +152,40 @@ func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
 	}
 	number, err := strconv.Atoi(rollingUpdate.String())
 	return err == nil && number >= pods
+}
+
+// firstUnprivileged is the first port that a process needs no privilege to listen on, as nodes have it by default.
+const firstUnprivileged = 1024
+
+// privilegedPorts warns of ports of the main container that its security profile may keep it from listening on. What user the
+// image has, and where the node's unprivileged ports begin, is not known here.
+func privilegedPorts(spec *appv1.WorkloadSpec, path *field.Path) []string {
+	if spec.SecurityProfile != appv1.SecurityProfileRestricted {
+		return nil
+	}
+	if s := spec.SecurityContext; s != nil && s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "NET_BIND_SERVICE") {
+		return nil
+	}
+	var said []string
+	check := func(number int32, at *field.Path) {
+		if number > 0 && number < firstUnprivileged {
+			said = append(said, warning(at, fmt.Sprintf(
+				"port %d is below %d: with securityProfile restricted, a process without root may not be allowed to listen on it. Use a higher port, or add the capability NET_BIND_SERVICE in securityContext",
+				number, firstUnprivileged)))
+		}
+	}
+	for i, p := range spec.Ports {
+		switch {
+		case p.TargetPort == nil:
+			check(p.Port, path.Child("ports").Index(i).Child("port"))
+		case p.TargetPort.Type == intstr.Int:
+			check(p.TargetPort.IntVal, path.Child("ports").Index(i).Child("targetPort"))
+		}
+	}
+	for i, p := range spec.ContainerPorts {
+		check(p.ContainerPort, path.Child("containerPorts").Index(i).Child("containerPort"))
+	}
+	return said
 }
 
 // unusualPorts warns of ports of the nodes that most clusters refuse. Without a Service that offers them they do not count.

@@ -48,6 +48,11 @@ func TestWarnings(t *testing.T) {
 		"a patch":                  {`{image: 'a:1', size: small, podTemplatePatch: {}}`, nil},
 		"a patch's former name":    {`{image: 'a:1', size: small, podTemplate: {}}`, []string{"spec.podTemplate"}},
 		"no port stated":           {`{image: 'a:1', size: small, ports: [{port: 1}]}`, nil},
+		"all at once, by half":     {`{image: 'a:1', size: small, maxUnavailable: 100%, replicas: 9}`, []string{"spec.maxUnavailable"}},
+		"none at once":             {`{image: 'a:1', size: small, maxUnavailable: 0}`, nil},
+		"a low port, restricted": {`{image: 'a:1', size: small, securityProfile: restricted, ports: [{port: 80}, {port: 81, targetPort: 8081}, {port: 8082, targetPort: 82}, {port: 1024}], containerPorts: [{containerPort: 83}, {containerPort: 9090}]}`,
+			[]string{"spec.ports[0].port", "spec.ports[2].targetPort", "spec.containerPorts[0].containerPort"}},
+		"a low port that is allowed": {`{image: 'a:1', size: small, securityProfile: restricted, securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}, ports: [{port: 80}]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			box := &appv1.ModelBox{}
@@ -84,16 +89,25 @@ func TestSizeIsDefined(t *testing.T) {
 
 // TestAnnotationWarnings has the annotations of a custom resource that are warned of, for each kind, and words of the warning.
 func TestAnnotationWarnings(t *testing.T) {
-	for key, c := range map[string]struct{ value, says string }{
-		"example.com/any":                           {"hunter2", ""},
-		appv1.AnnotationAdopt:                       {"yes, hunter2", `must be "true" or "false"`},
-		appv1.AnnotationAcceptOverrides:             {"hunter2", `must be "true" or "false"`},
-		appv1.AnnotationRefresh:                     {"hunter2", ""},
-		appv1.AnnotationPaused:                      {"true", "is no longer read; set spec.paused: true"},
-		"app.huolala.cn/pause":                      {"hunter2", "is not known to the operator"},
-		appv1.AnnotationLastAppliedSpec:             {"hunter2", "is not known to the operator"},
-		"app.huolala.cn/" + strings.Repeat("x", 63): {"hunter2", "is not known to the operator"},
+	for name, c := range map[string]struct{ key, value, says, others string }{
+		"of others":       {"example.com/any", "hunter2", "", ""},
+		"adopt":           {appv1.AnnotationAdopt, "true", "", ""},
+		"adopt wrong":     {appv1.AnnotationAdopt, "yes, hunter2", `must be "true", "false" or "without-restart"`, ""},
+		"without restart": {appv1.AnnotationAdopt, appv1.AdoptWithoutRestart, "", "only an App or a ModelBox adopts without a restart"},
+		"overrides":       {appv1.AnnotationAcceptOverrides, "hunter2", `must be "true" or "false"`, ""},
+		"refresh":         {appv1.AnnotationRefresh, "hunter2", "", ""},
+		"hold":            {appv1.AnnotationHold, "hunter2", "is held at an earlier ReplicaSet", "only an App or a ModelBox can be held"},
+		"last good":       {appv1.AnnotationHold, appv1.HoldLastGood, "is held at an earlier ReplicaSet", "only an App or a ModelBox can be held"},
+		"hold no name":    {appv1.AnnotationHold, "hunter2/a", "is not the name of a ReplicaSet", "only an App or a ModelBox can be held"},
+		"hold too long":   {appv1.AnnotationHold, strings.Repeat("hunter2", 1000), "is not the name of a ReplicaSet", "only an App or a ModelBox can be held"},
+		"hold nothing":    {appv1.AnnotationHold, "", "has no effect; it must be the name of a ReplicaSet", "only an App or a ModelBox can be held"},
+		"paused":          {appv1.AnnotationPaused, "true", "is no longer read; set spec.paused: true", ""},
+		"plan":            {appv1.AnnotationPlan, "request", "none once it is stored", ""},
+		"unknown":         {"app.huolala.cn/pause", "hunter2", "is not known to the operator", ""},
+		"a record":        {appv1.AnnotationLastAppliedSpec, "hunter2", "is not known to the operator", ""},
+		"long":            {"app.huolala.cn/" + strings.Repeat("x", 63), "hunter2", "is not known to the operator", ""},
 	} {
+		key := c.key
 		app, box, ud, cm := &appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{}
 		annotations := map[string]string{key: c.value}
 		app.Annotations, box.Annotations, ud.Annotations, cm.Annotations = annotations, annotations, annotations, annotations
@@ -104,9 +118,12 @@ func TestAnnotationWarnings(t *testing.T) {
 					got = append(got, w)
 				}
 			}
+			if i >= 2 && c.others != "" {
+				c.says = c.others
+			}
 			text := strings.Join(got, "\n")
 			if (c.says == "") != (text == "") || !strings.Contains(text, c.says) || strings.Contains(text, "hunter2") {
-				t.Errorf("kind %d, %s: %q; want %q", i, key, text, c.says)
+				t.Errorf("%s, kind %d, %s: %q; want %q", name, i, key, text, c.says)
 			}
 			if c.says != "" && !strings.HasPrefix(text, "metadata.annotations["+key+"]: ") {
 				t.Errorf("kind %d, %s: %q does not name the annotation", i, key, text)

@@ -16,36 +16,28 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// App returns what is wrong with an App's spec, nothing if it is right.
-func App(app *appv1.App) field.ErrorList {
-	return workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, field.NewPath("spec"))
-}
-
-// ModelBox returns what is wrong with a ModelBox's spec, nothing if it is right.
-func ModelBox(box *appv1.ModelBox) field.ErrorList {
-	f := kindDefaults{container: box.Spec.Name, minReadySeconds: appv1.ModelBoxMinReadySeconds}
-	if f.container == "" {
-		f.container = box.Name
-	}
-	return workload(&box.Spec.WorkloadSpec, f, field.NewPath("spec"))
-}
-
 // kindDefaults is what a workload's kind adds to its spec.
 type kindDefaults struct {
-	// container is the main container's name.
+	// container is the main container's name if the spec states none.
 	container string
 	// minReadySeconds is the kind's default.
 	minReadySeconds int32
 	// volumes are further volumes of the pod.
 	volumes []string
+	// ownsComponent is true where the operator goes by the label app.kubernetes.io/component of the objects.
+	ownsComponent bool
 	// endless is true where a rollout may take as long as it takes: a StatefulSet has no deadline for it.
 	endless bool
 }
 
 // workload returns what is wrong with a workload at the path.
 func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.ErrorList {
+	f.container = cmp.Or(spec.ContainerName, f.container)
 	p := podOf(spec, f, path)
 	errs := p.check()
+	errs = append(errs, knownProfile(spec.SecurityProfile, path.Child("securityProfile"))...)
+	errs = append(errs, rollingUpdate(spec, path)...)
+	errs = append(errs, mainPorts(spec, path.Child("containerPorts"))...)
 	errs = append(errs, defined(spec.Size, path.Child("size"))...)
 	errs = append(errs, spread(spec.TopologySpreadConstraints, true, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, ports(spec.Ports, path.Child("ports"))...)
@@ -54,6 +46,9 @@ func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.
 		errs = append(errs, deadline(spec, f.minReadySeconds, path)...)
 	}
 	errs = append(errs, metadata(spec, path)...)
+	if _, stated := spec.Labels[appv1.LabelComponent]; stated && f.ownsComponent {
+		errs = append(errs, field.Forbidden(path.Child("labels").Key(appv1.LabelComponent), "is the tier's role, which the operator sets; remove it, or state it in podLabels"))
+	}
 	return withoutValues(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
 }
 
@@ -119,6 +114,7 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	if class := spec.Service.LoadBalancerClass; class != nil {
 		errs = append(errs, faults(at.Child("loadBalancerClass"), *class, validation.IsQualifiedName(*class))...)
 	}
+	errs = append(errs, serviceFields(&spec.Service, at)...)
 	const ranges, mode, hints = corev1.AnnotationLoadBalancerSourceRangesKey, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints
 	where := func(key string) *field.Path {
 		if _, own := spec.Service.Annotations[key]; own {

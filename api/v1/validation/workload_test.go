@@ -93,3 +93,34 @@ func TestValuesAreNotRepeated(t *testing.T) {
 		t.Errorf("errors are %v, want three without the value", errs)
 	}
 }
+
+// TestContainerName has the two names of a ModelBox's main container, and what other containers may be called then.
+func TestContainerName(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"the field":                        {`{containerName: a, image: a}`, nil},
+		"its alias":                        {`{name: a, image: a}`, nil},
+		"both, the same":                   {`{name: a, containerName: a, image: a}`, nil},
+		"both, different":                  {`{name: b, containerName: a, image: a}`, []string{"FieldValueInvalid spec.containerName"}},
+		"the field, and the alias default": {`{name: box, containerName: a, image: a}`, nil},
+		"a sidecar of the same name":       {`{containerName: a, image: a, containers: [{name: a, image: a}]}`, []string{"FieldValueInvalid spec.containers[0].name"}},
+		"a sidecar of the resource's name": {`{containerName: a, image: a, containers: [{name: box, image: a}]}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := &appv1.ModelBox{}
+			box.Name = "box"
+			if err := yaml.UnmarshalStrict([]byte("{spec: "+c.spec+"}"), box); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, err := range ModelBox(box) {
+				got = append(got, string(err.Type)+" "+err.Field)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

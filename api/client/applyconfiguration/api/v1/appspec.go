@@ -22,6 +22,7 @@ type AppSpecApplyConfiguration struct {
 	// false.
 	Paused                         *bool `json:"paused,omitempty"`
 	WorkloadSpecApplyConfiguration `json:""`
+	ServingSpecApplyConfiguration  `json:""`
 }
 
 // AppSpecApplyConfiguration constructs a declarative configuration of the AppSpec type for use with
@@ -123,6 +124,27 @@ func (b *AppSpecApplyConfiguration) WithPorts(values ...*PortApplyConfiguration)
 	return b
 }
 
+// WithContainerPorts adds the given value to the ContainerPorts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ContainerPorts field.
+func (b *AppSpecApplyConfiguration) WithContainerPorts(values ...*ContainerPortApplyConfiguration) *AppSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithContainerPorts")
+		}
+		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
+	}
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithContainerName(value string) *AppSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.ContainerName = &value
+	return b
+}
+
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
@@ -152,6 +174,22 @@ func (b *AppSpecApplyConfiguration) WithStrategy(value appsv1.DeploymentStrategy
 // If called multiple times, the RollingUpdate field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithRollingUpdate(value intstr.IntOrString) *AppSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.RollingUpdate = &value
+	return b
+}
+
+// WithMaxSurge sets the MaxSurge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSurge field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithMaxSurge(value intstr.IntOrString) *AppSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxSurge = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *AppSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxUnavailable = &value
 	return b
 }
 
@@ -200,6 +238,14 @@ func (b *AppSpecApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *AppSp
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *AppSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *AppSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
 	return b
 }
 
@@ -438,5 +484,77 @@ func (b *AppSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtens
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *AppSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.PodTemplate = &value
+	return b
+}
+
+// WithServiceAccount sets the ServiceAccount field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccount field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithServiceAccount(value *ServiceAccountSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.ServiceAccount = value
+	return b
+}
+
+// WithIngress sets the Ingress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ingress field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithIngress(value *IngressSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Ingress = value
+	return b
+}
+
+// WithHTTPRoute sets the HTTPRoute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTPRoute field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithHTTPRoute(value *HTTPRouteSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.HTTPRoute = value
+	return b
+}
+
+// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Autoscaling field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithAutoscaling(value *AutoscalingSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Autoscaling = value
+	return b
+}
+
+// WithDisruptionBudget sets the DisruptionBudget field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DisruptionBudget field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithDisruptionBudget(value *DisruptionBudgetSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.DisruptionBudget = value
+	return b
+}
+
+// WithNetworkPolicy sets the NetworkPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkPolicy field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicySpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.NetworkPolicy = value
+	return b
+}
+
+// WithPodMonitor sets the PodMonitor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodMonitor field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithPodMonitor(value *PodMonitorSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.PodMonitor = value
+	return b
+}
+
+// WithConfigRollout sets the ConfigRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigRollout field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithConfigRollout(value apiv1.ConfigRollout) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.ConfigRollout = &value
+	return b
+}
+
+// WithRollback sets the Rollback field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollback field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithRollback(value apiv1.Rollback) *AppSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Rollback = &value
 	return b
 }

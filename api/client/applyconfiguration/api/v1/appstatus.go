@@ -15,6 +15,8 @@ import (
 // AppStatus is what an App's pods are doing.
 type AppStatusApplyConfiguration struct {
 	WorkloadStatusApplyConfiguration `json:""`
+	ServingStatusApplyConfiguration  `json:""`
+	HistoryStatusApplyConfiguration  `json:""`
 }
 
 // AppStatusApplyConfiguration constructs a declarative configuration of the AppStatus type for use with
@@ -41,6 +43,16 @@ func (b *AppStatusApplyConfiguration) WithConditions(values ...*metav1.Condition
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithObservedGeneration(value int64) *AppStatusApplyConfiguration {
 	b.CommonStatusApplyConfiguration.ObservedGeneration = &value
+	return b
+}
+
+// WithPending adds the given value to the Pending field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Pending field.
+func (b *AppStatusApplyConfiguration) WithPending(values ...string) *AppStatusApplyConfiguration {
+	for i := range values {
+		b.CommonStatusApplyConfiguration.Pending = append(b.CommonStatusApplyConfiguration.Pending, values[i])
+	}
 	return b
 }
 
@@ -137,5 +149,42 @@ func (b *AppStatusApplyConfiguration) WithRendering(value int32) *AppStatusApply
 // If called multiple times, the LatestRendering field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithLatestRendering(value int32) *AppStatusApplyConfiguration {
 	b.WorkloadStatusApplyConfiguration.LatestRendering = &value
+	return b
+}
+
+// WithHosts sets the Hosts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hosts field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithHosts(value string) *AppStatusApplyConfiguration {
+	b.ServingStatusApplyConfiguration.Hosts = &value
+	return b
+}
+
+// WithConfig adds the given value to the Config field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Config field.
+func (b *AppStatusApplyConfiguration) WithConfig(values ...*ConfigObjectApplyConfiguration) *AppStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfig")
+		}
+		b.ServingStatusApplyConfiguration.Config = append(b.ServingStatusApplyConfiguration.Config, *values[i])
+	}
+	return b
+}
+
+// WithReplicaSet sets the ReplicaSet field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReplicaSet field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithReplicaSet(value string) *AppStatusApplyConfiguration {
+	b.HistoryStatusApplyConfiguration.ReplicaSet = &value
+	return b
+}
+
+// WithLastGood sets the LastGood field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastGood field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithLastGood(value *GoodRevisionApplyConfiguration) *AppStatusApplyConfiguration {
+	b.HistoryStatusApplyConfiguration.LastGood = value
 	return b
 }

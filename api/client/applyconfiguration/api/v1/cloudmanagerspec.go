@@ -15,9 +15,9 @@ type CloudManagerSpecApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// front is the tier that users see. It is made once identity is up.
 	Front *TierApplyConfiguration `json:"front,omitempty"`
-	// identity is the tier between front and database. It is made once the database is up.
+	// identity is the tier between front and database. It is made once the database is up. Its fields are those of front.
 	Identity *TierApplyConfiguration `json:"identity,omitempty"`
-	// db is the database, which is made first.
+	// db is the database, which is made first. Its statefulSet has the fields of front.deployment, and storage.
 	DB *DatabaseTierApplyConfiguration `json:"db,omitempty"`
 }
 

@@ -56,6 +56,16 @@ func (b *CloudManagerStatusApplyConfiguration) WithObservedGeneration(value int6
 	return b
 }
 
+// WithPending adds the given value to the Pending field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Pending field.
+func (b *CloudManagerStatusApplyConfiguration) WithPending(values ...string) *CloudManagerStatusApplyConfiguration {
+	for i := range values {
+		b.CommonStatusApplyConfiguration.Pending = append(b.CommonStatusApplyConfiguration.Pending, values[i])
+	}
+	return b
+}
+
 // WithPhase sets the Phase field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Phase field is set to the value of the last call.

@@ -21,6 +21,9 @@ type CommonStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
 	// of an earlier spec.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// pending is what setting spec.paused to false would change: how many objects wait and how many pods would be replaced, and
+	// then the changes, a line each. It is computed once for each generation, and empty while nothing waits.
+	Pending []string `json:"pending,omitempty"`
 }
 
 // CommonStatusApplyConfiguration constructs a declarative configuration of the CommonStatus type for use with
@@ -47,5 +50,15 @@ func (b *CommonStatusApplyConfiguration) WithConditions(values ...*metav1.Condit
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *CommonStatusApplyConfiguration) WithObservedGeneration(value int64) *CommonStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithPending adds the given value to the Pending field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Pending field.
+func (b *CommonStatusApplyConfiguration) WithPending(values ...string) *CommonStatusApplyConfiguration {
+	for i := range values {
+		b.Pending = append(b.Pending, values[i])
+	}
 	return b
 }

@@ -124,6 +124,27 @@ func (b *ComponentApplyConfiguration) WithPorts(values ...*PortApplyConfiguratio
 	return b
 }
 
+// WithContainerPorts adds the given value to the ContainerPorts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ContainerPorts field.
+func (b *ComponentApplyConfiguration) WithContainerPorts(values ...*ContainerPortApplyConfiguration) *ComponentApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithContainerPorts")
+		}
+		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
+	}
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithContainerName(value string) *ComponentApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.ContainerName = &value
+	return b
+}
+
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
@@ -153,6 +174,22 @@ func (b *ComponentApplyConfiguration) WithStrategy(value appsv1.DeploymentStrate
 // If called multiple times, the RollingUpdate field is set to the value of the last call.
 func (b *ComponentApplyConfiguration) WithRollingUpdate(value intstr.IntOrString) *ComponentApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.RollingUpdate = &value
+	return b
+}
+
+// WithMaxSurge sets the MaxSurge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSurge field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithMaxSurge(value intstr.IntOrString) *ComponentApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxSurge = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *ComponentApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxUnavailable = &value
 	return b
 }
 
@@ -201,6 +238,14 @@ func (b *ComponentApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *Com
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *ComponentApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *ComponentApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *ComponentApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *ComponentApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
 	return b
 }
 

@@ -122,6 +122,27 @@ func (b *DatabaseApplyConfiguration) WithPorts(values ...*PortApplyConfiguration
 	return b
 }
 
+// WithContainerPorts adds the given value to the ContainerPorts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ContainerPorts field.
+func (b *DatabaseApplyConfiguration) WithContainerPorts(values ...*ContainerPortApplyConfiguration) *DatabaseApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithContainerPorts")
+		}
+		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
+	}
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithContainerName(value string) *DatabaseApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.ContainerName = &value
+	return b
+}
+
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
@@ -151,6 +172,22 @@ func (b *DatabaseApplyConfiguration) WithStrategy(value appsv1.DeploymentStrateg
 // If called multiple times, the RollingUpdate field is set to the value of the last call.
 func (b *DatabaseApplyConfiguration) WithRollingUpdate(value intstr.IntOrString) *DatabaseApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.RollingUpdate = &value
+	return b
+}
+
+// WithMaxSurge sets the MaxSurge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSurge field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithMaxSurge(value intstr.IntOrString) *DatabaseApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxSurge = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *DatabaseApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxUnavailable = &value
 	return b
 }
 
@@ -199,6 +236,14 @@ func (b *DatabaseApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *Data
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *DatabaseApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *DatabaseApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *DatabaseApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
 	return b
 }
 

@@ -21,9 +21,11 @@ type ModelBoxSpecApplyConfiguration struct {
 	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
 	// false.
 	Paused *bool `json:"paused,omitempty"`
-	// name is the main container's name. Defaults to the ModelBox's name.
+	// name is the main container's name. Defaults to the ModelBox's name. It is the former name of containerName: state one of
+	// the two, or the same in both.
 	Name                           *string `json:"name,omitempty"`
 	WorkloadSpecApplyConfiguration `json:""`
+	ServingSpecApplyConfiguration  `json:""`
 }
 
 // ModelBoxSpecApplyConfiguration constructs a declarative configuration of the ModelBoxSpec type for use with
@@ -133,6 +135,27 @@ func (b *ModelBoxSpecApplyConfiguration) WithPorts(values ...*PortApplyConfigura
 	return b
 }
 
+// WithContainerPorts adds the given value to the ContainerPorts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ContainerPorts field.
+func (b *ModelBoxSpecApplyConfiguration) WithContainerPorts(values ...*ContainerPortApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithContainerPorts")
+		}
+		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
+	}
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithContainerName(value string) *ModelBoxSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.ContainerName = &value
+	return b
+}
+
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
@@ -162,6 +185,22 @@ func (b *ModelBoxSpecApplyConfiguration) WithStrategy(value appsv1.DeploymentStr
 // If called multiple times, the RollingUpdate field is set to the value of the last call.
 func (b *ModelBoxSpecApplyConfiguration) WithRollingUpdate(value intstr.IntOrString) *ModelBoxSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.RollingUpdate = &value
+	return b
+}
+
+// WithMaxSurge sets the MaxSurge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSurge field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithMaxSurge(value intstr.IntOrString) *ModelBoxSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxSurge = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *ModelBoxSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.MaxUnavailable = &value
 	return b
 }
 
@@ -210,6 +249,14 @@ func (b *ModelBoxSpecApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *ModelBoxSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *ModelBoxSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *ModelBoxSpecApplyConfiguration {
+	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
 	return b
 }
 
@@ -448,5 +495,77 @@ func (b *ModelBoxSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawE
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *ModelBoxSpecApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *ModelBoxSpecApplyConfiguration {
 	b.WorkloadSpecApplyConfiguration.PodTemplate = &value
+	return b
+}
+
+// WithServiceAccount sets the ServiceAccount field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccount field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithServiceAccount(value *ServiceAccountSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.ServiceAccount = value
+	return b
+}
+
+// WithIngress sets the Ingress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ingress field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithIngress(value *IngressSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Ingress = value
+	return b
+}
+
+// WithHTTPRoute sets the HTTPRoute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTPRoute field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithHTTPRoute(value *HTTPRouteSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.HTTPRoute = value
+	return b
+}
+
+// WithAutoscaling sets the Autoscaling field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Autoscaling field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithAutoscaling(value *AutoscalingSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Autoscaling = value
+	return b
+}
+
+// WithDisruptionBudget sets the DisruptionBudget field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DisruptionBudget field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithDisruptionBudget(value *DisruptionBudgetSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.DisruptionBudget = value
+	return b
+}
+
+// WithNetworkPolicy sets the NetworkPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkPolicy field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicySpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.NetworkPolicy = value
+	return b
+}
+
+// WithPodMonitor sets the PodMonitor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodMonitor field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithPodMonitor(value *PodMonitorSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.PodMonitor = value
+	return b
+}
+
+// WithConfigRollout sets the ConfigRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigRollout field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithConfigRollout(value apiv1.ConfigRollout) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.ConfigRollout = &value
+	return b
+}
+
+// WithRollback sets the Rollback field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollback field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithRollback(value apiv1.Rollback) *ModelBoxSpecApplyConfiguration {
+	b.ServingSpecApplyConfiguration.Rollback = &value
 	return b
 }

@@ -15,6 +15,8 @@ import (
 // ModelBoxStatus is what a ModelBox's pods are doing.
 type ModelBoxStatusApplyConfiguration struct {
 	WorkloadStatusApplyConfiguration `json:""`
+	ServingStatusApplyConfiguration  `json:""`
+	HistoryStatusApplyConfiguration  `json:""`
 }
 
 // ModelBoxStatusApplyConfiguration constructs a declarative configuration of the ModelBoxStatus type for use with
@@ -41,6 +43,16 @@ func (b *ModelBoxStatusApplyConfiguration) WithConditions(values ...*metav1.Cond
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *ModelBoxStatusApplyConfiguration) WithObservedGeneration(value int64) *ModelBoxStatusApplyConfiguration {
 	b.CommonStatusApplyConfiguration.ObservedGeneration = &value
+	return b
+}
+
+// WithPending adds the given value to the Pending field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Pending field.
+func (b *ModelBoxStatusApplyConfiguration) WithPending(values ...string) *ModelBoxStatusApplyConfiguration {
+	for i := range values {
+		b.CommonStatusApplyConfiguration.Pending = append(b.CommonStatusApplyConfiguration.Pending, values[i])
+	}
 	return b
 }
 
@@ -137,5 +149,42 @@ func (b *ModelBoxStatusApplyConfiguration) WithRendering(value int32) *ModelBoxS
 // If called multiple times, the LatestRendering field is set to the value of the last call.
 func (b *ModelBoxStatusApplyConfiguration) WithLatestRendering(value int32) *ModelBoxStatusApplyConfiguration {
 	b.WorkloadStatusApplyConfiguration.LatestRendering = &value
+	return b
+}
+
+// WithHosts sets the Hosts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hosts field is set to the value of the last call.
+func (b *ModelBoxStatusApplyConfiguration) WithHosts(value string) *ModelBoxStatusApplyConfiguration {
+	b.ServingStatusApplyConfiguration.Hosts = &value
+	return b
+}
+
+// WithConfig adds the given value to the Config field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Config field.
+func (b *ModelBoxStatusApplyConfiguration) WithConfig(values ...*ConfigObjectApplyConfiguration) *ModelBoxStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfig")
+		}
+		b.ServingStatusApplyConfiguration.Config = append(b.ServingStatusApplyConfiguration.Config, *values[i])
+	}
+	return b
+}
+
+// WithReplicaSet sets the ReplicaSet field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReplicaSet field is set to the value of the last call.
+func (b *ModelBoxStatusApplyConfiguration) WithReplicaSet(value string) *ModelBoxStatusApplyConfiguration {
+	b.HistoryStatusApplyConfiguration.ReplicaSet = &value
+	return b
+}
+
+// WithLastGood sets the LastGood field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastGood field is set to the value of the last call.
+func (b *ModelBoxStatusApplyConfiguration) WithLastGood(value *GoodRevisionApplyConfiguration) *ModelBoxStatusApplyConfiguration {
+	b.HistoryStatusApplyConfiguration.LastGood = value
 	return b
 }

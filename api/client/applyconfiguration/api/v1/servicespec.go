@@ -14,6 +14,10 @@ import (
 //
 // ServiceSpec says how a Service offers the ports of a workload.
 type ServiceSpecApplyConfiguration struct {
+	// name of the Service, where clients know the workload by another name than its own. Under a new name the Service is
+	// recreated; the operator removes the one of the former name once the new one is there and the pods are ready. Defaults to
+	// the name of the workload.
+	Name *string `json:"name,omitempty"`
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
 	// balancer of the cluster's provider). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
 	// at any time.
@@ -30,15 +34,42 @@ type ServiceSpecApplyConfiguration struct {
 	// those on the node that it arrives at, with the client's address kept (Local). For the types NodePort and
 	// LoadBalancer; ignored for others. Defaults to Cluster.
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
-	// sessionAffinity is ClientIP to lead each client to one pod, for three hours after its last connection, or None.
-	// Defaults to None.
+	// sessionAffinity is ClientIP to lead each client to one pod, or None. Defaults to None.
 	SessionAffinity *corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
+	// sessionAffinityConfig says in clientIP.timeoutSeconds how long, in seconds, a client keeps its pod after its last
+	// connection: 1 to 86400. Only with sessionAffinity ClientIP. Defaults to 10800, which is three hours.
+	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+	// loadBalancerSourceRanges are the networks that a Service of type LoadBalancer answers, like 192.0.2.0/24, if the
+	// cluster's load balancer can limit that. Defaults to all.
+	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
+	// publishNotReadyAddresses has the Service lead also to pods that are not ready. Defaults to false.
+	PublishNotReadyAddresses *bool `json:"publishNotReadyAddresses,omitempty"`
+	// internalTrafficPolicy says where traffic from inside the cluster goes: to pods on any node (Cluster), or only to
+	// those on the client's node (Local). Defaults to Cluster.
+	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
+	// trafficDistribution says which pods are preferred: those in the client's zone (PreferSameZone, or PreferClose, its
+	// former name) or on its node (PreferSameNode). Defaults to no preference.
+	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
+	// ipFamilies are the families of the Service's addresses: IPv4, IPv6 or both, the main one first. That one can be set only
+	// until the Service is made. Defaults to the cluster's.
+	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
+	// ipFamilyPolicy says whether the Service has addresses of one family (SingleStack), of both where the cluster has both
+	// (PreferDualStack), or of both (RequireDualStack). Defaults to SingleStack.
+	IPFamilyPolicy *corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
 }
 
 // ServiceSpecApplyConfiguration constructs a declarative configuration of the ServiceSpec type for use with
 // apply.
 func ServiceSpec() *ServiceSpecApplyConfiguration {
 	return &ServiceSpecApplyConfiguration{}
+}
+
+// WithName sets the Name field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Name field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithName(value string) *ServiceSpecApplyConfiguration {
+	b.Name = &value
+	return b
 }
 
 // WithType sets the Type field in the declarative configuration to the given value
@@ -92,5 +123,65 @@ func (b *ServiceSpecApplyConfiguration) WithExternalTrafficPolicy(value corev1.S
 // If called multiple times, the SessionAffinity field is set to the value of the last call.
 func (b *ServiceSpecApplyConfiguration) WithSessionAffinity(value corev1.ServiceAffinity) *ServiceSpecApplyConfiguration {
 	b.SessionAffinity = &value
+	return b
+}
+
+// WithSessionAffinityConfig sets the SessionAffinityConfig field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SessionAffinityConfig field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithSessionAffinityConfig(value corev1.SessionAffinityConfig) *ServiceSpecApplyConfiguration {
+	b.SessionAffinityConfig = &value
+	return b
+}
+
+// WithLoadBalancerSourceRanges adds the given value to the LoadBalancerSourceRanges field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LoadBalancerSourceRanges field.
+func (b *ServiceSpecApplyConfiguration) WithLoadBalancerSourceRanges(values ...string) *ServiceSpecApplyConfiguration {
+	for i := range values {
+		b.LoadBalancerSourceRanges = append(b.LoadBalancerSourceRanges, values[i])
+	}
+	return b
+}
+
+// WithPublishNotReadyAddresses sets the PublishNotReadyAddresses field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PublishNotReadyAddresses field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithPublishNotReadyAddresses(value bool) *ServiceSpecApplyConfiguration {
+	b.PublishNotReadyAddresses = &value
+	return b
+}
+
+// WithInternalTrafficPolicy sets the InternalTrafficPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the InternalTrafficPolicy field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithInternalTrafficPolicy(value corev1.ServiceInternalTrafficPolicy) *ServiceSpecApplyConfiguration {
+	b.InternalTrafficPolicy = &value
+	return b
+}
+
+// WithTrafficDistribution sets the TrafficDistribution field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TrafficDistribution field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithTrafficDistribution(value string) *ServiceSpecApplyConfiguration {
+	b.TrafficDistribution = &value
+	return b
+}
+
+// WithIPFamilies adds the given value to the IPFamilies field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the IPFamilies field.
+func (b *ServiceSpecApplyConfiguration) WithIPFamilies(values ...corev1.IPFamily) *ServiceSpecApplyConfiguration {
+	for i := range values {
+		b.IPFamilies = append(b.IPFamilies, values[i])
+	}
+	return b
+}
+
+// WithIPFamilyPolicy sets the IPFamilyPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPFamilyPolicy field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithIPFamilyPolicy(value corev1.IPFamilyPolicy) *ServiceSpecApplyConfiguration {
+	b.IPFamilyPolicy = &value
 	return b
 }

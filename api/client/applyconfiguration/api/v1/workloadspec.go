@@ -46,6 +46,14 @@ type WorkloadSpecApplyConfiguration struct {
 	// ports are the ports that the Service offers and the container listens on. Each pair of port and protocol may
 	// occur once, and so may each name. Without ports there is no Service.
 	Ports []PortApplyConfiguration `json:"ports,omitempty"`
+	// containerPorts are ports that the main container listens on in addition to ports, such as one for metrics: the Service
+	// does not offer them, and no default probe connects to them. One with the number that a port leads to gives that container
+	// port its name, and targetPort of ports can be the name of one. Each pair of containerPort and protocol may occur once, and
+	// so may each name.
+	ContainerPorts []ContainerPortApplyConfiguration `json:"containerPorts,omitempty"`
+	// containerName is the main container's name, for kubectl logs -c and for what goes by it, such as a service mesh. A change
+	// rolls the pods over. Defaults to the name of the workload.
+	ContainerName *string `json:"containerName,omitempty"`
 	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
 	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
 	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
@@ -59,8 +67,14 @@ type WorkloadSpecApplyConfiguration struct {
 	Strategy *appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
 	// rollingUpdate is how many pods a rolling update may add above replicas, and how many it may remove, at a time:
 	// a number from 1, or a percentage of replicas from "1%" to "100%"; of a percentage the former is rounded up and the
-	// latter down. Defaults to "25%".
+	// latter down. It is short for maxSurge and maxUnavailable of one value, and excludes them. Defaults to "25%".
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
+	// maxSurge is how many pods a rolling update may add above replicas at a time: a number from 0, or a percentage of replicas
+	// from "0%" to "999%", rounded up. Defaults to "25%".
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// maxUnavailable is how many pods a rolling update may remove from replicas at a time: a number from 0, or a percentage of
+	// replicas from "0%" to "100%", rounded down. It and maxSurge must not both be 0. Defaults to "25%".
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// minReadySeconds is how long, in seconds, a new pod must be ready before it counts as available. Defaults to 0; for
 	// a ModelBox, to 3.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
@@ -78,6 +92,11 @@ type WorkloadSpecApplyConfiguration struct {
 	// securityContext are the privileges of the main container, such as its user, capabilities and root file system.
 	// Defaults to the cluster's.
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+	// securityProfile is restricted to give all containers of the pods, and the pods, what Pod Security's level restricted
+	// (https://kubernetes.io/docs/concepts/security/pod-security-standards/) demands: no root user, no privilege escalation, no
+	// capabilities, and the seccomp profile RuntimeDefault. What securityContext, podSecurityContext and the containers' own
+	// securityContext say takes precedence. A change rolls the pods over. Left out, nothing is set.
+	SecurityProfile *apiv1.SecurityProfile `json:"securityProfile,omitempty"`
 	// volumeMounts are where the main container sees volumes; each names one of volumes.
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 	// volumes are the pod's volumes, for volumeMounts here and in containers and initContainers.
@@ -123,14 +142,15 @@ type WorkloadSpecApplyConfiguration struct {
 	DNSConfig *corev1.PodDNSConfig `json:"dnsConfig,omitempty"`
 	// hostAliases are further lines of the pods' hosts file.
 	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
-	// podLabels are further labels of the pods. A change rolls the pods over. The operator's own are refused:
-	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name and component take the
+	// place of the operator's. Its others are refused: app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
 	// operator's.
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
-	// labels are further labels of every object that is made, though not of the pods. The operator's own are refused:
-	// app.kubernetes.io/name, instance, component and managed-by, and all of app.huolala.cn.
+	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name and component take
+	// the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are refused, too:
+	// app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
 	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are annotations of every object that is made, though not of the pods. Those of app.huolala.cn are the
 	// operator's.
@@ -238,6 +258,27 @@ func (b *WorkloadSpecApplyConfiguration) WithPorts(values ...*PortApplyConfigura
 	return b
 }
 
+// WithContainerPorts adds the given value to the ContainerPorts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ContainerPorts field.
+func (b *WorkloadSpecApplyConfiguration) WithContainerPorts(values ...*ContainerPortApplyConfiguration) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithContainerPorts")
+		}
+		b.ContainerPorts = append(b.ContainerPorts, *values[i])
+	}
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithContainerName(value string) *WorkloadSpecApplyConfiguration {
+	b.ContainerName = &value
+	return b
+}
+
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
@@ -267,6 +308,22 @@ func (b *WorkloadSpecApplyConfiguration) WithStrategy(value appsv1.DeploymentStr
 // If called multiple times, the RollingUpdate field is set to the value of the last call.
 func (b *WorkloadSpecApplyConfiguration) WithRollingUpdate(value intstr.IntOrString) *WorkloadSpecApplyConfiguration {
 	b.RollingUpdate = &value
+	return b
+}
+
+// WithMaxSurge sets the MaxSurge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSurge field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithMaxSurge(value intstr.IntOrString) *WorkloadSpecApplyConfiguration {
+	b.MaxSurge = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *WorkloadSpecApplyConfiguration {
+	b.MaxUnavailable = &value
 	return b
 }
 
@@ -315,6 +372,14 @@ func (b *WorkloadSpecApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *WorkloadSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *WorkloadSpecApplyConfiguration {
 	b.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *WorkloadSpecApplyConfiguration {
+	b.SecurityProfile = &value
 	return b
 }
 

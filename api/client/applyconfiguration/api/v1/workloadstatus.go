@@ -76,6 +76,16 @@ func (b *WorkloadStatusApplyConfiguration) WithObservedGeneration(value int64) *
 	return b
 }
 
+// WithPending adds the given value to the Pending field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Pending field.
+func (b *WorkloadStatusApplyConfiguration) WithPending(values ...string) *WorkloadStatusApplyConfiguration {
+	for i := range values {
+		b.CommonStatusApplyConfiguration.Pending = append(b.CommonStatusApplyConfiguration.Pending, values[i])
+	}
+	return b
+}
+
 // WithReady sets the Ready field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Ready field is set to the value of the last call.

@@ -1,0 +1,30 @@
+package validation
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// ModelBox returns what is wrong with a ModelBox's spec, nothing if it is right.
+func ModelBox(box *appv1.ModelBox) field.ErrorList {
+	f := kindDefaults{container: cmp.Or(box.Spec.Name, box.Name), minReadySeconds: appv1.ModelBoxMinReadySeconds}
+	errs := workload(&box.Spec.WorkloadSpec, f, field.NewPath("spec"))
+	name, alias := box.Spec.ContainerName, box.Spec.Name
+	if name != "" && alias != "" && alias != name && alias != box.Name {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "containerName"), name, "name and containerName are the same field; remove spec.name"))
+	}
+	return append(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
+}
+
+// ModelBoxWarnings is AppWarnings for a ModelBox.
+func ModelBoxWarnings(box *appv1.ModelBox) []string {
+	path := field.NewPath("spec")
+	return slices.Concat(AnnotationWarnings(box),
+		warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, path),
+		servingWarnings(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path))
+}

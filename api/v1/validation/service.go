@@ -1,0 +1,119 @@
+package validation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// longestAffinity is how long, in seconds, a Service can lead a client to one pod.
+const longestAffinity = 24 * 60 * 60
+
+// serviceFields checks the fields of a Service by themselves. The schema has most of it; what is stored may be older.
+func serviceFields(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s.Name != "" {
+		errs = append(errs, faults(at.Child("name"), s.Name, validation.IsDNS1035Label(s.Name))...)
+	}
+	if len(s.LoadBalancerSourceRanges) > 0 && s.Type != corev1.ServiceTypeLoadBalancer {
+		errs = append(errs, field.Forbidden(at.Child("loadBalancerSourceRanges"), "is valid only with the type LoadBalancer; set that type, or remove it"))
+	}
+	for i, network := range s.LoadBalancerSourceRanges {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Child("loadBalancerSourceRanges").Index(i), network, true, nil)...)
+	}
+	if c := s.SessionAffinityConfig; c != nil {
+		where := at.Child("sessionAffinityConfig")
+		switch {
+		case s.SessionAffinity != corev1.ServiceAffinityClientIP:
+			errs = append(errs, field.Forbidden(where, "is valid only with sessionAffinity ClientIP; set that, or remove it"))
+		case c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && (*c.ClientIP.TimeoutSeconds < 1 || *c.ClientIP.TimeoutSeconds > longestAffinity):
+			errs = append(errs, field.Invalid(where.Child("clientIP", "timeoutSeconds"), *c.ClientIP.TimeoutSeconds,
+				fmt.Sprintf("must be from 1 to %d", longestAffinity)))
+		}
+	}
+	return append(errs, families(s, at)...)
+}
+
+// families checks the families of a Service's addresses. Whether the cluster has them is for it to say.
+func families(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	single := s.IPFamilyPolicy == nil || *s.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+	for i, family := range s.IPFamilies {
+		errs = append(errs, oneOf(at.Child("ipFamilies").Index(i), family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
+		if slices.Contains(s.IPFamilies[:i], family) {
+			errs = append(errs, field.Duplicate(at.Child("ipFamilies").Index(i), family))
+		}
+	}
+	if len(s.IPFamilies) > 1 && single {
+		errs = append(errs, field.Invalid(at.Child("ipFamilies"), s.IPFamilies,
+			"two families require ipFamilyPolicy PreferDualStack or RequireDualStack; set one, or remove a family"))
+	}
+	return errs
+}
+
+// rollingUpdate checks that the numbers of a rolling update say one thing, and let it begin.
+func rollingUpdate(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
+	if spec.MaxSurge == nil && spec.MaxUnavailable == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if spec.RollingUpdate != nil {
+		errs = append(errs, field.Forbidden(path.Child("rollingUpdate"), "states both maxSurge and maxUnavailable; remove rollingUpdate, or those two"))
+	}
+	none := func(n *intstr.IntOrString) bool {
+		return n != nil && (*n == intstr.FromInt32(0) || *n == intstr.FromString("0%"))
+	}
+	if none(spec.MaxSurge) && none(spec.MaxUnavailable) {
+		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), spec.MaxUnavailable.String(), "must not be 0 together with maxSurge; raise one"))
+	}
+	return errs
+}
+
+// mainPorts checks the ports that the main container has in addition to those of the Service. What another container of the pod
+// declares is that one's.
+func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
+	if len(spec.ContainerPorts) == 0 {
+		return nil
+	}
+	type number struct {
+		value    int32
+		protocol corev1.Protocol
+	}
+	var errs field.ErrorList
+	names, numbers := map[string]bool{}, map[number]bool{}
+	for i, p := range spec.ContainerPorts {
+		key := number{p.ContainerPort, cmp.Or(p.Protocol, corev1.ProtocolTCP)}
+		if numbers[key] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("containerPort"), p.ContainerPort))
+		}
+		if p.Name != "" {
+			errs = append(errs, faults(path.Index(i).Child("name"), p.Name, validation.IsValidPortName(p.Name))...)
+			if names[p.Name] {
+				errs = append(errs, field.Duplicate(path.Index(i).Child("name"), p.Name))
+			}
+		}
+		numbers[key], names[p.Name] = true, true
+		for _, other := range slices.Concat(spec.InitContainers, spec.Containers) {
+			for _, q := range other.Ports {
+				same := number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)} == key
+				if same || p.Name != "" && p.Name == q.Name {
+					errs = append(errs, field.Invalid(path.Index(i), fmt.Sprintf("%d/%s", key.value, key.protocol), fmt.Sprintf(
+						"container %s declares this number or name already; choose another, or remove it", other.Name)))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// knownProfile checks that a security profile is: one of a later release must not pass for none.
+func knownProfile(given appv1.SecurityProfile, path *field.Path) field.ErrorList {
+	return oneOf(path, given, "", appv1.SecurityProfileRestricted)
+}

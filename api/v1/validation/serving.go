@@ -1,0 +1,381 @@
+package validation
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// feature is a field of the spec that can be switched off.
+type feature struct {
+	name   string
+	stated func(*appv1.ServingSpec) bool
+	clear  func(*appv1.ServingSpec)
+}
+
+// features are the fields around the pods.
+var features = []feature{
+	{"serviceAccount", func(s *appv1.ServingSpec) bool { return s.ServiceAccount != nil }, func(s *appv1.ServingSpec) { s.ServiceAccount = nil }},
+	{"ingress", func(s *appv1.ServingSpec) bool { return s.Ingress != nil }, func(s *appv1.ServingSpec) { s.Ingress = nil }},
+	{"httpRoute", func(s *appv1.ServingSpec) bool { return s.HTTPRoute != nil }, func(s *appv1.ServingSpec) { s.HTTPRoute = nil }},
+	{"autoscaling", func(s *appv1.ServingSpec) bool { return s.Autoscaling != nil }, func(s *appv1.ServingSpec) { s.Autoscaling = nil }},
+	{"disruptionBudget", func(s *appv1.ServingSpec) bool { return s.DisruptionBudget != nil }, func(s *appv1.ServingSpec) { s.DisruptionBudget = nil }},
+	{"networkPolicy", func(s *appv1.ServingSpec) bool { return s.NetworkPolicy != nil }, func(s *appv1.ServingSpec) { s.NetworkPolicy = nil }},
+	{"podMonitor", func(s *appv1.ServingSpec) bool { return s.PodMonitor != nil }, func(s *appv1.ServingSpec) { s.PodMonitor = nil }},
+	{
+		"configRollout", func(s *appv1.ServingSpec) bool { return s.ConfigRollout == appv1.ConfigRolloutOnChange },
+		func(s *appv1.ServingSpec) { s.ConfigRollout = "" },
+	},
+}
+
+// Features returns the fields of the spec around the pods, as the list of features that a cluster can switch off.
+func Features() []string {
+	names := make([]string, 0, len(features))
+	for _, f := range features {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// ParseFeatures reads features from a comma-separated list.
+func ParseFeatures(list string) ([]string, error) {
+	var named []string
+	for _, name := range strings.Split(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if !slices.Contains(Features(), name) {
+			return nil, fmt.Errorf("%q is not a feature; use some of %s", name, strings.Join(Features(), ", "))
+		}
+		named = append(named, name)
+	}
+	return named, nil
+}
+
+// DisabledFeatures refuses stated fields that are switched off.
+func DisabledFeatures(spec *appv1.ServingSpec, disabled []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range features {
+		if f.stated(spec) && slices.Contains(disabled, f.name) {
+			errs = append(errs, field.Forbidden(path.Child(f.name), "is switched off on this cluster; remove it"))
+		}
+	}
+	return errs
+}
+
+// ValidServing returns the fields around the pods that none of the errors is about.
+func ValidServing(spec *appv1.ServingSpec, errs field.ErrorList, path *field.Path) *appv1.ServingSpec {
+	valid := spec.DeepCopy()
+	for _, f := range features {
+		at := path.Child(f.name).String()
+		if slices.ContainsFunc(errs, func(err *field.Error) bool {
+			rest, below := strings.CutPrefix(err.Field, at)
+			return below && (rest == "" || strings.ContainsAny(rest[:1], ".["))
+		}) {
+			f.clear(valid)
+		}
+	}
+	return valid
+}
+
+// serving returns what is wrong with what stands around the pods of a workload at the path.
+func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s := spec.ServiceAccount; s != nil {
+		at := path.Child("serviceAccount")
+		errs = append(errs, blockAnnotations(s.Annotations, workload, at)...)
+		if workload.ServiceAccountName != "" {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "serviceAccountName names an account that exists; remove serviceAccountName or serviceAccount"))
+		}
+	}
+	if s := spec.Ingress; s != nil {
+		errs = append(errs, ingress(s, workload, path.Child("ingress"))...)
+	}
+	if s := spec.HTTPRoute; s != nil {
+		errs = append(errs, httpRoute(s, workload, path.Child("httpRoute"))...)
+	}
+	if s := spec.Autoscaling; s != nil {
+		errs = append(errs, autoscaling(s, workload, path.Child("autoscaling"))...)
+	}
+	if s := spec.DisruptionBudget; s != nil && s.MinAvailable != nil && s.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(path.Child("disruptionBudget"), field.OmitValueType{},
+			"minAvailable and maxUnavailable are mutually exclusive; remove one"))
+	}
+	if s := spec.NetworkPolicy; s != nil {
+		errs = append(errs, networkPolicy(s, path.Child("networkPolicy"))...)
+	}
+	if s := spec.PodMonitor; s != nil {
+		errs = append(errs, labels(s.Labels, path.Child("podMonitor", "labels"))...)
+	}
+	if limit := workload.RevisionHistoryLimit; spec.Rollback == appv1.RollbackOnStall && limit != nil && *limit == 0 {
+		errs = append(errs, field.Invalid(path.Child("rollback"), field.OmitValueType{},
+			"OnStall needs old ReplicaSets; set revisionHistoryLimit to at least 1, or remove rollback"))
+	}
+	return withoutValues(errs)
+}
+
+// blockAnnotations checks annotations that one object has in addition to those of all.
+func blockAnnotations(given map[string]string, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+	errs := annotations(given, at.Child("annotations"))
+	if annotationBytes(given)+annotationBytes(workload.Annotations) > maxAnnotations {
+		errs = append(errs, field.TooLong(at.Child("annotations"), "", max(0, maxAnnotations-annotationBytes(workload.Annotations))))
+	}
+	return errs
+}
+
+// servicePort checks that a block leads to a port that the Service offers by TCP.
+func servicePort(port *intstr.IntOrString, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+	if len(workload.Ports) == 0 {
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, "requires ports, because it leads to the Service; add a port, or remove "+lastName(at))}
+	}
+	var known []string
+	var other *appv1.Port
+	for i := range workload.Ports {
+		p := &workload.Ports[i]
+		tcp := cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
+		name := cmp.Or(p.Name, strconv.Itoa(int(p.Port)))
+		if tcp {
+			known = append(known, name)
+		}
+		named := port == nil || port.Type == intstr.String && port.StrVal == p.Name || port.Type == intstr.Int && port.IntVal == p.Port
+		switch {
+		case named && tcp:
+			return nil
+		case named:
+			other = p
+		}
+	}
+	if other != nil {
+		return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
+			fmt.Sprintf("port %d is %s; set it to a TCP port", other.Port, other.Protocol))}
+	}
+	return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
+		"not found: must be the name or the number of one of the TCP ports in spec.ports: "+strings.Join(known, ", "))}
+}
+
+// lastName returns the last name of a path.
+func lastName(path *field.Path) string {
+	text := path.String()
+	return text[strings.LastIndex(text, ".")+1:]
+}
+
+// hostname checks what the schema of a host name does.
+func hostname(host appv1.Hostname, at *field.Path) field.ErrorList {
+	const words = "must be a DNS name like shop.example.com or *.example.com, without scheme, port and path"
+	check := validation.IsDNS1123Subdomain
+	if strings.HasPrefix(string(host), "*") {
+		check = validation.IsWildcardDNS1123Subdomain
+	}
+	if len(check(string(host))) > 0 || net.ParseIP(string(host)) != nil {
+		return field.ErrorList{field.Invalid(at, string(host), words)}
+	}
+	return nil
+}
+
+// unclearPaths are the parts that the API server refuses in a path that is compared as it is.
+var unclearPaths = []string{"//", "/./", "/../", "%2f", "%2F"}
+
+// httpPaths checks paths that are compared as they are.
+func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, path := range paths {
+		path := string(path)
+		if !strings.HasPrefix(path, "/") {
+			errs = append(errs, field.Invalid(at.Index(i), path, "must begin with /"))
+			continue
+		}
+		if !literal {
+			continue
+		}
+		for _, part := range unclearPaths {
+			if strings.Contains(path, part) {
+				errs = append(errs, field.Invalid(at.Index(i), path, "must not contain "+part))
+			}
+		}
+		for _, end := range []string{"/..", "/."} {
+			if strings.HasSuffix(path, end) {
+				errs = append(errs, field.Invalid(at.Index(i), path, "must not end with "+end))
+			}
+		}
+	}
+	return errs
+}
+
+func ingress(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+	errs := append(servicePort(s.Port, workload, at), blockAnnotations(s.Annotations, workload, at)...)
+	for i, rule := range s.Rules {
+		errs = append(errs, hostname(rule.Host, at.Child("rules").Index(i).Child("host"))...)
+		errs = append(errs, httpPaths(rule.Paths, s.PathType != networkingv1.PathTypeImplementationSpecific,
+			at.Child("rules").Index(i).Child("paths"))...)
+	}
+	return errs
+}
+
+func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+	errs := append(servicePort(s.Port, workload, at), blockAnnotations(s.Annotations, workload, at)...)
+	for i, host := range s.Hostnames {
+		errs = append(errs, hostname(host, at.Child("hostnames").Index(i))...)
+	}
+	for i, path := range s.Paths {
+		if strings.HasPrefix(string(path), "/") && !urlPath.MatchString(string(path)) {
+			errs = append(errs, field.Invalid(at.Child("paths").Index(i), string(path),
+				"must consist of the characters of a URL's path; escape another one as % and two hexadecimal digits, and leave out the query"))
+		}
+	}
+	errs = append(errs, parents(s.ParentRefs, at.Child("parentRefs"))...)
+	return append(errs, httpPaths(s.Paths, true, at.Child("paths"))...)
+}
+
+// urlPath is what the Gateway API takes as a path.
+var urlPath = regexp.MustCompile(`^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+$`)
+
+// parents checks that references to one Gateway are to listeners of it that differ. All of them state sectionName or none does, and
+// the same holds for port. The API server may ask for more: the standard channel of the Gateway API tells them by sectionName alone.
+func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range refs {
+		for j := range refs[:i] {
+			a, b := &refs[j], &refs[i]
+			if cmp.Or(a.Kind, "Gateway") != cmp.Or(b.Kind, "Gateway") || a.Namespace != b.Namespace || a.Name != b.Name {
+				continue
+			}
+			different := a.SectionName != b.SectionName || ptr.Deref(a.Port, 0) != ptr.Deref(b.Port, 0)
+			if !different || (a.SectionName == "") != (b.SectionName == "") || (a.Port == nil) != (b.Port == nil) {
+				errs = append(errs, field.Invalid(at.Index(i), field.OmitValueType{}, fmt.Sprintf(
+					"is the same parent as parentRefs[%d]; name another listener in sectionName on each, or remove one", j)))
+				break
+			}
+		}
+	}
+	return errs
+}
+
+// autoscaling checks the bounds, the targets, and what goes as it is into the autoscaler: a percentage needs a request to count from.
+func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if least := ptr.Deref(s.MinReplicas, 1); s.MaxReplicas < least {
+		errs = append(errs, field.Invalid(at.Child("maxReplicas"), s.MaxReplicas, fmt.Sprintf("must not be below minReplicas, which is %d", least)))
+	}
+	errs = append(errs, metrics(s.Metrics, at.Child("metrics"))...)
+	errs = append(errs, scaling(s.Behavior, at.Child("behavior"))...)
+	cpu, memory := s.TargetCPUUtilizationPercentage != nil, s.TargetMemoryUtilizationPercentage != nil
+	if len(s.Metrics) > 0 {
+		if cpu || memory {
+			errs = append(errs, field.Invalid(at.Child("metrics"), field.OmitValueType{}, "metrics and the two targets are mutually exclusive; remove one"))
+		}
+		return errs
+	}
+	cpu = cpu || !memory
+	for _, target := range []struct {
+		name   corev1.ResourceName
+		wanted bool
+	}{{corev1.ResourceCPU, cpu}, {corev1.ResourceMemory, memory}} {
+		_, request := workload.Resources.Requests[target.name]
+		_, limit := workload.Resources.Limits[target.name]
+		if target.wanted && !workload.Size.Named() && !request && !limit && workload.TemplatePatch() == nil {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(
+				"by %[1]s needs a %[1]s request to count from; set resources.requests.%[1]s, or set size", target.name)))
+		}
+	}
+	return errs
+}
+
+// networkPolicy checks the rules as Kubernetes does.
+func networkPolicy(s *appv1.NetworkPolicySpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, rule := range s.Ingress {
+		errs = append(errs, policyRule(rule.Ports, rule.From, at.Child("ingress").Index(i), "from")...)
+	}
+	for i, rule := range s.Egress {
+		errs = append(errs, policyRule(rule.Ports, rule.To, at.Child("egress").Index(i), "to")...)
+	}
+	return errs
+}
+
+func policyRule(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, at *field.Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	for i := range ports {
+		errs = append(errs, policyPort(&ports[i], at.Child("ports").Index(i))...)
+	}
+	for i := range peers {
+		errs = append(errs, policyPeer(&peers[i], at.Child(name).Index(i))...)
+	}
+	return errs
+}
+
+func policyPort(p *networkingv1.NetworkPolicyPort, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	protocols := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+	if p.Protocol != nil && !slices.Contains(protocols, *p.Protocol) {
+		errs = append(errs, field.NotSupported(at.Child("protocol"), *p.Protocol, protocols))
+	}
+	switch {
+	case p.Port == nil && p.EndPort != nil:
+		errs = append(errs, field.Required(at.Child("port"), "must be specified when endPort is specified"))
+	case p.Port == nil:
+	case p.Port.Type == intstr.String:
+		errs = append(errs, faults(at.Child("port"), p.Port.StrVal, validation.IsValidPortName(p.Port.StrVal))...)
+		if p.EndPort != nil {
+			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, "may not be specified when port is a name"))
+		}
+	default:
+		errs = append(errs, faults(at.Child("port"), p.Port.String(), validation.IsValidPortNum(int(p.Port.IntVal)))...)
+		if p.EndPort != nil && *p.EndPort < p.Port.IntVal {
+			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, "must be greater than or equal to port"))
+		}
+		if p.EndPort != nil {
+			errs = append(errs, faults(at.Child("endPort"), strconv.Itoa(int(*p.EndPort)), validation.IsValidPortNum(int(*p.EndPort)))...)
+		}
+	}
+	return errs
+}
+
+func policyPeer(p *networkingv1.NetworkPolicyPeer, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
+		return field.ErrorList{field.Required(at, "must specify a peer")}
+	}
+	if p.IPBlock != nil && (p.PodSelector != nil || p.NamespaceSelector != nil) {
+		errs = append(errs, field.Forbidden(at, "may not specify both ipBlock and another peer"))
+	}
+	errs = append(errs, selector(p.PodSelector, at.Child("podSelector"))...)
+	errs = append(errs, selector(p.NamespaceSelector, at.Child("namespaceSelector"))...)
+	if p.IPBlock != nil {
+		errs = append(errs, ipBlock(p.IPBlock, at.Child("ipBlock"))...)
+	}
+	return errs
+}
+
+func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
+	_, cidr, err := net.ParseCIDR(block.CIDR)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at.Child("cidr"), block.CIDR, "must be a valid CIDR, like 10.0.0.0/8")}
+	}
+	var errs field.ErrorList
+	for i, text := range block.Except {
+		_, except, err := net.ParseCIDR(text)
+		if err != nil {
+			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, "must be a valid CIDR, like 10.0.0.0/8"))
+			continue
+		}
+		outer, _ := cidr.Mask.Size()
+		inner, _ := except.Mask.Size()
+		if !cidr.Contains(except.IP) || outer >= inner {
+			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, "must be a strict subset of cidr"))
+		}
+	}
+	return errs
+}

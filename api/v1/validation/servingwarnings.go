@@ -1,0 +1,119 @@
+package validation
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// dnsPort is where pods resolve names.
+const dnsPort = 53
+
+// servingWarnings returns those of what stands around the pods.
+func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) []string {
+	var said []string
+	exposed := []string{}
+	for _, block := range []struct {
+		name   string
+		stated bool
+	}{{"ingress", spec.Ingress != nil}, {"httpRoute", spec.HTTPRoute != nil}} {
+		if !block.stated {
+			continue
+		}
+		exposed = append(exposed, block.name)
+		if workload.Service.ClusterIP == corev1.ClusterIPNone {
+			said = append(said, warning(path.Child(block.name), "leads to a headless Service, which some controllers do not support; remove service.clusterIP"))
+		}
+	}
+	said = append(said, repeatedPaths(spec, path)...)
+	if budget := spec.DisruptionBudget; budget != nil && budget.MinAvailable != nil && budget.MinAvailable.Type == intstr.Int {
+		pods := ptr.Deref(workload.Replicas, 1)
+		if spec.Autoscaling != nil {
+			pods = ptr.Deref(spec.Autoscaling.MinReplicas, 1)
+		}
+		if pods > 0 && budget.MinAvailable.IntVal >= pods {
+			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"), fmt.Sprintf(
+				"of %d with %d pods lets no node that runs one be drained; set it to less, or run more pods", budget.MinAvailable.IntVal, pods)))
+		}
+	}
+	if policy := spec.NetworkPolicy; policy != nil {
+		at := path.Child("networkPolicy")
+		if policy.Egress != nil && !allowsPort(policy.Egress, dnsPort) {
+			said = append(said, warning(at.Child("egress"), "does not allow port 53: the pods cannot resolve names. Allow UDP and TCP 53"))
+		}
+		if policy.Ingress != nil && !allowsOtherNamespaces(policy.Ingress) {
+			for _, name := range exposed {
+				said = append(said, warning(at.Child("ingress"), "allows no other namespace, but "+name+" is set: its controller cannot reach the pods. Allow the namespace of the controller"))
+			}
+			if spec.PodMonitor != nil {
+				said = append(said, warning(at.Child("ingress"), "allows no other namespace, but podMonitor is set: Prometheus cannot reach the pods. Allow the namespace of Prometheus"))
+			}
+		}
+	}
+	return said
+}
+
+// repeatedPaths returns a warning for each path that differs from another one by slashes at its end, where paths are compared by their
+// elements: the Ingress and the HTTPRoute then hold the same path twice.
+func repeatedPaths(spec *appv1.ServingSpec, path *field.Path) []string {
+	var said []string
+	warn := func(paths []appv1.HTTPPath, pathType string, at *field.Path) {
+		first := map[string]int{}
+		for i, p := range paths {
+			elements := strings.TrimRight(string(p), "/")
+			if j, ok := first[elements]; ok {
+				said = append(said, warning(at.Index(i), fmt.Sprintf("is the same as %s with pathType %s; remove one", at.Index(j), pathType)))
+				continue
+			}
+			first[elements] = i
+		}
+	}
+	if s := spec.Ingress; s != nil && cmp.Or(s.PathType, networkingv1.PathTypePrefix) == networkingv1.PathTypePrefix {
+		for i := range s.Rules {
+			warn(s.Rules[i].Paths, string(networkingv1.PathTypePrefix), path.Child("ingress", "rules").Index(i).Child("paths"))
+		}
+	}
+	if s := spec.HTTPRoute; s != nil && cmp.Or(s.PathType, "PathPrefix") == "PathPrefix" {
+		warn(s.Paths, "PathPrefix", path.Child("httpRoute", "paths"))
+	}
+	return said
+}
+
+// allowsPort reports whether any rule allows a port.
+func allowsPort(rules []networkingv1.NetworkPolicyEgressRule, port int32) bool {
+	for _, rule := range rules {
+		if len(rule.Ports) == 0 {
+			return true
+		}
+		for _, p := range rule.Ports {
+			if p.Port == nil || p.Port.Type == intstr.String ||
+				p.Port.IntVal <= port && port <= ptr.Deref(p.EndPort, p.Port.IntVal) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// allowsOtherNamespaces reports whether any rule allows what is not in the namespace of the pods.
+func allowsOtherNamespaces(rules []networkingv1.NetworkPolicyIngressRule) bool {
+	for _, rule := range rules {
+		if len(rule.From) == 0 {
+			return true
+		}
+		for _, peer := range rule.From {
+			if peer.NamespaceSelector != nil || peer.IPBlock != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// With app.huolala.cn/adopt: without-restart, an App or ModelBox takes over a Deployment and does not state its pod template, so that
+// the adoption cannot restart a pod. That the template is kept is in the record of the inputs, and lasts until the spec changes or a
+// refresh asks for another template. While it is kept, the operator owns nothing of the template, and repairs nothing there.
+
+// adopts reports whether the owner takes over objects that nothing controls.
+func (d *target) adopts() bool {
+	return d.owner.GetAnnotations()[appv1.AnnotationAdopt] == "true" || d.adoptsWithoutRestart()
+}
+
+// adoptsWithoutRestart reports whether the owner does so without stating the pod template. Kinds without a history do not know that.
+func (d *target) adoptsWithoutRestart() bool {
+	return d.history != nil && d.owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart
+}
+
+// recoverKept reports whether the live pod template is kept since an adoption, and has the history say so whatever other writers have
+// made of the records: that the operator's requests own nothing of the template tells it as well. A record of the spec that is
+// not the operator's own says nothing of a change of the spec, and what is not known restarts nothing.
+func (s *Deps) recoverKept(d *target, h *resource.Provenance, m provenance, refresh string) bool {
+	if d.history == nil || m.object == nil || !h.Exists || !h.Ours {
+		return false
+	}
+	recorded, err := resource.DecodeInputs(h.Inputs)
+	owned := apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedInputs)
+	if err == nil && owned && !recorded.Kept {
+		return false
+	}
+	applies := apply.Applies(m.object, d.manager)
+	if apply.OwnsTemplate(m.object, d.manager) || !applies && (err != nil || !recorded.Kept) {
+		return false
+	}
+	if err != nil || applies && !owned {
+		in := d.today
+		in.Refresh, in.Kept = refresh, true
+		h.Inputs = in.Encode()
+	}
+	if applies && !apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedSpec) {
+		h.SpecChanged = false
+	}
+	return true
+}
+
+// keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. One that the operator has applied
+// for the same spec, and that the workload holds as it is, needs nothing of that: it is restored to the App that it was left by.
+func (s *Deps) keepsTemplate(d *target, h *resource.Provenance, m provenance, w *resource.Workload) (bool, error) {
+	if !d.adoptsWithoutRestart() || m.object == nil || metav1.IsControlledBy(m.object, d.owner) {
+		return false, nil
+	}
+	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(m.object, d.manager) {
+		return true, nil
+	}
+	same, err := s.Engine.Matches(templateOnly(w.Template), templateOnly(m.template))
+	return !same, err
+}
+
+// refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the
+// cache does not have the selector.
+func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workload, seen *state) error {
+	if d.paused || !d.adoptsWithoutRestart() || seen.deployment == nil || seen.service == nil || len(w.Ports) == 0 ||
+		metav1.GetControllerOf(seen.service) != nil {
+		return nil
+	}
+	var live corev1.Service
+	switch err := s.Live.Get(ctx, client.ObjectKeyFromObject(seen.service), &live); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
+	case err != nil:
+		return fmt.Errorf("read Service %s: %w", seen.service.Name, err)
+	}
+	if maps.Equal(live.Spec.Selector, w.Selector) {
+		return nil
+	}
+	return &reconciler.StalledError{
+		Reason: appv1.ReasonAdoptionRestarts, RetryAfter: unwatched,
+		Message: fmt.Sprintf(messageServiceSelects, live.Name, selectorText(live.Spec.Selector), seen.deployment.Name, selectorText(w.Selector)),
+	}
+}
+
+// selectorText is how a message names a selector.
+func selectorText(selector map[string]string) string {
+	if len(selector) == 0 {
+		return "no selector"
+	}
+	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector})
+}
+
+// nameRestart has an error of an adoption say that it is one which would restart the pods, if a field is in the way that cannot be
+// changed.
+func (d *target) nameRestart(err error, adopts bool) error {
+	var stalled *reconciler.StalledError
+	if !adopts || !d.adoptsWithoutRestart() || !errors.As(err, &stalled) || stalled.Reason != appv1.ReasonImmutableField {
+		return err
+	}
+	return &reconciler.StalledError{
+		Reason: appv1.ReasonAdoptionRestarts, Message: stalled.Message + messageAdoptionRestarts, RetryAfter: stalled.RetryAfter,
+	}
+}
+
+// reportKept states in the report that the pod template is that of before an adoption.
+func (d *target) reportKept(live *appsv1.Deployment, report *reconciler.Report) {
+	if d.history == nil || live == nil || !metav1.IsControlledBy(live, d.owner) {
+		return
+	}
+	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || !in.Kept {
+		return
+	}
+	report.Message += messagePodsKept
+	if report.AppliedNote.Reason == "" {
+		report.AppliedNote = reconciler.ReasonAndMessage{
+			Reason: appv1.ReasonTemplateKept, Message: fmt.Sprintf(messageTemplateKept, live.Name),
+		}
+	}
+}

@@ -1,0 +1,667 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// The ways in which a workload object can be doing.
+var (
+	absent    = availability{observed: true}
+	foreign   = availability{exists: true, observed: true}
+	unknown   = availability{exists: true, owned: true}
+	down      = availability{exists: true, owned: true, observed: true}
+	available = availability{exists: true, owned: true, observed: true, available: true}
+)
+
+var (
+	errTaken   = reconciler.Stalled(appv1.ReasonResourceExists, "Deployment identity belongs to another owner")
+	errRefused = reconciler.Stalled(appv1.ReasonInvalid, "image is missing")
+	errWaiting = reconciler.Waiting(appv1.ReasonProgressing, "StatefulSet db is being replaced")
+)
+
+// The indexes of the tiers.
+const (
+	database0 = iota
+	identity1
+	front2
+)
+
+// planOf returns the plan of a CloudManager whose tiers are doing so, and have their names from their roles. None of them has an
+// object of an earlier name.
+func planOf(tiers ...availability) *tiersPlan {
+	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "default", UID: "cm-uid", Generation: 3}}
+	p := &tiersPlan{cm: cm}
+	for i, row := range tierRows {
+		component := row.role.Component(cm)
+		component.Name, component.Image = string(row.role), "new"
+		p.tiers = append(p.tiers, tierState{tierRow: row, name: string(row.role), availability: tiers[i]})
+		p.tiers[i].report.Ready = tiers[i].available
+	}
+	return p
+}
+
+// rename gives the tiers at some indexes an object of an earlier name, with a record.
+func (p *tiersPlan) rename(indexes ...int) *tiersPlan {
+	for _, i := range indexes {
+		t := &p.tiers[i]
+		t.previous = []client.Object{withName(&appsv1.Deployment{}, "old-"+t.name)}
+		t.previousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old","storage":{"size":"1Gi"}}`, t.name)
+		if i != database0 {
+			t.previousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old"}`, t.name)
+		}
+	}
+	return p
+}
+
+// with changes the tier at an index.
+func (p *tiersPlan) with(i int, change func(*tierState)) *tiersPlan {
+	change(&p.tiers[i])
+	return p
+}
+
+// names are the names of the components of a CloudManager.
+func componentNames(cm *appv1.CloudManager) string {
+	if cm == nil {
+		return ""
+	}
+	var names []string
+	for _, row := range tierRows {
+		names = append(names, row.role.Component(cm).Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestTierRows checks that each gate has only tiers that are applied before, so that its outcome is known when the gate is asked, and
+// that every tier, phase and condition is there once.
+func TestTierRows(t *testing.T) {
+	var before []resource.Tier
+	phases, conditions := map[appv1.Phase]bool{}, map[string]bool{}
+	for _, row := range tierRows {
+		for _, role := range row.after {
+			if !slices.Contains(before, role) {
+				t.Errorf("%s waits for %s, which is not applied before it", row.role, role)
+			}
+		}
+		if slices.Contains(before, row.role) || phases[row.phase] || conditions[row.condition] {
+			t.Errorf("%+v is there twice", row)
+		}
+		before, phases[row.phase], conditions[row.condition] = append(before, row.role), true, true
+	}
+	for _, role := range []resource.Tier{resource.TierDatabase, resource.TierIdentity, resource.TierFront} {
+		if !slices.Contains(before, role) {
+			t.Errorf("%s has no row", role)
+		}
+	}
+}
+
+// TestAvailabilityOf reads the availability of workload objects from their figures.
+func TestAvailabilityOf(t *testing.T) {
+	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "cm", UID: "cm-uid"}}
+	object := func(uid string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Generation: 2, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "app.huolala.cn/v1", Kind: "CloudManager", Name: "cm", UID: "cm-uid", Controller: ptr.To(uid == "cm-uid")},
+		}}
+	}
+	deployment := func(uid string, replicas *int32, observed int64, ready int32) client.Object {
+		return &appsv1.Deployment{
+			ObjectMeta: object(uid), Spec: appsv1.DeploymentSpec{Replicas: replicas},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: observed, ReadyReplicas: ready},
+		}
+	}
+	set := func(replicas *int32, observed int64, ready int32) client.Object {
+		return &appsv1.StatefulSet{
+			ObjectMeta: object("cm-uid"), Spec: appsv1.StatefulSetSpec{Replicas: replicas},
+			Status: appsv1.StatefulSetStatus{ObservedGeneration: observed, ReadyReplicas: ready},
+		}
+	}
+	for name, c := range map[string]struct {
+		live client.Object
+		want availability
+	}{
+		"none":                                      {nil, absent},
+		"another owner's, with all pods":            {deployment("other", nil, 2, 1), foreign},
+		"its latest generation is not observed":     {deployment("cm-uid", nil, 1, 1), unknown},
+		"the default of one pod, not ready":         {deployment("cm-uid", nil, 2, 0), down},
+		"the default of one pod, ready":             {deployment("cm-uid", nil, 2, 1), available},
+		"half of the pods":                          {deployment("cm-uid", ptr.To[int32](4), 2, 2), down},
+		"more than half of the pods":                {deployment("cm-uid", ptr.To[int32](4), 2, 3), available},
+		"scaled to nothing":                         {deployment("cm-uid", ptr.To[int32](0), 2, 0), available},
+		"a StatefulSet, not observed":               {set(nil, 1, 1), unknown},
+		"a StatefulSet, half of the pods":           {set(ptr.To[int32](2), 2, 1), down},
+		"a StatefulSet with all its pods":           {set(ptr.To[int32](2), 2, 2), available},
+		"a StatefulSet with a single pod not ready": {set(nil, 2, 0), down},
+	} {
+		if got := availabilityOf(c.live, cm); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestDecideTier checks what is applied of a tier in each situation of the tiers before it.
+func TestDecideTier(t *testing.T) {
+	existed := func(i int) func(*tiersPlan) {
+		return func(p *tiersPlan) { p.tiers[i].existed = true }
+	}
+	for name, c := range map[string]struct {
+		plan     *tiersPlan
+		change   func(*tiersPlan)
+		tier     int
+		want     tierAction
+		waitsFor string
+	}{
+		"the database waits for nothing":         {plan: planOf(absent, absent, absent), tier: database0},
+		"identity before the database":           {plan: planOf(absent, absent, absent), tier: identity1, want: tierBlocked, waitsFor: "db"},
+		"identity once the database is there":    {plan: planOf(available, absent, absent), tier: identity1},
+		"front waits for the first that is down": {plan: planOf(down, absent, absent), tier: front2, want: tierBlocked, waitsFor: "db"},
+		"front waits for identity":               {plan: planOf(available, down, absent), tier: front2, want: tierBlocked, waitsFor: "identity"},
+		"front once both are there":              {plan: planOf(available, available, absent), tier: front2},
+		"unknown is not available":               {plan: planOf(unknown, absent, absent), tier: identity1, want: tierBlocked, waitsFor: "db"},
+		"an existing front goes on":              {plan: planOf(down, down, down), tier: front2},
+		"a front that was deleted is recreated":  {plan: planOf(down, down, absent), change: existed(front2), tier: front2},
+		"a front of another owner is not new":    {plan: planOf(down, available, foreign), tier: front2, want: tierBlocked, waitsFor: "db"},
+		"the name of identity is taken": {
+			plan: planOf(available, available, absent).with(identity1, func(t *tierState) { t.err = errTaken }),
+			tier: front2, want: tierBlocked, waitsFor: "identity",
+		},
+		"identity is refused, and available": {
+			plan: planOf(available, available, absent).with(identity1, func(t *tierState) { t.err = errRefused }), tier: front2,
+		},
+		"the database is being replaced":      {plan: planOf(absent, available, available).rename(database0), tier: front2, want: tierKept, waitsFor: "db"},
+		"the new database is on its way":      {plan: planOf(unknown, available, available).rename(database0), tier: identity1, want: tierKept, waitsFor: "db"},
+		"the new database is available":       {plan: planOf(available, available, available).rename(database0), tier: identity1},
+		"identity too, which is new":          {plan: planOf(down, absent, available).rename(database0, identity1), tier: identity1, want: tierBlocked, waitsFor: "db"},
+		"identity is being replaced":          {plan: planOf(available, down, available).rename(identity1), tier: front2, want: tierKept, waitsFor: "identity"},
+		"identity is replaced, database down": {plan: planOf(down, down, available).rename(identity1), tier: front2, want: tierKept, waitsFor: "db"},
+		"front is being replaced itself":      {plan: planOf(available, available, absent).rename(front2), tier: front2},
+	} {
+		if c.change != nil {
+			c.change(c.plan)
+		}
+		if got, want := c.plan.decideTier(c.tier), (tierDecision{c.want, c.waitsFor}); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// TestDecideTierKeepsItsPromises goes through all states of three tiers and checks what holds for every decision.
+func TestDecideTierKeepsItsPromises(t *testing.T) {
+	count := 0
+	for _, p := range allPlans() {
+		for i := range p.tiers {
+			tier, d := &p.tiers[i], p.decideTier(i)
+			closed, replaced := "", false
+			for _, gate := range p.tiers[:i] {
+				open := gate.availability.available && !errors.Is(gate.err, errTaken)
+				if !open && closed == "" {
+					closed = gate.name
+				}
+				replaced = replaced || len(gate.previous) > 0 && !gate.availability.available
+			}
+			isNew := !tier.availability.owned && !tier.existed
+			count++
+			switch {
+			case (d.waitsFor == "") != (d.action == tierApplied):
+				t.Fatalf("%s of %+v: a tier waits exactly if it is not applied: %+v", tier.name, p.tiers, d)
+			case d.action == tierApplied && closed != "" && isNew:
+				t.Fatalf("%s of %+v is created behind a closed gate", tier.name, p.tiers)
+			case d.action == tierApplied && replaced:
+				t.Fatalf("%s of %+v is led to a tier that is not available yet", tier.name, p.tiers)
+			case d.action != tierApplied && closed == "":
+				t.Fatalf("%s of %+v waits although its gate is open", tier.name, p.tiers)
+			case d.action != tierApplied && !isNew && !replaced:
+				t.Fatalf("%s of %+v exists, and is not kept as the spec asks", tier.name, p.tiers)
+			case d.action != tierApplied && d.waitsFor != closed:
+				t.Fatalf("%s of %+v waits for %q, want the first that is closed, %q", tier.name, p.tiers, d.waitsFor, closed)
+			case (d.action == tierBlocked) != (d.action != tierApplied && isNew):
+				t.Fatalf("%s of %+v: blocked are those that never existed: %+v", tier.name, p.tiers, d)
+			}
+		}
+	}
+	if count < 10000 {
+		t.Errorf("%d decisions are not all states", count)
+	}
+}
+
+// allPlans returns plans in all states of the three tiers: their availability, whether they existed, were renamed, and met an object
+// of another owner.
+func allPlans() []*tiersPlan {
+	var states []tierState
+	for _, a := range []availability{absent, foreign, unknown, down, available} {
+		for bits := range 8 {
+			s := tierState{availability: a, existed: bits&1 != 0}
+			if bits&2 != 0 {
+				s.previous = []client.Object{nil}
+			}
+			if bits&4 != 0 {
+				s.err = errTaken
+			}
+			states = append(states, s)
+		}
+	}
+	var plans []*tiersPlan
+	for _, db := range states {
+		for _, identity := range states {
+			for _, front := range states[:10] { // What comes after front does not exist: its name and error lead nowhere.
+				p := planOf(absent, absent, absent)
+				for i, s := range []tierState{db, identity, front} {
+					s.tierRow, s.name = p.tiers[i].tierRow, p.tiers[i].name
+					p.tiers[i] = s
+				}
+				plans = append(plans, p)
+			}
+		}
+	}
+	return plans
+}
+
+// TestNoteOutcome checks what the report of a tier that waits says.
+func TestNoteOutcome(t *testing.T) {
+	pods := reconciler.Report{Reason: appv1.ReasonProgressing, Message: "1 of 2 pods"}
+	waits := tierDecision{tierBlocked, "db"}
+	for name, c := range map[string]struct {
+		decided tierDecision
+		now     availability
+		err     error
+		want    string
+	}{
+		"applied":                          {tierDecision{}, down, nil, "Progressing: 1 of 2 pods"},
+		"blocked, and nothing is there":    {waits, absent, nil, "DependencyNotReady: Waiting for db to be available before creating identity"},
+		"blocked by another owner's":       {waits, foreign, nil, "DependencyNotReady: Waiting for db to be available before creating identity"},
+		"blocked, and its spec is refused": {waits, absent, errRefused, "Progressing: 1 of 2 pods"},
+		"kept, and its pods run":           {tierDecision{tierKept, "db"}, available, nil, "Progressing: 1 of 2 pods"},
+	} {
+		p := planOf(absent, absent, absent)
+		p.noteOutcome(identity1, c.decided, c.now, tierOutcome{report: pods, err: c.err, lastApplied: "{}"})
+		got := &p.tiers[identity1]
+		if said := got.report.Reason + ": " + got.report.Message; said != c.want {
+			t.Errorf("%s: %s, want %s", name, said, c.want)
+		}
+		if got.availability != c.now || got.tierDecision != c.decided || !errors.Is(got.err, c.err) || got.lastApplied != "{}" {
+			t.Errorf("%s: the outcome is not noted: %+v", name, got)
+		}
+	}
+}
+
+// TestSpecInForce checks which tiers a later tier is led to.
+func TestSpecInForce(t *testing.T) {
+	refusedWith := func(record string) func(*tierState) {
+		return func(t *tierState) { t.err, t.lastApplied = errRefused, record }
+	}
+	for name, c := range map[string]struct {
+		plan *tiersPlan
+		tier int
+		want string
+	}{
+		"all as the spec says":                 {planOf(available, available, available), front2, "db identity front"},
+		"a new database on its way":            {planOf(down, available, available).rename(database0), identity1, "old-db identity front"},
+		"a new database not created yet":       {planOf(absent, available, available).rename(database0), front2, "old-db identity front"},
+		"a new database that is available":     {planOf(available, available, available).rename(database0), front2, "db identity front"},
+		"database and identity on their way":   {planOf(down, absent, available).rename(database0, identity1), front2, "old-db old-identity front"},
+		"a tier is not led to itself":          {planOf(down, down, down).rename(database0, identity1, front2), database0, "db identity front"},
+		"nor to those after it":                {planOf(down, down, down).rename(database0, identity1, front2), identity1, "old-db identity front"},
+		"the spec of the database is refused":  {planOf(available, available, available).with(database0, refusedWith(`{"name":"then","image":"a"}`)), front2, "then identity front"},
+		"what is refused counts before a name": {planOf(down, down, down).rename(database0).with(database0, refusedWith(`{"name":"then","image":"a"}`)), front2, "then identity front"},
+		"a record that is no spec":             {planOf(down, down, down).with(database0, refusedWith(`{"name":"then"}`)), front2, "db identity front"},
+		"a record without a name":              {planOf(down, down, down).with(database0, refusedWith(`{"image":"a"}`)), front2, "db identity front"},
+		"a record of nothing but a hash":       {planOf(down, down, down).with(identity1, refusedWith("sha256:"+strings.Repeat("0", 64))), front2, "db identity front"},
+	} {
+		before := c.plan.cm.DeepCopy()
+		if got := componentNames(c.plan.specInForce(c.tier)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if diff := cmp.Diff(before, c.plan.cm); diff != "" {
+			t.Errorf("%s: the CloudManager was changed:\n%s", name, diff)
+		}
+	}
+}
+
+// TestRecordOfOnly checks when a workload object of an earlier name says what the tier was.
+func TestRecordOfOnly(t *testing.T) {
+	set, deployment, service := &appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Service{}
+	for _, obj := range []client.Object{set, deployment, service} {
+		obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedSpec: fmt.Sprintf("%T", obj)})
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		owns    bool
+		want    string
+	}{
+		"none":                        {nil, true, ""},
+		"a Service alone":             {[]client.Object{service}, true, ""},
+		"a StatefulSet with Services": {[]client.Object{set, service, service}, true, "*v1.StatefulSet"},
+		"two":                         {[]client.Object{set, deployment}, true, ""},
+		"a record of another writer":  {[]client.Object{deployment, service}, false, ""},
+	} {
+		if got := recordOfOnly(c.objects, func(client.Object) bool { return c.owns }); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNeedsSecretCheck checks when a reconcile costs a read of the Secret.
+func TestNeedsSecretCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan    *tiersPlan
+		checked int64
+		want    bool
+	}{
+		"never checked":                 {planOf(available, available, available), 0, true},
+		"checked for an earlier spec":   {planOf(available, available, available), 2, true},
+		"checked for this spec":         {planOf(available, available, available), 3, false},
+		"the database is down":          {planOf(down, available, available), 3, false},
+		"there is no StatefulSet":       {planOf(absent, available, available), 3, true},
+		"a pod of the front lacks one":  {planOf(available, available, down).with(front2, func(t *tierState) { t.lacksSecret = true }), 3, true},
+		"the StatefulSet is of another": {planOf(foreign, absent, absent), 3, false},
+	} {
+		if c.checked > 0 {
+			meta.SetStatusCondition(&c.plan.cm.Status.Conditions, metav1.Condition{
+				Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: "a", ObservedGeneration: c.checked,
+			})
+		}
+		if got := c.plan.needsSecretCheck(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestLacksSecret checks which pods tell that a Secret is missing.
+func TestLacksSecret(t *testing.T) {
+	waiting := func(reason string) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
+		}}}
+	}
+	for name, c := range map[string]struct {
+		pods []corev1.Pod
+		want bool
+	}{
+		"no pods":                {nil, false},
+		"a missing image":        {[]corev1.Pod{waiting("ImagePullBackOff")}, false},
+		"a missing Secret":       {[]corev1.Pod{waiting("ImagePullBackOff"), waiting("CreateContainerConfigError")}, true},
+		"nothing to complain of": {[]corev1.Pod{{}}, false},
+	} {
+		if got := lacksSecret(c.pods); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestRetainsPrevious checks when the volumes of a renamed database are told to stay.
+func TestRetainsPrevious(t *testing.T) {
+	for name, c := range map[string]struct {
+		retain       *bool
+		paused, want bool
+	}{
+		"by default": {nil, false, true},
+		"stated":     {ptr.To(true), false, true},
+		"not":        {ptr.To(false), false, false},
+		"paused":     {nil, true, false},
+	} {
+		p := planOf(available, available, available)
+		p.cm.Spec.DB.StatefulSet.Storage.Retain, p.tiers[database0].report.Paused = c.retain, c.paused
+		if got := p.retainsPrevious(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestCanRemovePrevious checks when the objects of an earlier name are removed: no sooner than nothing uses them.
+func TestCanRemovePrevious(t *testing.T) {
+	notReady := func(t *tierState) { t.report.Ready = false }
+	failed := func(t *tierState) { t.err = errWaiting }
+	for name, c := range map[string]struct {
+		plan *tiersPlan
+		want [3]bool
+	}{
+		"all ready":                       {planOf(available, available, available), [3]bool{true, true, true}},
+		"the new one is not available":    {planOf(down, available, available), [3]bool{false, true, true}},
+		"it is not known":                 {planOf(unknown, available, available), [3]bool{false, true, true}},
+		"a user's pods are replaced":      {planOf(available, available, available).with(front2, notReady), [3]bool{false, false, true}},
+		"identity's pods are replaced":    {planOf(available, available, available).with(identity1, notReady), [3]bool{false, true, true}},
+		"the database's own are replaced": {planOf(available, available, available).with(database0, notReady), [3]bool{true, true, true}},
+		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
+		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *tierState) { t.retaining = true }), [3]bool{false, true, true}},
+		"paused":                          {planOf(available, available, available).with(front2, func(t *tierState) { t.report.Paused = true }), [3]bool{true, true, false}},
+	} {
+		for i, want := range c.want {
+			if got := c.plan.canRemovePrevious(i); got != want {
+				t.Errorf("%s: the earlier %s can go: %t, want %t", name, c.plan.tiers[i].name, got, want)
+			}
+		}
+	}
+}
+
+// TestPhase checks the phase in every way in which tiers can stand.
+func TestPhase(t *testing.T) {
+	for name, c := range map[string]struct {
+		before  appv1.Phase
+		tiers   [3]availability
+		renamed int // The tier with objects of an earlier name, from 1.
+		want    appv1.Phase
+		ready   string
+	}{
+		"nothing":                    {"", [3]availability{absent, absent, absent}, 0, appv1.PhasePending, "0/3"},
+		"another owner's database":   {"", [3]availability{foreign, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
+		"the database on its way":    {appv1.PhasePending, [3]availability{unknown, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
+		"identity next":              {appv1.PhaseDatabase, [3]availability{available, absent, absent}, 0, appv1.PhaseIdentity, "1/3"},
+		"front next":                 {appv1.PhaseIdentity, [3]availability{available, available, down}, 0, appv1.PhaseFront, "2/3"},
+		"all up":                     {appv1.PhaseFront, [3]availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
+		"one falls":                  {appv1.PhaseReady, [3]availability{available, down, available}, 0, appv1.PhaseDegraded, "2/3"},
+		"one falls before it was up": {appv1.PhaseFront, [3]availability{down, available, down}, 0, appv1.PhaseDatabase, "1/3"},
+		"one was changed":            {appv1.PhaseReady, [3]availability{available, unknown, available}, 0, appv1.PhaseReady, "before"},
+		"still fallen":               {appv1.PhaseDegraded, [3]availability{down, unknown, available}, 0, appv1.PhaseDegraded, "1/3"},
+		"fallen, and changed":        {appv1.PhaseDegraded, [3]availability{unknown, available, available}, 0, appv1.PhaseDegraded, "before"},
+		"up again":                   {appv1.PhaseDegraded, [3]availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
+		"renamed":                    {appv1.PhaseReady, [3]availability{available, absent, available}, 2, appv1.PhaseIdentity, "2/3"},
+		"renamed, the old one left":  {appv1.PhaseIdentity, [3]availability{available, available, available}, 2, appv1.PhaseIdentity, "3/3"},
+	} {
+		p := planOf(c.tiers[:]...)
+		if c.renamed > 0 {
+			p.rename(c.renamed - 1)
+		}
+		if phase, ready := p.phase(c.before, "before"); phase != c.want || ready != c.ready {
+			t.Errorf("%s: %s %s, want %s %s", name, phase, ready, c.want, c.ready)
+		}
+	}
+}
+
+// TestPhaseOfReplacedStatefulSet checks that a StatefulSet which is deleted to be recreated is no failure: its tier waits.
+func TestPhaseOfReplacedStatefulSet(t *testing.T) {
+	p := planOf(absent, available, available)
+	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseDegraded || ready != "2/3" {
+		t.Errorf("deleted by others: %s %s", phase, ready)
+	}
+	p.tiers[database0].err = errWaiting
+	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseReady || ready != "3/3" {
+		t.Errorf("replaced: %s %s, want what was said before", phase, ready)
+	}
+}
+
+// TestSummarizeTiers checks what the report on three tiers says.
+func TestSummarizeTiers(t *testing.T) {
+	ready := func(message string) reconciler.Report {
+		return reconciler.Report{Ready: true, Reason: appv1.ReasonReady, Message: message}
+	}
+	notReady := reconciler.Report{Reason: "CrashLoopBackOff", Message: "it crashes", Stalled: true}
+	overridden := func(message string) reconciler.ReasonAndMessage {
+		return reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
+	}
+	all := reconciler.Report{Ready: true, Reason: appv1.ReasonReady, Message: "a; b; c"}
+	for name, c := range map[string]struct {
+		change func(*tiersPlan)
+		want   func(*reconciler.Report)
+	}{
+		"all ready": {func(*tiersPlan) {}, func(*reconciler.Report) {}},
+		"the first that is not ready tells": {
+			func(p *tiersPlan) {
+				p.tiers[identity1].report, p.tiers[front2].report = notReady, reconciler.Report{Reason: "Progressing", Message: "soon"}
+			},
+			func(r *reconciler.Report) {
+				r.Ready, r.Stalled, r.Reason, r.Message = false, true, "CrashLoopBackOff", "it crashes"
+			},
+		},
+		"an earlier name is left": {
+			func(p *tiersPlan) { p.rename(identity1) },
+			func(r *reconciler.Report) {
+				r.Ready, r.Reason, r.Message = false, appv1.ReasonProgressing, "Removing old-identity, which identity replaces"
+			},
+		},
+		"not ready, with an earlier name": {
+			func(p *tiersPlan) { p.rename(database0).tiers[front2].report = notReady },
+			func(r *reconciler.Report) {
+				r.Ready, r.Stalled, r.Reason, r.Message = false, true, "CrashLoopBackOff", "it crashes"
+			},
+		},
+		"changes of two": {
+			func(p *tiersPlan) {
+				p.tiers[database0].report.Event.Action, p.tiers[database0].report.Event.Changes = "Created", "Created StatefulSet db"
+				p.tiers[front2].report.Event.Action, p.tiers[front2].report.Event.Changes = "Configured", "Configured Deployment front"
+			},
+			func(r *reconciler.Report) {
+				r.Event.Action, r.Event.Changes = "Created", "Created StatefulSet db; Configured Deployment front"
+			},
+		},
+		"a repair of an earlier name": {
+			func(p *tiersPlan) {
+				p.tiers[identity1].report.Event.Action, p.tiers[identity1].report.Event.Changes = "Created", "Created Deployment id"
+				p.noteRepair(identity1, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment old"}})
+				p.noteRepair(front2, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment web"}})
+				p.noteRepair(database0, &reconciler.Report{})
+			},
+			func(r *reconciler.Report) {
+				r.Event.Action, r.Event.Changes = "Created", "Created Deployment id; Repaired Deployment old; Repaired Deployment web"
+			},
+		},
+		"one is paused and pends": {
+			func(p *tiersPlan) { p.tiers[front2].report.Paused, p.tiers[identity1].report.Pending = true, true },
+			func(r *reconciler.Report) { r.Paused, r.Pending = true, true },
+		},
+		"the first warning, the soonest time": {
+			func(p *tiersPlan) {
+				p.tiers[identity1].report.Event.Warning, p.tiers[front2].report.Event.Warning = "long", "longer"
+				p.tiers[identity1].report.RetryAfter, p.tiers[front2].report.RetryAfter = time.Minute, time.Second
+			},
+			func(r *reconciler.Report) { r.Event.Warning, r.RetryAfter = "long", time.Second },
+		},
+		"notes of one reason": {
+			func(p *tiersPlan) {
+				p.tiers[database0].report.AppliedNote, p.tiers[front2].report.AppliedNote = overridden("One."), overridden("Two.")
+				p.tiers[identity1].report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonReplicasIgnored, Message: "Three."}
+			},
+			func(r *reconciler.Report) { r.AppliedNote = overridden("One. Two.") },
+		},
+		"the first that waits tells": {
+			func(p *tiersPlan) {
+				p.tiers[identity1].tierDecision = tierDecision{tierKept, "db"}
+				p.tiers[front2].tierDecision = tierDecision{tierBlocked, "identity"}
+			},
+			func(r *reconciler.Report) {
+				r.NotApplied = reconciler.ReasonAndMessage{
+					Reason: appv1.ReasonDependencyNotReady, Message: "Waiting for db to be available before creating identity",
+				}
+			},
+		},
+	} {
+		p := planOf(available, available, available)
+		for i, message := range []string{"a", "b", "c"} {
+			p.tiers[i].report = ready(message)
+		}
+		c.change(p)
+		want := all
+		c.want(&want)
+		if diff := cmp.Diff(want, p.summarizeTiers()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestReadyCondition checks the condition of one tier.
+func TestReadyCondition(t *testing.T) {
+	for name, c := range map[string]struct {
+		report reconciler.Report
+		err    error
+		want   string
+	}{
+		"ready":                    {reconciler.Report{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}, nil, "True Ready: 1 of 1 pods"},
+		"not ready":                {reconciler.Report{Reason: "Progressing", Message: "0 of 1 pods"}, nil, "False Progressing: 0 of 1 pods"},
+		"refused, with ready pods": {reconciler.Report{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}, errRefused, "False Invalid: image is missing"},
+		"waiting":                  {reconciler.Report{}, errWaiting, "False Progressing: StatefulSet db is being replaced"},
+	} {
+		p := planOf(available, available, available)
+		p.tiers[identity1].report, p.tiers[identity1].err = c.report, c.err
+		got := p.tiers[identity1].readyCondition(7)
+		if said := fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message); said != c.want {
+			t.Errorf("%s: %s, want %s", name, said, c.want)
+		}
+		if got.Type != appv1.ConditionIdentityReady || got.ObservedGeneration != 7 {
+			t.Errorf("%s: it is the condition %s of generation %d", name, got.Type, got.ObservedGeneration)
+		}
+	}
+}
+
+// TestReportTiers checks the status that a plan leads to, and the event that tells of it.
+func TestReportTiers(t *testing.T) {
+	removed := apply.ChangeSet{{Action: apply.Deleted, Kind: "Deployment", Name: "old"}}
+	for name, c := range map[string]struct {
+		before             appv1.Phase
+		plan               *tiersPlan
+		removed            apply.ChangeSet
+		want               appv1.Phase
+		event, note, lines string
+	}{
+		"new":                        {"", planOf(absent, absent, absent), nil, appv1.PhasePending, "", "", ""},
+		"the first phase":            {"", planOf(unknown, absent, absent), nil, appv1.PhaseDatabase, "Updated", "phase Database", ""},
+		"the next phase":             {appv1.PhaseDatabase, planOf(available, absent, absent), nil, appv1.PhaseIdentity, "Updated", "phase Identity", ""},
+		"the same phase":             {appv1.PhaseReady, planOf(available, available, available), nil, appv1.PhaseReady, "", "", ""},
+		"an earlier name is removed": {appv1.PhaseReady, planOf(available, available, available), removed, appv1.PhaseReady, "Deleted", "", "Deleted Deployment old"},
+		"removed, with other changes": {
+			appv1.PhaseReady, planOf(available, available, available).with(front2, func(t *tierState) {
+				t.report.Event.Action, t.report.Event.Changes = "Repaired", "Repaired Service front"
+			}), removed, appv1.PhaseReady, "Deleted", "", "Repaired Service front; Deleted Deployment old",
+		},
+	} {
+		cm := c.plan.cm.DeepCopy()
+		cm.Status.Phase = c.before
+		c.plan.tiers[identity1].status = appv1.WorkloadStatus{Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
+		report := c.plan.reportTiers(cm, c.removed)
+		if cm.Status.Phase != c.want || report.Event.Reason != c.event || report.Event.Note != c.note || report.Event.Changes != c.lines {
+			t.Errorf("%s: phase %s, event %q, %q, %q", name, cm.Status.Phase, report.Event.Reason, report.Event.Note, report.Event.Changes)
+		}
+		want := appv1.TierStatus{Name: "identity", Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
+		if diff := cmp.Diff(want, cm.Status.Identity); diff != "" {
+			t.Errorf("%s: the status of identity (-want +got):\n%s", name, diff)
+		}
+		for _, row := range tierRows {
+			if meta.FindStatusCondition(cm.Status.Conditions, row.condition) == nil {
+				t.Errorf("%s: the condition %s is missing", name, row.condition)
+			}
+		}
+	}
+}
+
+// TestTierErrors checks that no error of a tier is lost.
+func TestTierErrors(t *testing.T) {
+	p := planOf(down, down, down)
+	p.tiers[database0].err, p.tiers[front2].err = errRefused, errWaiting
+	if got := p.errors(); len(got) != 3 || !errors.Is(got[0], errRefused) || got[1] != nil || !errors.Is(got[2], errWaiting) {
+		t.Errorf("the errors are %v", got)
+	}
+}

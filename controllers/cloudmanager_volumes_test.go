@@ -1,0 +1,447 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// databaseOf returns a CloudManager with a database of a size, and the workload that it means.
+func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*appv1.CloudManager, *resource.Workload) {
+	t.Helper()
+	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "default", UID: "cm-uid", Generation: 3}}
+	cm.SetGroupVersionKind(appv1.GroupVersion.WithKind(resource.KindCloudManager))
+	cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Image = "db", "mariadb:10.3"
+	cm.Spec.DB.StatefulSet.Storage.Size = apiresource.MustParse(size)
+	cm.DefaultNames()
+	for _, c := range change {
+		c(&cm.Spec.DB.StatefulSet.Storage)
+	}
+	w, errs := resource.CloudManagerDatabase(cm, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return cm, w
+}
+
+// liveDatabase returns the state of a database whose objects are as a workload means them.
+func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) *databaseState {
+	s := &databaseState{cm: cm, name: w.Name}
+	for _, obj := range w.Objects() {
+		switch obj := obj.(type) {
+		case *appsv1.StatefulSet:
+			obj.UID = "set-uid"
+			s.set = obj
+		case *corev1.Service:
+			if obj.Name == w.Name {
+				s.service = obj
+			} else {
+				s.headless = obj
+			}
+		}
+	}
+	return s
+}
+
+// claimOf returns a claim of a pod of the database as the StatefulSet controller makes it.
+func claimOf(w *resource.Workload, ordinal int, size string) corev1.PersistentVolumeClaim {
+	claim := *resource.Claim(w, fmt.Sprintf("%s-%s-%d", resource.DataVolume, w.Name, ordinal))
+	claim.Spec = *w.Claims[0].Spec.DeepCopy()
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: apiresource.MustParse(size)}
+	return claim
+}
+
+// unguarded removes from a claim the annotations that keep tools from deleting it.
+func unguarded(claim corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaim {
+	claim.Annotations = map[string]string{appv1.AnnotationRetainedFor: claim.Annotations[appv1.AnnotationRetainedFor]}
+	return claim
+}
+
+// goneWith gives a claim a reference to the StatefulSet that it goes with.
+func goneWith(claim corev1.PersistentVolumeClaim, uid string) corev1.PersistentVolumeClaim {
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "set-uid"}}
+	claim.OwnerReferences[0].UID = "other"
+	if uid != "" {
+		claim.OwnerReferences[0].UID = "set-uid"
+	}
+	return claim
+}
+
+// TestVolumeChange checks which changes of the storage are possible: nothing but to grow, whatever is left of the database.
+func TestVolumeChange(t *testing.T) {
+	class := func(name string) func(*appv1.Storage) { return func(s *appv1.Storage) { s.Class = &name } }
+	mode := func(s *appv1.Storage) { s.AccessModes = corev1.ReadWriteMany }
+	const live = "10Gi"
+	for name, c := range map[string]struct {
+		size   string
+		was    []func(*appv1.Storage)
+		now    []func(*appv1.Storage)
+		left   string // What is left of the database: the StatefulSet, claims without it, or nothing.
+		before string // The reason of DatabaseReady before.
+		grows  bool
+		reason string
+		says   string
+	}{
+		"nothing lives":                     {size: "1Gi"},
+		"the same size":                     {size: live, left: "set"},
+		"the same size in another unit":     {size: "10240Mi", left: "set"},
+		"larger":                            {size: "20Gi", left: "set", grows: true},
+		"smaller":                           {size: "1Gi", left: "set", reason: appv1.ReasonVolumeResizeFailed, says: "cannot shrink from 10Gi to 1Gi"},
+		"another class":                     {size: live, was: []func(*appv1.Storage){class("a")}, now: []func(*appv1.Storage){class("b")}, left: "set", reason: appv1.ReasonImmutableField, says: `from "a" to "b"`},
+		"a class in place of the default":   {size: live, now: []func(*appv1.Storage){class("b")}, left: "set", reason: appv1.ReasonImmutableField, says: "from the cluster's default to"},
+		"the default in place of a class":   {size: live, was: []func(*appv1.Storage){class("a")}, left: "set", reason: appv1.ReasonImmutableField, says: "to the cluster's default"},
+		"another access mode":               {size: live, now: []func(*appv1.Storage){mode}, left: "set", reason: appv1.ReasonImmutableField, says: "from [ReadWriteOnce] to [ReadWriteMany]"},
+		"larger, of another class":          {size: "20Gi", now: []func(*appv1.Storage){class("b")}, left: "set", reason: appv1.ReasonImmutableField, says: "class"},
+		"claims alone, the same size":       {size: live, left: "claims"},
+		"claims alone, larger":              {size: "20Gi", left: "claims", grows: true},
+		"claims alone that are larger":      {size: "1Gi", left: "claims"},
+		"claims that were refused before":   {size: "1Gi", left: "claims", before: appv1.ReasonVolumeResizeFailed, reason: appv1.ReasonVolumeResizeFailed, says: "shrink"},
+		"claims of the cluster's default":   {size: live, was: []func(*appv1.Storage){class("standard")}, left: "claims"},
+		"claims of another class":           {size: live, was: []func(*appv1.Storage){class("a")}, now: []func(*appv1.Storage){class("b")}, left: "claims", reason: appv1.ReasonImmutableField, says: `"b"`},
+		"a StatefulSet of another resource": {size: "1Gi", left: "foreign"},
+	} {
+		was, built := databaseOf(t, live, c.was...)
+		s := liveDatabase(was, built)
+		switch c.left {
+		case "":
+			s.set, s.headless, s.service = nil, nil, nil
+		case "claims":
+			s.set, s.claims = nil, []corev1.PersistentVolumeClaim{claimOf(built, 0, live)}
+		case "foreign":
+			s.set.OwnerReferences[0].UID = "other"
+		}
+		if c.before != "" {
+			meta.SetStatusCondition(&was.Status.Conditions, metav1.Condition{Type: appv1.ConditionDatabaseReady, Status: metav1.ConditionFalse, Reason: c.before})
+		}
+		_, w := databaseOf(t, c.size, c.now...)
+		grows, err := s.volumeChange(w)
+		reason, message := "", ""
+		if err != nil {
+			reason, message = reconciler.ReasonAndMessageOf(err)
+		}
+		if grows != c.grows || reason != c.reason || !strings.Contains(message, c.says) {
+			t.Errorf("%s: grows %t, %s %s; want %t, %s %s", name, grows, reason, message, c.grows, c.reason, c.says)
+		}
+		if err == nil && s.growsVolume(w) != grows {
+			t.Errorf("%s: growsVolume says otherwise", name)
+		}
+	}
+}
+
+// TestClaimTemplate checks what says how large the volumes are.
+func TestClaimTemplate(t *testing.T) {
+	cm, w := databaseOf(t, "10Gi")
+	others := claimOf(w, 2, "1Gi")
+	others.Annotations = nil
+	claims := []corev1.PersistentVolumeClaim{claimOf(w, 0, "30Gi"), claimOf(w, 1, "20Gi"), others}
+	for name, c := range map[string]struct {
+		change func(*databaseState)
+		want   string
+	}{
+		"the StatefulSet":                  {func(*databaseState) {}, "10Gi"},
+		"the smallest claim of ours":       {func(s *databaseState) { s.set = nil }, "20Gi"},
+		"by the status alone":              {func(s *databaseState) { s.set, s.headless, s.service, s.existed = nil, nil, nil, true }, "20Gi"},
+		"claims of an earlier database":    {func(s *databaseState) { s.set, s.headless, s.service = nil, nil, nil }, ""},
+		"no claims":                        {func(s *databaseState) { s.set, s.claims = nil, nil }, ""},
+		"another owner's StatefulSet":      {func(s *databaseState) { s.set.OwnerReferences[0].UID = "other" }, ""},
+		"a StatefulSet without owner":      {func(s *databaseState) { s.set.OwnerReferences = nil }, "10Gi"},
+		"a StatefulSet of other templates": {func(s *databaseState) { s.set.Spec.VolumeClaimTemplates[0].Name = "data" }, ""},
+	} {
+		s := liveDatabase(cm, w)
+		s.set = s.set.DeepCopy() // The workload's claims are in it.
+		s.claims = claims
+		c.change(s)
+		got := ""
+		if template := s.claimTemplate(); template != nil {
+			got = template.Spec.Resources.Requests.Storage().String()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestRemainsToApply checks what tells that a database was made before: then its Services are repaired without its Secret.
+func TestRemainsToApply(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	foreign := func(obj client.Object) {
+		obj.SetOwnerReferences([]metav1.OwnerReference{{Kind: "App", Name: "a", UID: "other", Controller: ptr.To(true)}})
+	}
+	for name, c := range map[string]struct {
+		change func(*databaseState)
+		want   bool
+	}{
+		"nothing":             {func(s *databaseState) { s.set, s.headless, s.service = nil, nil, nil }, false},
+		"all":                 {func(*databaseState) {}, true},
+		"the StatefulSet":     {func(s *databaseState) { s.headless, s.service = nil, nil }, true},
+		"the Service":         {func(s *databaseState) { s.set, s.headless = nil, nil }, true},
+		"the second Service":  {func(s *databaseState) { s.set, s.service = nil, nil }, true},
+		"objects of others":   {func(s *databaseState) { foreign(s.set); foreign(s.headless); foreign(s.service) }, false},
+		"what the status has": {func(s *databaseState) { s.set, s.headless, s.service, s.existed = nil, nil, nil, true }, true},
+	} {
+		s := liveDatabase(cm, w)
+		c.change(s)
+		if got := s.remainsToApply(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestDatabaseProvenance checks what tells how a StatefulSet was made: itself, and, while it is replaced, its Service.
+func TestDatabaseProvenance(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	s := liveDatabase(cm, w)
+	s.autoscaler = "scaler"
+	got := s.provenance()
+	if got.object != client.Object(s.set) || !got.autoscaled || got.kept != "" || got.selector[appv1.LabelPart] != "db" {
+		t.Errorf("of a StatefulSet: %+v", got)
+	}
+	s.set = nil
+	inputs := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
+	if got := s.provenance(); got.object != nil || got.kept != inputs || got.autoscaled {
+		t.Errorf("of the Service that is left: %+v", got)
+	}
+	s.headless.OwnerReferences = nil
+	if got := s.provenance(); got.object != nil || got.kept != "" {
+		t.Errorf("of a Service without owner: %+v", got)
+	}
+	if s.selector() != nil {
+		t.Error("there is a selector of nothing")
+	}
+}
+
+// TestDatabaseLiveObject checks with which live object each wanted one is compared, and that nothing is nil.
+func TestDatabaseLiveObject(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	whole, nothing := liveDatabase(cm, w), &databaseState{cm: cm, name: "db"}
+	for _, obj := range w.Objects() {
+		live := whole.liveObject(obj)
+		if live == nil || live.GetName() != obj.GetName() {
+			t.Errorf("%T %s is compared with %v", obj, obj.GetName(), live)
+		}
+		if live := nothing.liveObject(obj); live != nil {
+			t.Errorf("%T %s is compared with %T %v", obj, obj.GetName(), live, live)
+		}
+	}
+	if live := whole.liveObject(&corev1.Secret{}); live != nil {
+		t.Errorf("a Secret is compared with %v", live)
+	}
+	var children []apply.Child
+	for _, obj := range w.Objects() {
+		children = append(children, apply.Child{Desired: obj, Live: obj})
+	}
+	nothing.noteWritten(append(children, apply.Child{Desired: &corev1.Secret{}}))
+	if nothing.set == nil || nothing.service.Name != "db" || nothing.headless.Name != "db-headless" {
+		t.Errorf("what was written is noted as %+v", nothing)
+	}
+}
+
+// TestPodsOf checks how many pods are counted on: those that the spec states, or those that are there.
+func TestPodsOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		live      *int32
+		none      bool
+		stated    *int32
+		had, pods int32
+	}{
+		"new":                      {none: true, had: 0, pods: 1},
+		"new, three":               {none: true, stated: ptr.To[int32](3), had: 0, pods: 3},
+		"as it is":                 {live: ptr.To[int32](2), had: 2, pods: 2},
+		"the default":              {had: 1, pods: 1},
+		"scaled to nothing":        {live: ptr.To[int32](0), had: 0, pods: 1},
+		"scaled to nothing stated": {live: ptr.To[int32](2), stated: ptr.To[int32](0), had: 2, pods: 0},
+		"scaled up":                {live: ptr.To[int32](2), stated: ptr.To[int32](5), had: 2, pods: 5},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		s := liveDatabase(cm, w)
+		s.set.Spec.Replicas, w.Replicas = c.live, c.stated
+		if c.none {
+			s.set = nil
+		}
+		if had, pods := s.podsOf(w); had != c.had || pods != c.pods {
+			t.Errorf("%s: had %d, wants %d; want %d and %d", name, had, pods, c.had, c.pods)
+		}
+	}
+}
+
+// TestClaimChildren checks which claims are written, and which of them nothing may go on without.
+func TestClaimChildren(t *testing.T) {
+	cm, w := databaseOf(t, "10Gi")
+	w.Replicas = ptr.To[int32](2)
+	others := func(ordinal int) corev1.PersistentVolumeClaim {
+		claim := claimOf(w, ordinal, "10Gi")
+		claim.Annotations = nil
+		return claim
+	}
+	for name, c := range map[string]struct {
+		claims            []corev1.PersistentVolumeClaim
+		wanted, unguarded []string
+	}{
+		"none":                                  {},
+		"as they should be":                     {claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "10Gi"), claimOf(w, 1, "10Gi")}},
+		"larger than asked for":                 {claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "20Gi")}},
+		"too small":                             {claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "10Gi"), claimOf(w, 1, "5Gi")}, wanted: []string{"datadir-db-1=10Gi"}},
+		"too small, of a pod scaled away":       {claims: []corev1.PersistentVolumeClaim{claimOf(w, 7, "5Gi")}, wanted: []string{"datadir-db-7=10Gi"}},
+		"of others, about to be used":           {claims: []corev1.PersistentVolumeClaim{others(1)}, wanted: []string{"datadir-db-1=10Gi"}},
+		"of others, not to be used":             {claims: []corev1.PersistentVolumeClaim{others(2)}},
+		"without guards":                        {claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(w, 0, "20Gi")), unguarded(claimOf(w, 5, "10Gi"))}, unguarded: []string{"datadir-db-0=20Gi", "datadir-db-5=10Gi"}},
+		"too small and without guards, at once": {claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(w, 0, "5Gi"))}, wanted: []string{"datadir-db-0=10Gi"}},
+	} {
+		s := liveDatabase(cm, w)
+		said := func(children []apply.Child, prerequisite bool) (names []string) {
+			for _, child := range children {
+				claim, ok := child.Desired.(*corev1.PersistentVolumeClaim)
+				if !ok || child.Live == nil || !child.Retained || child.Prerequisite != prerequisite || child.Replace {
+					t.Errorf("%s: the child %+v", name, child)
+					continue
+				}
+				names = append(names, claim.Name+"="+claim.Spec.Resources.Requests.Storage().String())
+			}
+			return names
+		}
+		wanted, unguarded := s.claimChildren(w, c.claims)
+		if got := said(wanted, true); !slices.Equal(got, c.wanted) {
+			t.Errorf("%s: wants %v, want %v", name, got, c.wanted)
+		}
+		if got := said(unguarded, false); !slices.Equal(got, c.unguarded) {
+			t.Errorf("%s: guards %v, want %v", name, got, c.unguarded)
+		}
+	}
+}
+
+// TestLeavesClaims checks when the password is kept although the volumes are not: while one of them stays.
+func TestLeavesClaims(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = ptr.To(false) })
+	for name, c := range map[string]struct {
+		claims []corev1.PersistentVolumeClaim
+		none   bool
+		want   bool
+	}{
+		"none":                              {nil, false, false},
+		"of a pod":                          {[]corev1.PersistentVolumeClaim{claimOf(w, 0, "1Gi")}, false, false},
+		"of a pod scaled away":              {[]corev1.PersistentVolumeClaim{claimOf(w, 0, "1Gi"), claimOf(w, 1, "1Gi")}, false, true},
+		"scaled away, and going with it":    {[]corev1.PersistentVolumeClaim{goneWith(claimOf(w, 1, "1Gi"), "set-uid")}, false, false},
+		"scaled away, going with another":   {[]corev1.PersistentVolumeClaim{goneWith(claimOf(w, 1, "1Gi"), "")}, false, true},
+		"without a StatefulSet, to be used": {[]corev1.PersistentVolumeClaim{claimOf(w, 0, "1Gi")}, true, false},
+		"without a StatefulSet":             {[]corev1.PersistentVolumeClaim{claimOf(w, 1, "1Gi")}, true, true},
+	} {
+		s := liveDatabase(cm, w)
+		s.claims = c.claims
+		if c.none {
+			s.set = nil
+		}
+		if got := s.leavesClaims(w); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestClaimsReleased checks when a StatefulSet that is to leave its claims behind may be deleted.
+func TestClaimsReleased(t *testing.T) {
+	_, w := databaseOf(t, "1Gi")
+	var waiting *reconciler.WaitingError
+	var stalled *reconciler.StalledError
+	for name, c := range map[string]struct {
+		change func(*appsv1.StatefulSet)
+		claims []corev1.PersistentVolumeClaim
+		want   any
+		says   string
+	}{
+		"no claims":                       {},
+		"released":                        {claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "1Gi"), goneWith(claimOf(w, 1, "1Gi"), "")}},
+		"its pod's is not released":       {claims: []corev1.PersistentVolumeClaim{claimOf(w, 1, "1Gi"), goneWith(claimOf(w, 0, "1Gi"), "set-uid")}, want: &waiting, says: "datadir-db-0"},
+		"nor is that of one scaled away":  {claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 1, "1Gi"), "set-uid")}, want: &stalled, says: "Remove metadata.ownerReferences"},
+		"several pods":                    {change: func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](2) }, claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 1, "1Gi"), "set-uid")}, want: &waiting, says: "datadir-db-1"},
+		"its controller has not observed": {change: func(s *appsv1.StatefulSet) { s.Generation = 2 }, claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 1, "1Gi"), "set-uid")}},
+		"they are to go with it": {change: func(s *appsv1.StatefulSet) {
+			s.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		}, claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 0, "1Gi"), "set-uid")}},
+	} {
+		cm, built := databaseOf(t, "1Gi")
+		set := liveDatabase(cm, built).set
+		if c.change != nil {
+			c.change(set)
+		}
+		err := claimsReleased(set, c.claims)
+		switch {
+		case c.want == nil && err != nil, c.want != nil && !errors.As(err, c.want):
+			t.Errorf("%s: %v", name, err)
+		case c.want != nil && !strings.Contains(err.Error(), c.says):
+			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		}
+	}
+	if deletesClaims(&appsv1.StatefulSet{}) {
+		t.Error("a StatefulSet without a policy takes its claims along")
+	}
+}
+
+// TestFitVolumes checks which volumes a workload states: those that the database has, unless they grow.
+func TestFitVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  string
+		how   application
+		want  string
+		grows bool
+		fails bool
+	}{
+		"as it is":                     {size: "10Gi", want: "10Gi"},
+		"larger":                       {size: "20Gi", want: "20Gi", grows: true},
+		"smaller":                      {size: "1Gi", want: "1Gi", fails: true},
+		"an earlier spec was smaller":  {size: "1Gi", how: application{earlier: true}, want: "10Gi"},
+		"an earlier spec asked for it": {size: "20Gi", how: application{earlier: true}, want: "10Gi"},
+	} {
+		cm, built := databaseOf(t, "10Gi")
+		db := &database{cm: cm, seen: liveDatabase(cm, built)}
+		db.seen.set.Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
+		_, w := databaseOf(t, c.size)
+		grows, err := db.fitVolumes(w, c.how)
+		if got := w.Claims[0].Spec.Resources.Requests.Storage().String(); got != c.want || grows != c.grows || (err != nil) != c.fails {
+			t.Errorf("%s: %s, grows %t, %v", name, got, grows, err)
+		}
+		// The template of a release without guards cannot be changed, except by a new one.
+		if kept := len(w.Claims[0].Annotations) == 1; !c.fails && kept == c.grows {
+			t.Errorf("%s: the annotations of the template are %v", name, w.Claims[0].Annotations)
+		}
+	}
+}
+
+// TestSubstitute checks when a refused workload is applied with the volumes that the database has.
+func TestSubstitute(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*databaseState)
+		want   string
+	}{
+		"only the storage differs, by a record that others wrote": {func(*databaseState) {}, ""},
+		"the StatefulSet is gone":                                 {func(s *databaseState) { s.set = nil }, "20Gi"},
+		"nothing is left":                                         {func(s *databaseState) { s.set, s.claims = nil, nil }, ""},
+	} {
+		cm, w := databaseOf(t, "10Gi")
+		s := liveDatabase(cm, w)
+		s.claims = []corev1.PersistentVolumeClaim{claimOf(w, 0, "20Gi")}
+		c.change(s)
+		db := &database{cm: cm, seen: s, target: (&CloudManagerReconciler{}).newTarget(cm, resource.TierDatabase, nil)}
+		got := ""
+		if substitute := db.substitute(w); substitute != nil {
+			got = substitute.Claims[0].Spec.Resources.Requests.Storage().String()
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/optional"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch,resourceNames=httproutes.gateway.networking.k8s.io;podmonitors.monitoring.coreos.com
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
+
+// addOptionalKinds adds to the manager what watches the kinds that a cluster may lack, or that the manager may not list.
+func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet) (*optional.Kinds, error) {
+	var rows []*apply.Type
+	for i := range apply.Types {
+		if row := &apply.Types[i]; watched.apart(row) {
+			rows = append(rows, row)
+		}
+	}
+	found, err := optional.New(optional.Options{
+		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Namespaces: opts.Namespaces,
+		FieldOwner: fieldOwner, WatchFailed: watches.noteFailure, Types: rows, LookAgain: opts.LookAgain, Log: opts.Logger.WithName("optional"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("optional kinds: %w", err)
+	}
+	return found, mgr.Add(found)
+}
+
+// unavailable returns why an object of a kind that has a cache of its own can be neither read nor written, nil if it can.
+func (s *Deps) unavailable(ctx context.Context, d *target, obj client.Object) error {
+	if !s.watched.apart(apply.TypeOf(obj)) {
+		return nil
+	}
+	if s.Engine.Foresees() {
+		return s.Optional.Look(ctx, obj)
+	}
+	return s.Optional.Check(ctx, obj, optional.Waiter{Manager: d.manager, NamespacedName: client.ObjectKeyFromObject(d.owner)})
+}

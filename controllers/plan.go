@@ -1,0 +1,313 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// A plan is computed by the steps that reconcile a resource, with an engine that writes nothing. So it says what a reconcile
+// would do, whatever that comes to do.
+
+// Planner says what a change of a custom resource would do.
+type Planner struct {
+	deps  Deps
+	kinds map[string]*kind
+}
+
+func newPlanner(s *Deps) *Planner {
+	p := &Planner{deps: *s, kinds: map[string]*kind{}}
+	for _, k := range kinds() {
+		p.kinds[k.name] = &k
+	}
+	return p
+}
+
+// planFunc are the steps of a kind.
+type planFunc func(context.Context, client.Object) (reconciler.Report, error)
+
+// planSteps returns the steps of a kind as a planFunc.
+func planSteps[T reconciler.Resource](steps reconciler.Steps[T]) planFunc {
+	return func(ctx context.Context, obj client.Object) (reconciler.Report, error) {
+		typed, ok := obj.(T)
+		if !ok {
+			return reconciler.Report{}, fmt.Errorf("%T is of another kind", obj)
+		}
+		return steps(ctx, typed, nil)
+	}
+}
+
+// Plan says what a reconcile of the resource would do, were it not paused. It writes nothing.
+func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) (*plan.Plan, error) {
+	k, ok := p.kinds[kindName]
+	if !ok {
+		return nil, fmt.Errorf("no kind %s", kindName)
+	}
+	return p.deps.plan(ctx, k, obj)
+}
+
+// Apart reports whether the objects of a type are in a cache of their own, and not in that of the manager.
+func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(apply.TypeOf(obj)) }
+
+// Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
+// is known to be in its way.
+func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
+	return p.deps.Optional.Look(ctx, obj)
+}
+
+// plan is Plan for a row of the table of kinds.
+func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan, error) {
+	copied, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no API object", obj)
+	}
+	made := &plan.Plan{
+		Version: plan.Version, Kind: k.name, Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		Paused: resumeResource(copied), Objects: []plan.Object{},
+	}
+	var foreseen apply.Foresight
+	dry := *s
+	dry.Client, dry.Engine, dry.Records, dry.Content = apply.ReadOnly(s.Client), s.Engine.Foresee(&foreseen), newLastRecords(), s.Content.Foresee()
+	report, err := k.plan(&dry)(ctx, copied)
+	for _, found := range foreseen.Objects() {
+		object := newPlanObject(&found)
+		made.Objects = append(made.Objects, object)
+		made.Incomplete = made.Incomplete || object.Unasked
+	}
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, reconciler.ErrStale)):
+		made.Incomplete = true
+	case err != nil:
+		reason, message := reconciler.ReasonAndMessageOf(err)
+		made.Problem = &plan.Problem{Reason: reason, Message: message}
+	case report.NotApplied.Reason != "":
+		made.Problem = &plan.Problem{Reason: report.NotApplied.Reason, Message: report.NotApplied.Message}
+	}
+	return made, nil
+}
+
+// resumeResource has a resource not be paused, and reports whether it was.
+func resumeResource(obj client.Object) bool {
+	spec := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Spec")
+	if !spec.IsValid() {
+		return false
+	}
+	paused := spec.FieldByName("Paused")
+	if !paused.IsValid() || !paused.Bool() {
+		return false
+	}
+	paused.SetBool(false)
+	return true
+}
+
+// newPlanObject says what would be done to one object.
+func newPlanObject(found *apply.Foreseen) plan.Object {
+	o := plan.Object{
+		Kind: found.Kind, Name: found.Name, Action: planActions[found.Action], TakenOver: found.TakenOver && found.Action != apply.Created,
+		Unasked: found.Unasked,
+	}
+	if found.Trouble != nil {
+		reason, message := reconciler.ReasonAndMessageOf(found.Trouble)
+		o.Action, o.Problem = plan.Blocked, &plan.Problem{Reason: reason, Message: message}
+		return o
+	}
+	for _, d := range found.Differences {
+		o.Fields = append(o.Fields, plan.Field{Path: d.Path, Change: plan.FieldChange(d.How), From: d.From, To: d.To})
+	}
+	if !o.Unasked {
+		o.Pods = newPlanPods(found)
+		o.Rendering, o.Size = inputSteps(found)
+	}
+	return o
+}
+
+// planActions are what a plan calls the engine's actions. What would be repaired changes.
+var planActions = map[apply.Action]plan.Action{
+	apply.Created: plan.Created, apply.Configured: plan.Changed, apply.Repaired: plan.Changed, apply.Deleted: plan.Deleted,
+	apply.Replaced: plan.Recreated, apply.Scaled: plan.Scaled,
+}
+
+// newPlanPods says what happens to the pods of an object, nil for one that has none.
+func newPlanPods(found *apply.Foreseen) *plan.Pods {
+	pods := &plan.Pods{}
+	switch before := found.Before.(type) {
+	case *appsv1.Deployment:
+		pods.Running = before.Status.Replicas
+	case *appsv1.StatefulSet:
+		pods.Running = before.Status.Replicas
+	}
+	switch after := found.After.(type) {
+	case nil:
+		if pods.Running == 0 {
+			return nil
+		}
+		if found.Action != apply.Deleted {
+			pods.Wanted = pods.Running
+		}
+	case *appsv1.Deployment:
+		pods.Wanted, pods.Missing = ptr.Deref(after.Spec.Replicas, 1), missingPods(after)
+		if before, ok := found.Before.(*appsv1.Deployment); ok && found.Action != apply.Scaled {
+			pods.Replaced = !after.Spec.Paused && pods.Running > 0 && pods.Wanted > 0 &&
+				!equality.Semantic.DeepEqual(before.Spec.Template, after.Spec.Template)
+		}
+	case *appsv1.StatefulSet:
+		pods.Wanted, pods.Missing = ptr.Deref(after.Spec.Replicas, 1), 1
+		if before, ok := found.Before.(*appsv1.StatefulSet); ok {
+			pods.Replaced = after.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && pods.Running > 0 && pods.Wanted > 0 &&
+				!equality.Semantic.DeepEqual(before.Spec.Template, after.Spec.Template)
+		}
+	default:
+		return nil
+	}
+	if !pods.Replaced {
+		pods.Missing = 0
+	}
+	return pods
+}
+
+// missingPods is how many pods of a Deployment may be missing while they are replaced, as its controller counts
+// (k8s.io/kubernetes/pkg/controller/deployment/util).
+func missingPods(d *appsv1.Deployment) int32 {
+	wanted := ptr.Deref(d.Spec.Replicas, 1)
+	update := d.Spec.Strategy.RollingUpdate
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || update == nil {
+		return wanted
+	}
+	none := intstr.FromInt32(0)
+	missing, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(update.MaxUnavailable, none)), int(wanted), false)
+	if err != nil {
+		return wanted
+	}
+	surge, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(update.MaxSurge, none)), int(wanted), true)
+	if err == nil && missing == 0 && surge == 0 {
+		missing = 1
+	}
+	return min(int32(missing), wanted) //nolint:gosec // It is at most as much as is wanted.
+}
+
+// inputSteps says what shapes the pods and would change although no spec states it: the rendering, and what a size stands for.
+func inputSteps(found *apply.Foreseen) (rendering, size *plan.Step) {
+	if found.Before == nil || found.After == nil || found.TakenOver {
+		return nil, nil
+	}
+	was, err := resource.DecodeInputs(found.Before.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return nil, nil
+	}
+	is, err := resource.DecodeInputs(found.After.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return nil, nil
+	}
+	if was.Rendering != is.Rendering {
+		rendering = &plan.Step{From: strconv.Itoa(int(was.Rendering)), To: strconv.Itoa(int(is.Rendering))}
+	}
+	if was.Size.Name == is.Size.Name && !was.Size.Equal(is.Size) { // Another name is what the spec states.
+		size = &plan.Step{From: was.Size.String(), To: is.Size.String()}
+	}
+	return rendering, size
+}
+
+const (
+	// maxPending is how many lines status.pending has, maxPendingLine how long one is.
+	maxPending     = 20
+	maxPendingLine = 240
+	// pendingTimeout limits how long a plan for a status may take.
+	pendingTimeout = 10 * time.Second
+)
+
+// withPending adds to the steps of a kind what waits for the end of a pause.
+func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps[T]) reconciler.Steps[T] {
+	return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
+		seen := obj.CommonStatus().ObservedGeneration
+		report, err := steps(ctx, obj, undecodable)
+		if undecodable == nil && !errors.Is(err, reconciler.ErrStale) {
+			s.reportPending(ctx, k, obj, seen, &report)
+		}
+		return report, err
+	}
+}
+
+// reportPending states in the status what waits, once for each generation. seen is the generation that the status spoke of.
+func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
+	status, name := obj.CommonStatus(), recordKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
+	if !report.Paused || !report.Pending {
+		status.Pending = nil
+		s.Pending.forget(name)
+		return
+	}
+	cause := pendingCause(obj)
+	known, ok := s.Pending.get(name)
+	if len(status.Pending) > 0 && (ok && known == cause || !ok && seen == obj.GetGeneration()) {
+		s.Pending.set(name, cause)
+		report.Waiting = status.Pending[0]
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
+	defer cancel()
+	made, err := s.plan(bounded, k, obj)
+	if err != nil || made.Incomplete {
+		status.Pending = nil
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, unwatched)
+		return
+	}
+	made.Paused = false // The status says so.
+	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
+	s.Pending.set(name, cause)
+	report.Waiting = status.Pending[0]
+}
+
+// pendingCause is what a plan of a paused resource depends on: its generation, and the annotations that the operator reads.
+func pendingCause(obj client.Object) string {
+	annotations := obj.GetAnnotations()
+	return fmt.Sprintf("%s %d %q %q %q %q", obj.GetUID(), obj.GetGeneration(),
+		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
+}
+
+// pendingPlans remembers the generation and the annotations that the plans in the statuses are for.
+type pendingPlans struct {
+	mu     sync.Mutex
+	causes map[recordKey]string
+}
+
+func newPendingPlans() *pendingPlans { return &pendingPlans{causes: map[recordKey]string{}} }
+
+func (p *pendingPlans) get(key recordKey) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cause, ok := p.causes[key]
+	return cause, ok
+}
+
+func (p *pendingPlans) set(key recordKey, cause string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.causes[key] = cause
+}
+
+func (p *pendingPlans) forget(key recordKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.causes, key)
+}
+
+// forgetOwner drops what is remembered of a resource that is gone.
+func (p *pendingPlans) forgetOwner(manager string, owner types.NamespacedName) {
+	p.forget(recordKey{manager: manager, owner: owner})
+}

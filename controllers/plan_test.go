@@ -1,0 +1,99 @@
+package controllers
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+)
+
+// TestEveryKindIsPlanned checks that the row of each kind has the steps for a plan, and that a paused resource of it is planned as
+// if it were not.
+func TestEveryKindIsPlanned(t *testing.T) {
+	paused := map[string]client.Object{
+		"App":              &appv1.App{Spec: appv1.AppSpec{Paused: true}},
+		"ModelBox":         &appv1.ModelBox{Spec: appv1.ModelBoxSpec{Paused: true}},
+		"UnitedDeployment": &appv1.UnitedDeployment{Spec: appv1.UnitedDeploymentSpec{Paused: true}},
+		"CloudManager":     &appv1.CloudManager{Spec: appv1.CloudManagerSpec{Paused: true}},
+	}
+	planner := newPlanner(&Deps{})
+	for _, k := range kinds() {
+		if k.plan == nil || planner.kinds[k.name] == nil || planner.kinds[k.name].name != k.name {
+			t.Errorf("%s is not planned", k.name)
+		}
+		obj := paused[k.name]
+		if obj == nil {
+			t.Fatalf("%s is not tested", k.name)
+		}
+		if !resumeResource(obj) || resumeResource(obj) {
+			t.Errorf("%s is not resumed", k.name)
+		}
+	}
+}
+
+// TestMissingPods counts as the Deployment controller does.
+func TestMissingPods(t *testing.T) {
+	rolling := func(unavailable, surge string) appsv1.DeploymentStrategy {
+		return appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxUnavailable: ptr.To(intstr.Parse(unavailable)), MaxSurge: ptr.To(intstr.Parse(surge)),
+		}}
+	}
+	for _, c := range []struct {
+		strategy     appsv1.DeploymentStrategy
+		wanted, want int32
+	}{
+		{rolling("0", "1"), 4, 0},
+		{rolling("25%", "25%"), 2, 0},
+		{rolling("25%", "25%"), 4, 1},
+		{rolling("25%", "25%"), 7, 1},
+		{rolling("100%", "0"), 3, 3},
+		{rolling("5", "0"), 3, 3},
+		{rolling("10%", "0"), 3, 1},
+		{appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, 3, 3},
+	} {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &c.wanted, Strategy: c.strategy}}
+		if got := missingPods(d); got != c.want {
+			t.Errorf("%+v with %d pods: %d, want %d", c.strategy, c.wanted, got, c.want)
+		}
+	}
+}
+
+// TestPlanPods has changes of a Deployment: pods are replaced if the template changes, some run, some are wanted and the rollout is
+// not stopped.
+func TestPlanPods(t *testing.T) {
+	deployment := func(image string, running, wanted int32) *appsv1.Deployment {
+		d := templateOnly(appsv1.Deployment{}.Spec.Template)
+		d.ObjectMeta = metav1.ObjectMeta{Name: "web"}
+		d.Spec.Template.Annotations = map[string]string{"image": image}
+		d.Spec.Replicas, d.Status.Replicas = &wanted, running
+		return d
+	}
+	stopped := deployment("b", 0, 2)
+	stopped.Spec.Paused = true
+	for name, c := range map[string]struct {
+		action        apply.Action
+		before, after *appsv1.Deployment
+		want          bool
+	}{
+		"another template": {apply.Configured, deployment("a", 2, 2), deployment("b", 0, 2), true},
+		"the same":         {apply.Configured, deployment("a", 2, 2), deployment("a", 0, 3), false},
+		"none ran":         {apply.Configured, deployment("a", 0, 2), deployment("b", 0, 2), false},
+		"none is wanted":   {apply.Configured, deployment("a", 2, 2), deployment("b", 0, 0), false},
+		"stopped":          {apply.Configured, deployment("a", 2, 2), stopped, false},
+		"only scaled":      {apply.Scaled, deployment("a", 2, 2), deployment("b", 0, 2), false},
+	} {
+		pods := newPlanPods(&apply.Foreseen{Change: apply.Change{Action: c.action}, Before: c.before, After: c.after})
+		if pods == nil || pods.Replaced != c.want {
+			t.Errorf("%s: %+v", name, pods)
+		}
+	}
+	if pods := newPlanPods(&apply.Foreseen{Change: apply.Change{Action: apply.Deleted}, Before: deployment("a", 2, 2)}); pods == nil || pods.Running != 2 || pods.Wanted != 0 {
+		t.Errorf("deleted: %+v", pods)
+	}
+}

@@ -1,0 +1,204 @@
+package controllers
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/metrics"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// reasonNotReconciled is the reason in metrics of a resource without a Ready condition.
+const reasonNotReconciled = "NotReconciled"
+
+// scrapePatience is how long a scrape waits for the cache, which is in memory.
+const scrapePatience = 5 * time.Second
+
+var (
+	stalledDesc  = metrics.ResourceStalled.Desc()
+	notReadyDesc = metrics.ResourceNotReady.Desc()
+	pausedDesc   = metrics.ResourcePaused.Desc()
+	countDesc    = metrics.Resources.Desc()
+	outdatedDesc = metrics.ResourcesOutdated.Desc()
+)
+
+// resources are those of the managers of this process that work; a stand-by has none.
+var resources = &resourceMetrics{readers: map[resourceReader]struct{}{}}
+
+// buildInfo says which program this is.
+var buildInfo = metrics.BuildInfo.NewGauge()
+
+func init() { ctrlmetrics.Registry.MustRegister(resources, buildInfo) }
+
+// noteBuild says which program this is. Of several managers in one process, the latest counts.
+func noteBuild(opts *Options) {
+	buildInfo.Reset()
+	buildInfo.WithLabelValues(opts.Version, opts.Commit, strconv.Itoa(int(opts.Rendering))).Set(1)
+}
+
+// resourceReader lists the custom resources that a manager works on.
+type resourceReader interface {
+	List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error
+	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
+}
+
+// resourceMetrics tells of the custom resources, from the cache and at each scrape: a series is there for exactly as long as what it
+// tells of.
+type resourceMetrics struct {
+	mu      sync.Mutex
+	readers map[resourceReader]struct{}
+}
+
+// whileWorking returns a runnable that has the resources of a manager told of while that is the leader.
+func (m *resourceMetrics) whileWorking(reader resourceReader) func(context.Context) error {
+	return func(ctx context.Context) error {
+		m.mu.Lock()
+		m.readers[reader] = struct{}{}
+		m.mu.Unlock()
+		<-ctx.Done()
+		m.mu.Lock()
+		delete(m.readers, reader)
+		m.mu.Unlock()
+		return nil
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *resourceMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{stalledDesc, notReadyDesc, pausedDesc, countDesc, outdatedDesc} {
+		ch <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *resourceMetrics) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.readers) == 0 {
+		return
+	}
+	for _, k := range kinds() {
+		summary := newResourceSummary(k.name, len(m.readers) > 1)
+		known := false
+		for reader := range m.readers {
+			known = summary.read(ctx, reader, &k) || known
+		}
+		if known {
+			summary.send(ch)
+		}
+	}
+}
+
+// read adds the resources of a kind that a manager sees. It reports whether the manager sees any: before the first list of the kind it
+// does not, and app_operator_watch_broken tells of a list that fails.
+func (s *resourceSummary) read(ctx context.Context, reader resourceReader, k *kind) bool {
+	informer, err := reader.GetInformer(ctx, k.empty(), cache.BlockUntilSynced(false))
+	if err != nil || !informer.HasSynced() {
+		return false
+	}
+	list := k.list()
+	// Nothing is changed of what is listed.
+	if reader.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return false
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(stored.Observed); ok {
+			s.add(obj)
+		}
+		return nil
+	}) == nil
+}
+
+// resourceSummary is what the metrics tell of one kind.
+type resourceSummary struct {
+	kind string
+	// seen are those that were added, nil if none can be added twice.
+	seen            map[types.UID]struct{}
+	series          []prometheus.Metric
+	counts          map[countKey]int
+	rendering, size int
+}
+
+// countKey is what resources are counted by.
+type countKey struct{ namespace, reason string }
+
+func newResourceSummary(kind string, several bool) *resourceSummary {
+	s := &resourceSummary{kind: kind, counts: map[countKey]int{}}
+	if several {
+		s.seen = map[types.UID]struct{}{}
+	}
+	return s
+}
+
+// add adds a resource, unless another manager of this process has told of it. One that is being deleted is counted, and no longer
+// looked after.
+func (s *resourceSummary) add(obj stored.Observed) {
+	if s.seen != nil {
+		if _, twice := s.seen[obj.GetUID()]; twice {
+			return
+		}
+		s.seen[obj.GetUID()] = struct{}{}
+	}
+	namespace, name := obj.GetNamespace(), obj.GetName()
+	ready, reason, since := obj.Condition(appv1.ConditionReady), reasonNotReconciled, obj.GetCreationTimestamp()
+	if ready != nil {
+		reason, since = ready.Reason, ready.LastTransitionTime
+	}
+	s.counts[countKey{namespace, reason}]++
+	if rendering, size := obj.Outdated(); rendering || size {
+		s.rendering += count(rendering)
+		s.size += count(size)
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		return
+	}
+	if ready == nil || ready.Status == metav1.ConditionFalse {
+		s.gauge(notReadyDesc, float64(since.Unix()), s.kind, namespace, name, reason)
+	}
+	if c := obj.Condition(appv1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
+		s.gauge(stalledDesc, 1, s.kind, namespace, name, c.Reason)
+	}
+	if c := obj.Condition(appv1.ConditionReconciling); c != nil && c.Reason == appv1.ReasonPaused {
+		s.gauge(pausedDesc, 1, s.kind, namespace, name)
+	}
+}
+
+func count(counts bool) int {
+	if counts {
+		return 1
+	}
+	return 0
+}
+
+func (s *resourceSummary) gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	// A label that is no UTF-8 is the only error; the API server refuses such a name and such a reason.
+	if metric, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...); err == nil {
+		s.series = append(s.series, metric)
+	}
+}
+
+// send sends the series of the kind.
+func (s *resourceSummary) send(ch chan<- prometheus.Metric) {
+	for key, n := range s.counts {
+		s.gauge(countDesc, float64(n), s.kind, key.namespace, key.reason)
+	}
+	s.gauge(outdatedDesc, float64(s.rendering), s.kind, "rendering")
+	s.gauge(outdatedDesc, float64(s.size), s.kind, "size")
+	for _, metric := range s.series {
+		ch <- metric
+	}
+}

@@ -1,0 +1,178 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While spec.rollback is OnStall, a rollout of a changed spec that makes no progress becomes a hold at the last good ReplicaSet. The
+// mark of that hold names the spec that failed: as long as the resource has that spec, nothing moves, even if it is applied again.
+
+// byRollback is in the mark of a hold that no annotation asks for.
+const byRollback = "rollback"
+
+const (
+	// maxFailedRecord is the length in bytes up to which the record of a failed spec is kept as it is. Of a longer one a hash is.
+	maxFailedRecord = 16 << 10
+	// maxFailedCause is the length in bytes of the cause that is kept.
+	maxFailedCause = 1 << 10
+)
+
+// failedSpec is what the mark of a hold says of the spec that was rolled back.
+type failedSpec struct {
+	// Identity is a record of the spec, Refresh the value of the refresh annotation that it was built with.
+	Identity string `json:"identity"`
+	Refresh  string `json:"refresh,omitempty"`
+	// Image is that of its main container, Cause why its pods did not come up.
+	Image string `json:"image"`
+	Cause string `json:"reason"`
+}
+
+// declinedRollback is a rollout that has stalled and is not undone.
+type declinedRollback struct{ rollout, cause string }
+
+// mayRollBack reports whether the spec asks for rollbacks, and can be believed.
+func (d *target) mayRollBack() bool {
+	return d.serving != nil && d.serving.Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
+}
+
+// stillFailed returns what is known of a spec that failed while the resource has that spec, and nobody asks for one more try; nil
+// otherwise.
+func (d *target) stillFailed(failed *failedSpec) *failedSpec {
+	if failed == nil || !d.mayRollBack() {
+		return nil
+	}
+	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
+		return nil
+	}
+	if changed, err := d.changed(failed.Identity); err == nil && changed {
+		return nil
+	}
+	return failed
+}
+
+// stalledRollout returns the hold that a rollout which has stalled asks for, nil if there is none: the rollout is that of the present
+// spec, and another ReplicaSet was ready before.
+func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark {
+	live, ok := m.object.(*appsv1.Deployment)
+	if !ok || live == nil || d.paused || d.history.LastGood == nil || mark.ReplicaSet != "" || !d.mayRollBack() {
+		return nil
+	}
+	verdict := health.Deployment(live, d.pods)
+	if !verdict.Stalled || !d.ownsRecord(live) {
+		return nil
+	}
+	record := live.Annotations[appv1.AnnotationLastAppliedSpec]
+	if changed, err := d.changed(record); err != nil || changed {
+		return nil // Another spec is to be applied first.
+	}
+	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || in.ServiceAccount != resource.AccountName(d.around, d.name) {
+		return nil // As above.
+	}
+	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != in.Refresh {
+		return nil // As above.
+	}
+	if d.notRolledBack = s.Records.declinedFor(d.recordKey(), d.rolloutOf(live)); d.notRolledBack != "" {
+		return nil
+	}
+	if len(record) > maxFailedRecord {
+		record = d.identity()
+	}
+	cause := strings.TrimPrefix(verdict.Message, "Deployment "+live.Name+": ")
+	if len(cause) > maxFailedCause {
+		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
+	}
+	return &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+		Identity: record, Refresh: in.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: verdict.Reason + ": " + cause,
+	}}
+}
+
+// rolloutOf names a rollout, and what it could go back to.
+func (d *target) rolloutOf(live *appsv1.Deployment) string {
+	return fmt.Sprintf("%s %d %s", live.UID, live.Generation, d.history.LastGood.ReplicaSet)
+}
+
+// unfitForRollback says why a ReplicaSet that can be held is not what to go back to, empty if it is: its spec is the one that failed,
+// or makes the same pods.
+func (d *target) unfitForRollback(m provenance, source *holdSource, set *appsv1.ReplicaSet) string {
+	if changed, err := d.changed(source.spec); err != nil || !changed {
+		if names := changedContent(m, source); names != "" {
+			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
+		}
+		return fmt.Sprintf(messageSameSpec, set.Name)
+	}
+	template := set.Spec.Template.DeepCopy()
+	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	if equality.Semantic.DeepEqual(*template, m.template) {
+		return fmt.Sprintf(messageSameTemplate, set.Name)
+	}
+	return ""
+}
+
+// changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.
+func changedContent(m provenance, source *holdSource) string {
+	is, err := resource.DecodeInputs(m.object.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return ""
+	}
+	was, err := resource.DecodeInputs(source.inputs)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(is.Config.Objects)) {
+		if sum, known := was.Config.Objects[id]; !known || sum != is.Config.Objects[id] {
+			names = append(names, strings.ReplaceAll(id, "/", " "))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// declineRollback notes why a rollout that has stalled is not undone. It is asked once for a rollout, but for a permission that may
+// be given.
+func (s *Deps) declineRollback(ctx context.Context, d *target, m provenance, refusal error, report *reconciler.Report) {
+	reason, cause := reconciler.ReasonAndMessageOf(refusal)
+	d.notRolledBack = cause
+	live, ok := m.object.(*appsv1.Deployment)
+	switch {
+	case reason == appv1.ReasonForbidden:
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, unwatched)
+	case ok && ctx.Err() == nil:
+		s.Records.decline(d.recordKey(), declinedRollback{rollout: d.rolloutOf(live), cause: cause})
+	}
+}
+
+// reportNotRolledBack has Ready say why a rollout that has stalled is not undone.
+func (d *target) reportNotRolledBack(report *reconciler.Report) {
+	if d.notRolledBack != "" && report.Stalled {
+		report.Message += ". " + messageNotRolledBack + d.notRolledBack
+	}
+}
+
+// declinedFor returns why a rollout is not undone, empty if that is not known.
+func (l *lastRecords) declinedFor(key recordKey, rollout string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.declined[key]; known.rollout == rollout {
+		return known.cause
+	}
+	return ""
+}
+
+func (l *lastRecords) decline(key recordKey, declined declinedRollback) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.declined[key] = declined
+}

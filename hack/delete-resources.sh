@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Usage: hack/delete-resources.sh
+#
+# Deletes all Apps, ModelBoxes, UnitedDeployments and CloudManagers, and waits until their child objects are gone. Run it
+# before the definitions (CRDs) are deleted: the garbage collector may never look at the children of a kind that has no
+# definition any more, and their pods run on.
+#
+# KUBECTL is the command, with its flags. NAMESPACE limits the deletion to one namespace. TIMEOUT is in seconds: after it, the
+# script prints what is left and exits with 1.
+set -euo pipefail
+
+read -ra kubectl <<< "${KUBECTL:-kubectl}"
+timeout=${TIMEOUT:-300}
+scope=(--all-namespaces)
+if [ -n "${NAMESPACE:-}" ]; then scope=(--namespace "$NAMESPACE"); fi
+
+kinds=(apps modelboxes uniteddeployments cloudmanagers)
+children=deployments,statefulsets,replicasets,services,pods
+
+# defined prints the kinds that the cluster has, separated by commas.
+defined() {
+  local name found=()
+  for kind in "${kinds[@]}"; do
+    name=$("${kubectl[@]}" get crd "$kind.app.huolala.cn" --ignore-not-found -o name)
+    if [ -n "$name" ]; then found+=("$kind.app.huolala.cn"); fi
+  done
+  (IFS=,; echo "${found[*]-}")
+}
+
+# resources prints what there is of the kinds, a line each.
+resources() { # KINDS
+  "${kubectl[@]}" get "$1" "${scope[@]}" --ignore-not-found \
+    -o jsonpath='{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{" finalizers: "}{.metadata.finalizers}{"\n"}{end}'
+}
+
+# owned prints the child objects, a line each. What was left behind on purpose, such as retained data, has no owner.
+owned() {
+  "${kubectl[@]}" get "$children" "${scope[@]}" --ignore-not-found -l app.kubernetes.io/managed-by=app-operator \
+    -o jsonpath='{range .items[*]}{.metadata.ownerReferences[0].kind} {.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' |
+    awk 'NF == 3 { print $2, $3 }'
+}
+
+count() { awk 'NF { n++ } END { print n + 0 }'; }
+
+found=$(defined)
+if [ -z "$found" ]; then
+  echo "The cluster has no definition of app.huolala.cn: there is nothing to delete."
+  exit 0
+fi
+
+said=''
+deadline=$((SECONDS + timeout))
+while :; do
+  left=$(resources "$found")
+  behind=$(owned)
+  now="$(count <<< "$left") resources and $(count <<< "$behind") child objects are left"
+  if [ "$now" != "$said" ]; then echo "$now"; fi
+  said=$now
+  if [ -z "$left$behind" ]; then exit 0; fi
+  if [ "$SECONDS" -ge "$deadline" ]; then
+    {
+      echo "After $timeout s, these are left:"
+      printf '%s\n' "$left" "$behind" | sed -n '/./s/^/  /p'
+      echo "A resource with a finalizer of another program waits for that program: start it, or remove the finalizer."
+      echo "Then run the command again. TIMEOUT= sets a longer limit in seconds."
+    } >&2
+    exit 1
+  fi
+  # Each time, as another program may create resources meanwhile.
+  if [ -n "$left" ]; then
+    "${kubectl[@]}" delete "$found" --all "${scope[@]}" --cascade=foreground --wait=false --ignore-not-found > /dev/null
+  fi
+  sleep 2
+done

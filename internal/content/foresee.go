@@ -1,0 +1,92 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errNoKey says that a Secret cannot be summed, as nothing was before.
+var errNoKey = errors.New("there is no key of the sums of Secrets yet")
+
+// foresight is what a watch has read that follows nothing.
+type foresight struct {
+	// parent is the watch of the manager.
+	parent *Watch
+	mu     sync.Mutex
+	read   map[Object]Content
+}
+
+// Foresee returns a watch for a plan: it has no effect on what is followed, reads what it is asked for, and creates nothing. What the
+// manager has read before it is not asked for again. Nothing waits for content to be quiet: a plan has what follows, too. A nil
+// watch foresees nothing.
+func (w *Watch) Foresee() *Watch {
+	if w == nil {
+		return nil
+	}
+	opts := w.opts
+	opts.Writer = nil
+	return &Watch{opts: opts, foresight: &foresight{parent: w, read: map[Object]Content{}}}
+}
+
+// version is Version of a watch that follows nothing.
+func (f *foresight) version(ctx context.Context, w *Watch, name Object) (string, error) {
+	f.parent.mu.Lock()
+	m := f.parent.kinds[name.Kind]
+	synced := m != nil && m.synced() && m.trouble == nil
+	f.parent.mu.Unlock()
+	if synced {
+		found := newMetadata(name.Kind)
+		err := m.reader.Get(ctx, name.NamespacedName, found)
+		return found.ResourceVersion, client.IgnoreNotFound(err)
+	}
+	content, err := f.contentOf(ctx, w, name)
+	return content.Version, err
+}
+
+// contentOf is Read of a watch that follows nothing.
+func (f *foresight) contentOf(ctx context.Context, w *Watch, name Object) (Content, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known, ok := f.read[name]; ok {
+		return known, nil
+	}
+	content, err := w.readLive(ctx, name)
+	if err == nil {
+		f.read[name] = content
+	}
+	return content, err
+}
+
+// known returns the content of a version that the manager has read, and reports whether it has.
+func (f *foresight) known(name Object, version string) (Content, bool) {
+	f.parent.mu.Lock()
+	followed := f.parent.objects[name]
+	f.parent.mu.Unlock()
+	if followed == nil {
+		return Content{}, false
+	}
+	r := &followed.content
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.content, version != "" && version == r.found
+}
+
+// secretKey is SecretKey of a watch that follows nothing.
+func (f *foresight) secretKey(ctx context.Context) (Key, error) {
+	f.parent.key.mu.Lock()
+	defer f.parent.key.mu.Unlock()
+	if f.parent.key.key.bytes != nil {
+		return f.parent.key.key, nil
+	}
+	raw, err := f.parent.readKey(ctx)
+	if client.IgnoreNotFound(err) != nil {
+		return Key{}, err
+	}
+	if err != nil {
+		return Key{}, errNoKey
+	}
+	return newKey(raw), nil
+}

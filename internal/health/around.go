@@ -1,0 +1,74 @@
+package health
+
+import (
+	"slices"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
+)
+
+// Standing is how an object around the pods is doing, as the condition of it says.
+type Standing struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+// maxAddresses limits how many addresses a message lists.
+const maxAddresses = 3
+
+// Ingress judges an Ingress. One without an address is not judged: some controllers never write any.
+func Ingress(ingress *networkingv1.Ingress) Standing {
+	var addresses []string
+	for _, point := range ingress.Status.LoadBalancer.Ingress {
+		for _, address := range []string{point.Hostname, point.IP} {
+			if address != "" && !slices.Contains(addresses, address) {
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	if len(addresses) == 0 {
+		return Standing{metav1.ConditionUnknown, appv1.ReasonNoAddress, "Ingress " + ingress.Name +
+			" has no address yet. Some controllers never write one; otherwise, check that a controller serves its class"}
+	}
+	if len(addresses) > maxAddresses {
+		addresses = append(addresses[:maxAddresses], "…")
+	}
+	return Standing{metav1.ConditionTrue, appv1.ReasonAccepted, "Ingress " + ingress.Name + " has the address " +
+		message.Quote(strings.Join(addresses, ", "))}
+}
+
+// Autoscaler judges an autoscaler by its own conditions.
+func Autoscaler(scaler *autoscalingv2.HorizontalPodAutoscaler) Standing {
+	condition := func(kind autoscalingv2.HorizontalPodAutoscalerConditionType) autoscalingv2.HorizontalPodAutoscalerCondition {
+		for _, c := range scaler.Status.Conditions {
+			if c.Type == kind {
+				return c
+			}
+		}
+		return autoscalingv2.HorizontalPodAutoscalerCondition{}
+	}
+	object := "HorizontalPodAutoscaler " + scaler.Name
+	able, active := condition(autoscalingv2.AbleToScale), condition(autoscalingv2.ScalingActive)
+	limited := condition(autoscalingv2.ScalingLimited)
+	switch {
+	case able.Status == corev1.ConditionFalse:
+		return Standing{metav1.ConditionFalse, appv1.ReasonApplyFailed, object + ": " + message.Quote(able.Message)}
+	case active.Status == corev1.ConditionFalse && active.Reason == "ScalingDisabled":
+		return Standing{metav1.ConditionFalse, appv1.ReasonScaledToZero, "spec.replicas is 0, which stops the application. " +
+			"Set another value, or remove it, to start it with autoscaling.minReplicas"}
+	case active.Status == corev1.ConditionFalse:
+		return Standing{metav1.ConditionFalse, appv1.ReasonMetricsMissing, object + ": " + message.Quote(active.Message)}
+	case active.Status != corev1.ConditionTrue:
+		return Standing{metav1.ConditionUnknown, appv1.ReasonProgressing, "Waiting for the controller of " + object}
+	case limited.Status == corev1.ConditionTrue && limited.Reason == "TooManyReplicas":
+		return Standing{metav1.ConditionTrue, appv1.ReasonAtMaximum,
+			object + " would scale further than autoscaling.maxReplicas; raise it if the pods are too slow"}
+	}
+	return Standing{metav1.ConditionTrue, appv1.ReasonAutoscaling, object + " decides the number of pods"}
+}

@@ -1,0 +1,348 @@
+// Package optional knows which of the kinds are served that a cluster may lack, and caches their objects while they are. Kinds of
+// Kubernetes' own that the manager may not list when it starts are among them.
+//
+// Such a kind is watched while its CustomResourceDefinition is there and the manager may list it, in a cache of its own, and is
+// not asked for otherwise. Whatever becomes of it, the manager goes on: it is told by Check what stands in the way of a kind, and
+// resources that wait for it are reconciled when that changes.
+package optional
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+const (
+	// lookAgain is how often the whole manager looks for a kind if nothing tells when it comes, or may be listed, and the options do
+	// not say.
+	lookAgain = time.Minute
+	// settling is how long a reconcile waits until it is known whether a kind is there, counted from when it is first asked.
+	settling = 5 * time.Second
+	// firstPause is the pause before a definition is looked at again that is there and not served yet; it doubles.
+	firstPause = time.Second
+	// gather is how long news of one definition wait for those of others, so that one request answers for all.
+	gather = 50 * time.Millisecond
+)
+
+// Options say how to reach the API server, and what to watch.
+type Options struct {
+	Config *rest.Config
+	// HTTPClient is that of Config.
+	HTTPClient *http.Client
+	Scheme     *runtime.Scheme
+	// Namespaces are those to watch; none means all.
+	Namespaces []string
+	// FieldOwner is the default field owner of writes.
+	FieldOwner string
+	// WatchFailed is told of failed lists and watches that are tried again.
+	WatchFailed toolscache.WatchErrorHandlerWithContext
+	// Types are the rows of the kinds that may be used.
+	Types []*apply.Type
+	// LookAgain is how often a kind is looked for that is missing, 0 for a minute.
+	LookAgain time.Duration
+	Log       logr.Logger
+}
+
+// phase is what is known of a kind.
+type phase int
+
+const (
+	// unknown: the API server has not said yet whether the kind is there.
+	unknown phase = iota
+	// missing: the cluster does not have it.
+	missing
+	// forbidden: the manager may not list it.
+	forbidden
+	// syncing: its objects are being listed.
+	syncing
+	// watched: they are in the cache.
+	watched
+)
+
+// definition is what is known of the CustomResourceDefinition of a kind.
+type definition int
+
+const (
+	// undecided: it was not listed yet.
+	undecided definition = iota
+	// hidden: the manager may not list it.
+	hidden
+	// absent: there is none, or it is on its way out.
+	absent
+	// present: there is one.
+	present
+)
+
+// kind is the state of one kind. The fields below mu are guarded by Kinds.mu.
+type kind struct {
+	row *apply.Type
+	gvk schema.GroupVersionKind
+	// definition is the name of its CustomResourceDefinition.
+	definition string
+
+	phase   phase
+	defined definition
+	// due is when to ask the API server whether it serves the kind, zero for never. pause is the next one while it does not.
+	due   time.Time
+	pause time.Duration
+	// refusal is what the API server said when it forbade to list the objects, refused when it said so.
+	refusal string
+	refused time.Time
+	// objects is the cache of the objects, nil unless they are being listed or watched.
+	objects *objects
+	// waiting are the resources that want the kind while it cannot be used, each with the time at which it last said so.
+	waiting map[Waiter]time.Time
+	// settled is closed once the phase is neither unknown nor syncing.
+	settled chan struct{}
+}
+
+// Waiter is a resource that wants a kind: the field owner of its own kind, and its name.
+type Waiter struct {
+	Manager string
+	types.NamespacedName
+}
+
+// products are what a cluster gets the optional kinds from.
+var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "the Prometheus Operator"}
+
+const (
+	messageMissing   = "the cluster has no %s (%s): install %s, or remove %s. It is looked for every minute"
+	messageForbidden = "the operator may not list objects of the kind %s: %s. Grant the right, or remove %s. It is tried again every minute"
+	messageUnknown   = "Waiting for the API server to list the objects of the kind %s"
+)
+
+// Kinds are the optional kinds.
+type Kinds struct {
+	opts   Options
+	mapper meta.RESTMapper
+	byType map[reflect.Type]*kind
+	kinds  []*kind
+	// now tells the time; ask, watch and follow are the ways to the API server.
+	now    func() time.Time
+	ask    func(context.Context) (served, error)
+	watch  func(context.Context, *kind) (*objects, error)
+	follow func(context.Context, *kind) error
+
+	mu          sync.Mutex
+	subscribers []*subscriber
+	// asked is when the API server was last asked what it serves, first when a reconcile first asked for a kind.
+	asked, first time.Time
+	changed      chan struct{}
+}
+
+var _ manager.LeaderElectionRunnable = (*Kinds)(nil)
+
+// subscriber is a controller that is told of the objects.
+type subscriber struct {
+	manager string
+	ctx     context.Context //nolint:containedctx // A controller gives it together with its queue.
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	// handle returns the handler of the events of a kind.
+	handle func(*apply.Type) handler.EventHandler
+}
+
+// New returns the optional kinds. They are unknown until they are started.
+func New(opts Options) (*Kinds, error) {
+	opts.LookAgain = cmp.Or(opts.LookAgain, lookAgain)
+	k := &Kinds{
+		opts: opts, mapper: newMapper(opts), byType: map[reflect.Type]*kind{}, now: time.Now, changed: make(chan struct{}, 1),
+	}
+	for _, row := range opts.Types {
+		gvk, err := apiutil.GVKForObject(row.Object, opts.Scheme)
+		if err != nil {
+			return nil, fmt.Errorf("optional kind: %w", err)
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		s := &kind{
+			row: row, gvk: gvk, definition: resource.Resource + "." + gvk.Group,
+			waiting: map[Waiter]time.Time{}, settled: make(chan struct{}), pause: firstPause,
+		}
+		k.kinds = append(k.kinds, s)
+		k.byType[reflect.TypeOf(row.Object)] = s
+	}
+	ask, err := newDiscovery(opts)
+	if err != nil {
+		return nil, err
+	}
+	k.ask, k.watch, k.follow = ask, k.watchObjects, k.followDefinition
+	return k, nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a stand-by has its caches filled when it takes over.
+func (k *Kinds) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (k *Kinds) Start(ctx context.Context) error {
+	for _, s := range k.kinds {
+		if err := k.follow(ctx, s); err != nil {
+			return fmt.Errorf("watch the CustomResourceDefinition %s: %w", s.definition, err)
+		}
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if next := k.step(ctx); next > 0 {
+			timer.Reset(next)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// Check returns what stands in the way of writing an object of a kind, nil if nothing does. It waits for a short time while that is
+// not known yet. The waiter is reconciled when it changes.
+func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
+	s := k.byType[reflect.TypeOf(obj)]
+	if s == nil {
+		return nil
+	}
+	k.awaitSettled(ctx, s)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.phase == watched {
+		delete(s.waiting, w)
+		return nil
+	}
+	if _, ok := s.waiting[w]; !ok {
+		k.wake()
+	}
+	s.waiting[w] = k.now()
+	return k.obstacle(s)
+}
+
+// Look is Check for a caller that does not want to be told when the kind comes.
+func (k *Kinds) Look(ctx context.Context, obj client.Object) error {
+	s := k.byType[reflect.TypeOf(obj)]
+	if s == nil {
+		return nil
+	}
+	k.awaitSettled(ctx, s)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.phase == watched {
+		return nil
+	}
+	return k.obstacle(s)
+}
+
+// obstacle says what stands in the way of a kind that is not watched.
+func (k *Kinds) obstacle(s *kind) error {
+	switch s.phase {
+	case missing:
+		return &reconciler.StalledError{
+			Reason:     appv1.ReasonKindMissing,
+			Message:    fmt.Sprintf(messageMissing, s.gvk.Kind, s.gvk.GroupVersion(), products[s.gvk.Kind], s.row.Feature),
+			RetryAfter: k.opts.LookAgain,
+		}
+	case forbidden:
+		return &reconciler.StalledError{
+			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageForbidden, s.gvk.Kind, s.refusal, s.row.Feature), RetryAfter: k.opts.LookAgain,
+		}
+	}
+	return &reconciler.WaitingError{
+		Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageUnknown, s.gvk.Kind), RetryAfter: k.opts.LookAgain,
+	}
+}
+
+// Lost says that the API server no longer knows the kind of an object, by its answer to a write.
+func (k *Kinds) Lost(obj client.Object) {
+	if s := k.byType[reflect.TypeOf(obj)]; s != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.doubt(s)
+	}
+}
+
+// awaitSettled waits until it is known whether a kind can be used, for no longer than settling after it was first wanted to be
+// known of any kind: an API server that does not answer must not hold up what else is to be done.
+func (k *Kinds) awaitSettled(ctx context.Context, s *kind) {
+	k.mu.Lock()
+	if k.first.IsZero() {
+		k.first = k.now()
+	}
+	settled, wait := s.settled, settling-k.now().Sub(k.first)
+	k.mu.Unlock()
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// wake has the loop look at the kinds.
+func (k *Kinds) wake() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// enter notes what a kind has become, and has all be reconciled whom it concerns.
+func (k *Kinds) enter(s *kind, p phase) {
+	if s.phase == p {
+		return
+	}
+	was := s.phase
+	s.phase = p
+	k.opts.Log.V(1).Info("An optional kind has changed its state", "kind", s.gvk.Kind, "was", was.String(), "is", p.String())
+	switch p {
+	case unknown, syncing:
+		select {
+		case <-s.settled:
+			s.settled = make(chan struct{})
+		default:
+		}
+		return
+	}
+	select {
+	case <-s.settled:
+	default:
+		close(s.settled)
+	}
+	for w := range s.waiting {
+		for _, sub := range k.subscribers {
+			if sub.manager == w.Manager {
+				sub.queue.Add(ctrl.Request{NamespacedName: w.NamespacedName})
+			}
+		}
+	}
+	if p == watched {
+		clear(s.waiting)
+	}
+}
+
+// String implements fmt.Stringer.
+func (p phase) String() string {
+	return [...]string{"unknown", "missing", "forbidden", "syncing", "watched"}[p]
+}

@@ -1,0 +1,220 @@
+package optional
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// served reports whether the API server serves a kind.
+type served func(*kind) bool
+
+// step does what is due, and returns when to look again, 0 if nothing will be due by itself.
+func (k *Kinds) step(ctx context.Context) time.Duration {
+	if due := k.dueKinds(ctx); len(due) > 0 {
+		k.askFor(ctx, due)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var next time.Duration
+	for _, s := range k.kinds {
+		k.schedule(s)
+		for _, at := range []time.Time{s.due, k.retryAt(s)} {
+			if !at.IsZero() {
+				if wait := max(at.Sub(k.now()), time.Millisecond); next == 0 || wait < next {
+					next = wait
+				}
+			}
+		}
+	}
+	return next
+}
+
+// dueKinds returns the kinds that the API server is to be asked for, none if none is due: one request answers for all.
+func (k *Kinds) dueKinds(ctx context.Context) []*kind {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var scheduled []*kind
+	due := false
+	for _, s := range k.kinds {
+		k.dropWaiters(s)
+		k.retryRefused(ctx, s)
+		if k.schedule(s); !s.due.IsZero() {
+			scheduled = append(scheduled, s)
+			due = due || !k.now().Before(s.due)
+		}
+	}
+	if !due {
+		return nil
+	}
+	return scheduled
+}
+
+// askFor asks the API server once what it serves, and does for each kind what follows. It always serves those of Kubernetes' own.
+func (k *Kinds) askFor(ctx context.Context, due []*kind) {
+	var serves served
+	var err error
+	if slices.ContainsFunc(due, func(s *kind) bool { return s.row.Custom }) {
+		serves, err = k.ask(ctx)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = k.now()
+	for _, s := range due {
+		s.due = time.Time{}
+		switch {
+		case s.defined == absent:
+		case !s.row.Custom:
+			k.begin(ctx, s)
+		case err != nil:
+			k.opts.Log.Info("Cannot ask the API server what it serves", "kind", s.gvk.Kind, "error", err.Error())
+			k.askLater(s)
+		case serves(s):
+			k.begin(ctx, s)
+		default:
+			k.end(s, missing)
+			if s.defined == present && s.pause < k.opts.LookAgain { // It is not served yet, or not in this version.
+				k.askLater(s)
+			}
+		}
+	}
+}
+
+// schedule says when to ask for a kind if nothing tells when it comes.
+func (k *Kinds) schedule(s *kind) {
+	if s.defined == absent {
+		s.due = time.Time{}
+		return
+	}
+	if s.phase == missing && len(s.waiting) > 0 && s.due.IsZero() {
+		s.due = k.asked.Add(k.opts.LookAgain)
+	}
+}
+
+// dropWaiters forgets the resources that no longer say that they wait.
+func (k *Kinds) dropWaiters(s *kind) {
+	for w, at := range s.waiting {
+		if k.now().Sub(at) > 3*k.opts.LookAgain {
+			delete(s.waiting, w)
+		}
+	}
+}
+
+// retryAt is when to try again to list a kind that the manager may not list, zero if nobody waits for it.
+func (k *Kinds) retryAt(s *kind) time.Time {
+	if s.phase != forbidden || len(s.waiting) == 0 {
+		return time.Time{}
+	}
+	return s.refused.Add(k.opts.LookAgain)
+}
+
+func (k *Kinds) retryRefused(ctx context.Context, s *kind) {
+	if at := k.retryAt(s); !at.IsZero() && !k.now().Before(at) {
+		k.begin(ctx, s)
+	}
+}
+
+// begin begins to watch the objects of a kind, unless they are watched already.
+func (k *Kinds) begin(ctx context.Context, s *kind) {
+	if s.objects != nil {
+		return
+	}
+	was := s.phase
+	objects, err := k.watch(ctx, s)
+	if err != nil {
+		k.opts.Log.Error(err, "Cannot watch an optional kind", "kind", s.gvk.Kind)
+		k.askLater(s)
+		return
+	}
+	s.objects = objects
+	if was != forbidden { // Until it is known better, its right is still missing.
+		k.enter(s, syncing)
+	}
+}
+
+// end stops watching the objects of a kind, and has those be reconciled that had one.
+func (k *Kinds) end(s *kind, p phase) {
+	gone := s.objects
+	s.objects = nil
+	was := s.phase
+	k.enter(s, p)
+	if gone == nil {
+		return
+	}
+	if was == watched {
+		gone.tellOwners(k.subscribers, s.row)
+	}
+	gone.stop()
+}
+
+// askLater has the API server be asked for a kind after the next pause.
+func (k *Kinds) askLater(s *kind) {
+	s.due, s.pause = k.now().Add(s.pause), min(2*s.pause, k.opts.LookAgain)
+}
+
+// doubt has the API server be asked for a kind that it does not know although it has said so. If that goes on, the kind is missing.
+func (k *Kinds) doubt(s *kind) {
+	switch {
+	case !s.due.IsZero() || s.phase == missing:
+	case s.pause >= k.opts.LookAgain:
+		k.end(s, missing)
+	default:
+		k.askLater(s)
+	}
+	k.wake()
+}
+
+// noteDefinition notes what became of the definition of a kind.
+func (k *Kinds) noteDefinition(s *kind, d definition) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.defined = d
+	switch d {
+	case absent:
+		s.due = time.Time{}
+		k.end(s, missing)
+	default:
+		// Both definitions are listed at about the same time.
+		s.due, s.pause = k.now().Add(gather), firstPause
+	}
+	k.wake()
+}
+
+// noteSynced notes that all objects of a kind are in the cache, and has the controllers be told of them from now on.
+func (k *Kinds) noteSynced(s *kind, o *objects) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.objects != o {
+		return
+	}
+	s.pause = firstPause
+	k.enter(s, watched)
+	for _, sub := range k.subscribers {
+		if err := sub.follow(o.informer, s.row); err != nil {
+			k.opts.Log.Error(err, "Cannot be told of the objects of an optional kind", "kind", s.gvk.Kind)
+		}
+	}
+}
+
+// noteRefused notes that the API server does not let the objects of a kind be listed.
+func (k *Kinds) noteRefused(s *kind, o *objects, words string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.objects != o {
+		return
+	}
+	s.refusal, s.refused = words, k.now()
+	k.end(s, forbidden)
+	k.wake()
+}
+
+// noteUnknown notes that the API server does not know the resource of a kind.
+func (k *Kinds) noteUnknown(s *kind, o *objects) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.objects != o {
+		return
+	}
+	k.end(s, unknown)
+	k.doubt(s)
+}

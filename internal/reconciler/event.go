@@ -1,0 +1,98 @@
+package reconciler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Event is what a reconcile tells of in one event, apart from what the conditions say.
+type Event struct {
+	// Action and Changes tell of writes: the event's reason, and one line. See AddChanges.
+	Action, Changes string
+	// Reason and Note, if set, tell of a step that the kind has taken: the event's reason in place of Action, and a line before
+	// Changes. They are sent even if nothing was written.
+	Reason, Note string
+	// Warning, if set, is a further line for the event, which it makes a warning.
+	Warning string
+}
+
+// AddChanges adds what was written, nothing if changes is empty. The first action is the one that counts.
+func (e *Event) AddChanges(action, changes string) {
+	if changes == "" {
+		return
+	}
+	e.Action, e.Changes = cmp.Or(e.Action, action), joinLines(e.Changes, changes)
+}
+
+// emitEvent sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
+// has become stalled.
+func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
+	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
+	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
+	event := &report.Event
+	kind, reason, note := corev1.EventTypeNormal, cmp.Or(event.Reason, event.Action), joinLines(event.Note, event.Changes)
+	switch {
+	case newlyStalled:
+		kind, reason = corev1.EventTypeWarning, "Err"+is.Reason
+		if note != "" {
+			note = " (" + note + ")"
+		}
+		note = is.Message + note
+		if report.RolledBack && is.Reason == report.NotApplied.Reason { // What the operator has done, and no error.
+			reason = is.Reason
+		}
+	case newlyRefused(before, after, report.Trouble.Reason != "" && report.Trouble.Reason != appv1.ReasonProgressing):
+		c := condition(after, appv1.ConditionApplied)
+		if note != "" {
+			note = " (" + note + ")"
+		}
+		kind, reason, note = corev1.EventTypeWarning, "Err"+c.Reason, c.Message+note
+	case note == "":
+		return
+	case event.Warning != "":
+		kind, note = corev1.EventTypeWarning, joinLines(note, event.Warning)
+	}
+	r.send(after, kind, reason, note)
+}
+
+// send sends an event about a resource.
+func (r *Reconciler[T]) send(obj T, kind, reason, note string) {
+	// Events of one action and reason become one series, which shows the note of the first alone.
+	r.Recorder.Eventf(obj, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
+}
+
+// refusals are the reasons of Applied for which nothing stalls, as the operator tries again, and which a user must see to all
+// the same.
+var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
+
+// newlyRefused reports whether something outside the resource has come into the way of its spec.
+// trouble is true where that is so for any reason.
+func newlyRefused(before, after Resource, trouble bool) bool {
+	was, is := condition(before, appv1.ConditionApplied), condition(after, appv1.ConditionApplied)
+	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(refusals, is.Reason) {
+		return false
+	}
+	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason
+}
+
+// joinLines joins two parts of a note; either may be empty.
+func joinLines(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// cut returns the beginning of a text, up to a length in bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

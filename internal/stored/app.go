@@ -1,0 +1,54 @@
+package stored
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+func init() { register(&App{}, &AppList{}) }
+
+// App is an App as it is stored.
+type App struct {
+	base[appv1.AppStatus] `json:",inline"`
+}
+
+// Decode returns the typed App. With an error, which is a *field.Error, its spec has nothing but paused.
+func (r *App) Decode() (*appv1.App, error) {
+	typed := &appv1.App{TypeMeta: typeMeta("App")}
+	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
+	r.Status.Value.DeepCopyInto(&typed.Status)
+	if err := r.Spec.decode(&typed.Spec); err != nil {
+		typed.Spec = appv1.AppSpec{Paused: r.Spec.paused()}
+		return typed, err
+	}
+	return typed, nil
+}
+
+// DeepCopyInto copies the App.
+func (r *App) DeepCopyInto(out *App) {
+	r.copyTo(&out.base)
+	r.Status.Value.DeepCopyInto(&out.Status.Value)
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *App) DeepCopyObject() runtime.Object {
+	out := &App{}
+	r.DeepCopyInto(out)
+	return out
+}
+
+// AppList is a list of Apps.
+type AppList struct {
+	list[App] `json:",inline"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *AppList) DeepCopyObject() runtime.Object {
+	out := &AppList{}
+	l.copyTo(&out.list, (*App).DeepCopyInto)
+	return out
+}
+
+// ServiceName returns the name that the App states for its Service, empty if it states none.
+func (r *App) ServiceName() string { return r.Spec.serviceName(false) }

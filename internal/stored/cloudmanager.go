@@ -1,0 +1,51 @@
+package stored
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+func init() { register(&CloudManager{}, &CloudManagerList{}) }
+
+// CloudManager is a CloudManager as it is stored.
+type CloudManager struct {
+	base[appv1.CloudManagerStatus] `json:",inline"`
+}
+
+// Decode returns the typed CloudManager. With an error, which is a *field.Error, its spec has nothing but paused.
+func (r *CloudManager) Decode() (*appv1.CloudManager, error) {
+	typed := &appv1.CloudManager{TypeMeta: typeMeta("CloudManager")}
+	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
+	r.Status.Value.DeepCopyInto(&typed.Status)
+	if err := r.Spec.decode(&typed.Spec); err != nil {
+		typed.Spec = appv1.CloudManagerSpec{Paused: r.Spec.paused()}
+		return typed, err
+	}
+	return typed, nil
+}
+
+// DeepCopyInto copies the CloudManager.
+func (r *CloudManager) DeepCopyInto(out *CloudManager) {
+	r.copyTo(&out.base)
+	r.Status.Value.DeepCopyInto(&out.Status.Value)
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *CloudManager) DeepCopyObject() runtime.Object {
+	out := &CloudManager{}
+	r.DeepCopyInto(out)
+	return out
+}
+
+// CloudManagerList is a list of CloudManagers.
+type CloudManagerList struct {
+	list[CloudManager] `json:",inline"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *CloudManagerList) DeepCopyObject() runtime.Object {
+	out := &CloudManagerList{}
+	l.copyTo(&out.list, (*CloudManager).DeepCopyInto)
+	return out
+}

@@ -1,0 +1,54 @@
+package stored
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+func init() { register(&ModelBox{}, &ModelBoxList{}) }
+
+// ModelBox is a ModelBox as it is stored.
+type ModelBox struct {
+	base[appv1.ModelBoxStatus] `json:",inline"`
+}
+
+// Decode returns the typed ModelBox. With an error, which is a *field.Error, its spec has nothing but paused.
+func (r *ModelBox) Decode() (*appv1.ModelBox, error) {
+	typed := &appv1.ModelBox{TypeMeta: typeMeta("ModelBox")}
+	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
+	r.Status.Value.DeepCopyInto(&typed.Status)
+	if err := r.Spec.decode(&typed.Spec); err != nil {
+		typed.Spec = appv1.ModelBoxSpec{Paused: r.Spec.paused()}
+		return typed, err
+	}
+	return typed, nil
+}
+
+// DeepCopyInto copies the ModelBox.
+func (r *ModelBox) DeepCopyInto(out *ModelBox) {
+	r.copyTo(&out.base)
+	r.Status.Value.DeepCopyInto(&out.Status.Value)
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *ModelBox) DeepCopyObject() runtime.Object {
+	out := &ModelBox{}
+	r.DeepCopyInto(out)
+	return out
+}
+
+// ModelBoxList is a list of ModelBoxes.
+type ModelBoxList struct {
+	list[ModelBox] `json:",inline"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *ModelBoxList) DeepCopyObject() runtime.Object {
+	out := &ModelBoxList{}
+	l.copyTo(&out.list, (*ModelBox).DeepCopyInto)
+	return out
+}
+
+// ServiceName returns the name that the ModelBox states for its Service, empty if it states none.
+func (r *ModelBox) ServiceName() string { return r.Spec.serviceName(false) }

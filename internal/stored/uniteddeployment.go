@@ -1,0 +1,68 @@
+package stored
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+func init() { register(&UnitedDeployment{}, &UnitedDeploymentList{}) }
+
+// IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
+const IndexDeployment = "deployment"
+
+// UnitedDeployment is a UnitedDeployment as it is stored.
+type UnitedDeployment struct {
+	base[appv1.UnitedDeploymentStatus] `json:",inline"`
+}
+
+// Decode returns the typed UnitedDeployment. With an error, which is a *field.Error, its spec has nothing but paused.
+func (r *UnitedDeployment) Decode() (*appv1.UnitedDeployment, error) {
+	typed := &appv1.UnitedDeployment{TypeMeta: typeMeta("UnitedDeployment")}
+	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
+	r.Status.Value.DeepCopyInto(&typed.Status)
+	if err := r.Spec.decode(&typed.Spec); err != nil {
+		typed.Spec = appv1.UnitedDeploymentSpec{Paused: r.Spec.paused()}
+		return typed, err
+	}
+	return typed, nil
+}
+
+// DeepCopyInto copies the UnitedDeployment.
+func (r *UnitedDeployment) DeepCopyInto(out *UnitedDeployment) {
+	r.copyTo(&out.base)
+	r.Status.Value.DeepCopyInto(&out.Status.Value)
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *UnitedDeployment) DeepCopyObject() runtime.Object {
+	out := &UnitedDeployment{}
+	r.DeepCopyInto(out)
+	return out
+}
+
+// UnitedDeploymentList is a list of UnitedDeployments.
+type UnitedDeploymentList struct {
+	list[UnitedDeployment] `json:",inline"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *UnitedDeploymentList) DeepCopyObject() runtime.Object {
+	out := &UnitedDeploymentList{}
+	l.copyTo(&out.list, (*UnitedDeployment).DeepCopyInto)
+	return out
+}
+
+// ServiceName returns the name that the UnitedDeployment's template states for the Service, empty if it states none.
+func (r *UnitedDeployment) ServiceName() string { return r.Spec.serviceName(true) }
+
+// Naming returns the UnitedDeployments of a list of those that name a Deployment, as IndexDeployment finds them: their
+// metadata and that name. None is decoded once more.
+func (l *UnitedDeploymentList) Naming(deployment string) []appv1.UnitedDeployment {
+	found := make([]appv1.UnitedDeployment, len(l.Items))
+	for i := range l.Items {
+		found[i].ObjectMeta = l.Items[i].ObjectMeta
+		found[i].Spec.DeploymentName = deployment
+	}
+	return found
+}

@@ -1,0 +1,97 @@
+package resource
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// metricsPath is where metrics are if the spec does not say.
+const metricsPath = "/metrics"
+
+// PodMonitor returns the PodMonitor by which Prometheus scrapes the workload's pods, nil if the spec asks for none, or no
+// container declares the port.
+func PodMonitor(w *Workload) *monitoringv1.PodMonitor {
+	spec := w.Serving.PodMonitor
+	if spec == nil {
+		return nil
+	}
+	endpoint := monitoringv1.PodMetricsEndpoint{
+		Path: cmp.Or(spec.Path, metricsPath), Interval: monitoringv1.Duration(spec.Interval),
+	}
+	port, ok := w.scrapedPort(spec.Port)
+	switch {
+	case !ok:
+		return nil
+	case port.Type == intstr.String:
+		endpoint.Port = ptr.To(port.StrVal)
+	default:
+		endpoint.PortNumber = ptr.To(port.IntVal)
+	}
+	monitor := &monitoringv1.PodMonitor{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
+		ObjectMeta: w.meta(),
+		Spec: monitoringv1.PodMonitorSpec{
+			Selector:            metav1.LabelSelector{MatchLabels: w.Selector},
+			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{endpoint},
+		},
+	}
+	monitor.Labels = merged(w.Labels, spec.Labels)
+	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy} {
+		monitor.Labels[key] = w.Labels[key] // By these the operator finds the object again.
+	}
+	return monitor
+}
+
+// scrapedPort returns the port of a container that a block names, by name or number; without a port, the first TCP port of the main
+// container, by its name if it has one. It reports whether a container declares it.
+func (w *Workload) scrapedPort(port *intstr.IntOrString) (intstr.IntOrString, bool) {
+	for i := range w.Template.Spec.Containers {
+		container := &w.Template.Spec.Containers[i]
+		for _, p := range container.Ports {
+			switch {
+			case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
+			case port == nil && container.Name != w.container:
+			case port == nil && p.Name != "":
+				return intstr.FromString(p.Name), true
+			case port == nil:
+				return intstr.FromInt32(p.ContainerPort), true
+			case *port == intstr.FromString(p.Name), *port == intstr.FromInt32(p.ContainerPort):
+				return *port, true
+			}
+		}
+	}
+	return intstr.IntOrString{}, false
+}
+
+// undeclaredPort refuses a PodMonitor of a port that no container declares: it would scrape nothing, and nobody would say so.
+func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
+	if w.Serving == nil || w.Serving.PodMonitor == nil {
+		return nil
+	}
+	if _, ok := w.scrapedPort(w.Serving.PodMonitor.Port); ok {
+		return nil
+	}
+	if w.Serving.PodMonitor.Port == nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "requires a TCP port of the main container; add one, or remove podMonitor")}
+	}
+	var known []string
+	for i := range w.Template.Spec.Containers {
+		for _, p := range w.Template.Spec.Containers[i].Ports {
+			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				known = append(known, cmp.Or(p.Name, strconv.Itoa(int(p.ContainerPort))))
+			}
+		}
+	}
+	return field.ErrorList{field.Invalid(path.Child("port"), field.OmitValueType{},
+		"not found: must be the name or the number of a TCP port that a container declares: "+strings.Join(known, ", "))}
+}

@@ -1,0 +1,83 @@
+package resource
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// restrict gives a pod template what Pod Security's level restricted demands of it, except where the template says otherwise
+// already. Without the profile, nothing is set.
+func restrict(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
+	if profile != appv1.SecurityProfileRestricted {
+		return
+	}
+	pod := &template.Spec
+	windows := pod.OS != nil && pod.OS.Name == corev1.Windows
+	security := &corev1.PodSecurityContext{}
+	if pod.SecurityContext != nil {
+		security = pod.SecurityContext.DeepCopy()
+	}
+	containers := []*corev1.Container{}
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			containers = append(containers, &list[i])
+		}
+	}
+	if security.RunAsNonRoot == nil && !isRoot(security.RunAsUser) {
+		asRoot := func(c *corev1.Container) bool {
+			return c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot == nil && isRoot(c.SecurityContext.RunAsUser)
+		}
+		if slices.ContainsFunc(containers, asRoot) {
+			// What the pod states, the kubelet demands of such a container too, and never starts it.
+			for _, c := range containers {
+				if s := securityOf(c); s.RunAsNonRoot == nil && !isRoot(s.RunAsUser) {
+					s.RunAsNonRoot = ptr.To(true)
+				}
+			}
+		} else {
+			security.RunAsNonRoot = ptr.To(true)
+		}
+	}
+	if _, annotated := template.Annotations[corev1.SeccompPodAnnotationKey]; security.SeccompProfile == nil && !annotated && !windows {
+		security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+	pod.SecurityContext = security
+	for _, c := range containers {
+		if !windows { // Kubernetes refuses these for Windows.
+			withoutPrivileges(securityOf(c))
+		}
+	}
+}
+
+// withoutPrivileges takes the capabilities of a container and the ways to more privileges, unless it says otherwise.
+func withoutPrivileges(s *corev1.SecurityContext) {
+	if ptr.Deref(s.Privileged, false) {
+		return // It has all that there is.
+	}
+	if s.Capabilities == nil {
+		s.Capabilities = &corev1.Capabilities{}
+	}
+	if len(s.Capabilities.Drop) == 0 {
+		s.Capabilities.Drop = []corev1.Capability{"ALL"}
+	}
+	// Kubernetes refuses the two together.
+	escalates := slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN") ||
+		slices.Contains(s.Capabilities.Add, "SYS_ADMIN")
+	if s.AllowPrivilegeEscalation == nil && !escalates {
+		s.AllowPrivilegeEscalation = ptr.To(false)
+	}
+}
+
+// securityOf returns the security context of a container, to be changed.
+func securityOf(c *corev1.Container) *corev1.SecurityContext {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+func isRoot(user *int64) bool { return user != nil && *user == 0 }

@@ -1,0 +1,20 @@
+package resource
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// ServiceAccount returns the account that the workload's pods run as, nil if the spec asks for none.
+func ServiceAccount(w *Workload) *corev1.ServiceAccount {
+	spec := w.Serving.ServiceAccount
+	if spec == nil {
+		return nil
+	}
+	return &corev1.ServiceAccount{
+		TypeMeta:                     metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ServiceAccount"},
+		ObjectMeta:                   w.with(spec.Annotations),
+		AutomountServiceAccountToken: ptr.To(spec.AutomountToken),
+	}
+}

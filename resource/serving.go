@@ -1,0 +1,136 @@
+package resource
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// before returns the objects that must be there before the first pod starts, as far as the spec asks for them.
+func (w *Workload) before() []Object {
+	if w.Serving == nil {
+		return nil
+	}
+	var objects []Object
+	if account := ServiceAccount(w); account != nil {
+		objects = append(objects, account)
+	}
+	if policy := NetworkPolicy(w); policy != nil {
+		objects = append(objects, policy)
+	}
+	return objects
+}
+
+// around returns the objects that stand around the pods and their Service, as far as the spec asks for them.
+func (w *Workload) around() []Object {
+	if w.Serving == nil {
+		return nil
+	}
+	var objects []Object
+	if scaler := HorizontalPodAutoscaler(w); scaler != nil {
+		objects = append(objects, scaler)
+	}
+	if budget := PodDisruptionBudget(w); budget != nil {
+		objects = append(objects, budget)
+	}
+	if ingress := Ingress(w); ingress != nil {
+		objects = append(objects, ingress)
+	}
+	if route := HTTPRoute(w); route != nil {
+		objects = append(objects, route)
+	}
+	if monitor := PodMonitor(w); monitor != nil {
+		objects = append(objects, monitor)
+	}
+	return objects
+}
+
+// serviceBackend returns the number of the Service's port that a block names, by name or number; without a port, that of the
+// first TCP port. It reports whether the Service has it.
+func (w *Workload) serviceBackend(port *intstr.IntOrString) (int32, bool) {
+	i := slices.IndexFunc(w.Ports, func(p corev1.ServicePort) bool {
+		switch {
+		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
+			return false
+		case port == nil:
+			return true
+		case port.Type == intstr.String:
+			return p.Name == port.StrVal
+		}
+		return p.Port == port.IntVal
+	})
+	if i < 0 {
+		return 0, false
+	}
+	return w.Ports[i].Port, true
+}
+
+// with returns the metadata of an object that has annotations of its own.
+func (w *Workload) with(annotations map[string]string) metav1.ObjectMeta {
+	meta := w.meta()
+	meta.Annotations = merged(w.Annotations, annotations)
+	return meta
+}
+
+// AccountName returns the ServiceAccount that a workload of a name makes for its pods, empty if it makes none.
+func AccountName(serving *appv1.ServingSpec, name string) string {
+	if serving == nil || serving.ServiceAccount == nil {
+		return ""
+	}
+	return name
+}
+
+// Hosts returns the host names that a spec asks for, with commas between them.
+func Hosts(serving *appv1.ServingSpec) string {
+	if serving == nil {
+		return ""
+	}
+	var hosts []string
+	if serving.Ingress != nil {
+		for _, rule := range serving.Ingress.Rules {
+			hosts = append(hosts, string(rule.Host))
+		}
+	}
+	if serving.HTTPRoute != nil {
+		for _, host := range serving.HTTPRoute.Hostnames {
+			if !slices.Contains(hosts, string(host)) {
+				hosts = append(hosts, string(host))
+			}
+		}
+	}
+	return strings.Join(hosts, ",")
+}
+
+// SetReplicas has a workload have the number of pods that a spec states, or none where an autoscaler decides.
+func (w *Workload) SetReplicas(stated *int32, seen BuildOptions) {
+	w.Replicas = desiredReplicas(stated, seen)
+}
+
+// desiredReplicas returns the number of pods to state, nil where the number that lives is to stay. An autoscaler of the spec's
+// decides it, but for the first number, and for stopping and starting: it does nothing at 0.
+func desiredReplicas(stated *int32, seen BuildOptions) *int32 {
+	switch {
+	case seen.Autoscaled:
+		return nil
+	case seen.Serving == nil || seen.Serving.Autoscaling == nil || seen.OtherAutoscaler:
+		return stated
+	}
+	scaling := seen.Serving.Autoscaling
+	least := ptr.Deref(scaling.MinReplicas, 1)
+	switch {
+	case stated != nil && *stated == 0:
+		return ptr.To[int32](0)
+	case seen.LiveReplicas == nil:
+		return ptr.To(min(max(ptr.Deref(stated, least), least), scaling.MaxReplicas))
+	case *seen.LiveReplicas == 0:
+		return ptr.To(least)
+	}
+	return nil
+}

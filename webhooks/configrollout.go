@@ -1,0 +1,30 @@
+package webhooks
+
+import (
+	"fmt"
+	"strings"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+)
+
+// contentWarnings returns what is seldom meant of a resource that asks for rollouts when content changes: a line each.
+func (s *validators) contentWarnings(spec *appv1.ServingSpec, w *resource.Workload) []string {
+	if spec.ConfigRollout != appv1.ConfigRolloutOnChange {
+		return nil
+	}
+	refs := resource.ConfigReferences(&w.Template)
+	if len(refs) == 0 {
+		return []string{messageNothingReferred}
+	}
+	var secrets []string
+	for i := range refs {
+		if refs[i].Kind == resource.KindSecret {
+			secrets = append(secrets, refs[i].Name)
+		}
+	}
+	if s.followSecrets || len(secrets) == 0 {
+		return nil
+	}
+	return []string{cut(fmt.Sprintf(messageSecretsUnfollowed, strings.Join(secrets, ", ")))}
+}

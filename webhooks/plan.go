@@ -1,0 +1,299 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// A dry run of a change is answered with what the change would do. Any pod can send a review to the webhooks' port, and state in
+// it what it likes, so a plan that costs requests or has values is only for those who can read the resource: an update proves it
+// by the resource's UID. A creation is answered by what it states, and by names.
+
+// Planner says what a change of a custom resource would do.
+type Planner interface {
+	Plan(ctx context.Context, kind string, obj client.Object) (*plan.Plan, error)
+	// Obstacle returns why an object of a kind that the cluster may lack cannot be created, nil if nothing is known to be in its way.
+	// It asks the API server nothing.
+	Obstacle(ctx context.Context, obj client.Object) error
+	// Apart reports whether the objects of a type are not in the manager's cache.
+	Apart(obj client.Object) bool
+}
+
+const (
+	// maxPlanLines is how many warnings a plan has, maxPlanLine how long one is, in bytes: the API server cuts longer ones where
+	// all are longer than 4,096.
+	maxPlanLines = 14
+	maxPlanLine  = 240
+	// planInterval is the time between two plans of a namespace, but for planBurst of them.
+	planInterval = 200 * time.Millisecond
+	planBurst    = 5
+)
+
+// silentManagers are the field managers of tools that make dry runs all the time, and show nobody the warnings.
+var silentManagers = []string{"argocd-controller", "kustomize-controller"}
+
+// planAnnotations are the annotations that a plan depends on.
+var planAnnotations = []string{appv1.AnnotationAdopt, appv1.AnnotationRefresh, appv1.AnnotationHold, appv1.AnnotationAcceptOverrides}
+
+// answerPlan answers a dry run with the plan of the change: with warnings, or, where that is asked for, with a denial that has the
+// plan as data. It answers nothing to any other request.
+func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request) (lines []string, answer *metav1.Status) {
+	if !ptr.Deref(req.DryRun, false) || h.planner == nil {
+		return nil, nil
+	}
+	now, err := h.read(req.Object)
+	if err != nil || now.GetName() == "" || now.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	asked := now.GetAnnotations()[appv1.AnnotationPlan] == plan.Request
+	var before storedResource[T]
+	if req.Operation == admissionv1.Update {
+		if before, err = h.read(req.OldObject); err != nil {
+			return nil, nil
+		}
+		// One that is stored asks for nothing, or it would deny the dry runs of all tools.
+		asked = asked && before.GetAnnotations()[appv1.AnnotationPlan] != plan.Request
+	}
+	if !asked && (isSilent(req.Options.Raw) || before != nil && !changesPlan(before, now)) {
+		return nil, nil
+	}
+	obj, err := now.Decode()
+	if err != nil {
+		return nil, nil
+	}
+	annotations := maps.Clone(obj.GetAnnotations())
+	delete(annotations, appv1.AnnotationPlan)
+	obj.SetAnnotations(annotations)
+	var old client.Object
+	if before != nil {
+		old = before
+	}
+	made, busy := h.makePlan(ctx, obj, old)
+	begin := fmt.Sprintf("plan: %s %s/%s: ", h.kind, obj.GetNamespace(), obj.GetName())
+	switch {
+	case busy != "" && asked:
+		return nil, &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
+			Message: begin + busy, Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+		}
+	case busy != "":
+		return []string{begin + busy}, nil
+	case asked:
+		return nil, answeredPlan(begin, made)
+	}
+	for _, line := range made.Lines(maxPlanLines, maxPlanLine-len(begin)) {
+		lines = append(lines, begin+line)
+	}
+	return lines, nil
+}
+
+// answeredPlan is the denial that has a plan.
+func answeredPlan(begin string, made *plan.Plan) *metav1.Status {
+	// A plan of texts and numbers always has a JSON form.
+	data, _ := json.Marshal(made)
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: plan.ReasonAnswered,
+		Message: begin + made.Summary(),
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
+	}
+}
+
+// isSilent reports whether the options of a request name a field manager whose user sees no warnings.
+func isSilent(options []byte) bool {
+	var said struct {
+		FieldManager string `json:"fieldManager"`
+	}
+	return json.Unmarshal(options, &said) == nil && slices.Contains(silentManagers, said.FieldManager)
+}
+
+// changesPlan reports whether two states of a resource can have different plans.
+func changesPlan[T client.Object](before, now storedResource[T]) bool {
+	return !now.Raw().Equal(before.Raw()) || slices.ContainsFunc(planAnnotations, func(key string) bool {
+		return now.GetAnnotations()[key] != before.GetAnnotations()[key]
+	})
+}
+
+// makePlan makes the plan of a change, or says why not.
+func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object) (made *plan.Plan, busy string) {
+	if old == nil {
+		return h.planCreation(ctx, obj), ""
+	}
+	if !h.proven(ctx, obj, old) {
+		return nil, messagePlanUnknown
+	}
+	done, ok := h.paces.begin(ctx, obj.GetNamespace(), h.patience/3)
+	if !ok {
+		return nil, messagePlanBusy
+	}
+	defer done()
+	made, err := h.planner.Plan(ctx, h.kind, obj)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "name", obj.GetName(), "error", err.Error())
+		return nil, messagePlanBusy
+	}
+	return made, ""
+}
+
+// planCreation says which objects a new resource means, and which of them others have. It asks the API server nothing.
+func (h *handler[T]) planCreation(ctx context.Context, obj T) *plan.Plan {
+	found := h.review(obj, h.unseen)
+	made := &plan.Plan{
+		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
+		Objects: []plan.Object{},
+	}
+	for _, w := range found.workloads {
+		for _, wanted := range w.Objects() {
+			made.Objects = append(made.Objects, plan.Object{
+				Kind: wanted.GetObjectKind().GroupVersionKind().Kind, Name: wanted.GetName(), Action: plan.Created,
+			})
+			if err := h.planner.Obstacle(ctx, wanted); err != nil {
+				last := &made.Objects[len(made.Objects)-1]
+				last.Action, last.Problem = plan.Blocked, problemOf(err)
+			} else if !apply.TypeOf(wanted).Custom {
+				h.planTaken(ctx, obj, wanted, made)
+			}
+		}
+	}
+	return made
+}
+
+// planTaken corrects the last object of a plan if there is one of its name: it is taken over, only scaled, or in the way.
+func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object, made *plan.Plan) {
+	last := &made.Objects[len(made.Objects)-1]
+	live, ok := emptyLike(wanted)
+	row := apply.TypeOf(wanted)
+	if !ok || !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive || !h.validators.read(ctx, wanted, live) {
+		return
+	}
+	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment && !wantsAdoption(obj) {
+		last.Action = plan.Scaled
+		return
+	}
+	if err := apply.Taken(h.scheme, obj, live, wantsAdoption(obj)); err != nil {
+		if row.Optional {
+			last.Action, last.Problem = plan.Blocked, problemOf(err)
+			return
+		}
+		made.Problem = problemOf(err)
+		made.Objects = made.Objects[:len(made.Objects)-1]
+		return
+	}
+	last.Action, last.TakenOver = plan.Changed, true
+}
+
+// problemOf is an error as a plan states it.
+func problemOf(err error) *plan.Problem {
+	reason, message := reconciler.ReasonAndMessageOf(err)
+	return &plan.Problem{Reason: reason, Message: message}
+}
+
+// paces limits plans: two at once, one at once of a namespace, and five a second of a namespace. So the loop of one tenant takes
+// nothing from another.
+type paces struct {
+	slots chan struct{}
+	mu    sync.Mutex
+	// namespaces have those that had a plan of late.
+	namespaces map[string]*pace
+}
+
+// pace is that of one namespace.
+type pace struct {
+	// turn has room for the one plan of the namespace that is made.
+	turn chan struct{}
+	// next is when the next plan is due if they are evenly spread.
+	next time.Time
+}
+
+// maxPaces is how many namespaces are remembered before those that had no plan of late are forgotten.
+const maxPaces = 1000
+
+func newPaces() *paces {
+	return &paces{slots: make(chan struct{}, maxPlans), namespaces: map[string]*pace{}}
+}
+
+// begin waits for the turn of a namespace, not longer than patience, and reports whether it has come. done ends it.
+func (p *paces) begin(ctx context.Context, namespace string, patience time.Duration) (done func(), ok bool) {
+	deadline := time.Now().Add(patience)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	own := p.paceOf(namespace)
+	if !enter(ctx, own.turn) {
+		return nil, false
+	}
+	wait, ok := p.reserve(own, time.Now(), time.Until(deadline))
+	if ok && wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			ok = false
+		}
+	}
+	if !ok || !enter(ctx, p.slots) {
+		<-own.turn
+		return nil, false
+	}
+	return func() { <-p.slots; <-own.turn }, true
+}
+
+// enter waits for room, and reports whether there was any.
+func enter(ctx context.Context, room chan struct{}) bool {
+	select {
+	case room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// paceOf returns the pace of a namespace.
+func (p *paces) paceOf(namespace string) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.namespaces) > maxPaces {
+		now := time.Now()
+		maps.DeleteFunc(p.namespaces, func(_ string, old *pace) bool { return old.next.Before(now) && len(old.turn) == 0 })
+	}
+	own := p.namespaces[namespace]
+	if own == nil {
+		own = &pace{turn: make(chan struct{}, 1)}
+		p.namespaces[namespace] = own
+	}
+	return own
+}
+
+// reserve says how long to wait for the next plan of a namespace, and reports false if that is longer than patience.
+func (p *paces) reserve(own *pace, now time.Time, patience time.Duration) (time.Duration, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due := own.next
+	if due.Before(now) {
+		due = now
+	}
+	wait := max(due.Sub(now)-(planBurst-1)*planInterval, 0)
+	if wait > patience {
+		return 0, false
+	}
+	own.next = due.Add(planInterval)
+	return wait, true
+}

@@ -1,0 +1,95 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/resource"
+)
+
+// enabled adds to the errors of a spec which of its fields are switched off.
+func (s *validators) enabled(spec *appv1.ServingSpec, errs field.ErrorList) field.ErrorList {
+	return slices.Concat(errs, validation.DisabledFeatures(spec, s.disabled, field.NewPath("spec")))
+}
+
+// aroundOthers warns of other objects that are in the way of what stands around the pods. was is
+// what stood there before, nil for a new resource.
+func (s *validators) aroundOthers(ctx context.Context, obj client.Object, spec, was *appv1.ServingSpec, replicas *int32) []string {
+	var said []string
+	if spec.Ingress != nil {
+		said = append(said, s.sharedHosts(ctx, obj, spec.Ingress)...)
+	}
+	if spec.Autoscaling != nil {
+		said = append(said, s.otherAutoscaler(ctx, obj)...)
+	}
+	if was != nil && was.Autoscaling != nil && spec.Autoscaling == nil && replicas != nil {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+		if s.read(ctx, deployment, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) != *replicas {
+			said = append(said, fmt.Sprintf(messageAutoscalingRemoved, ptr.Deref(deployment.Spec.Replicas, 1), *replicas))
+		}
+	}
+	return said
+}
+
+// otherAutoscaler warns of an autoscaler of others that targets the Deployment.
+func (s *validators) otherAutoscaler(ctx context.Context, obj client.Object) []string {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := s.cache.List(ctx, &scalers, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", obj.GetName(), "error", err.Error())
+		return nil
+	}
+	for i := range scalers.Items {
+		scaler := &scalers.Items[i]
+		target := scaler.Spec.ScaleTargetRef
+		if target.Kind == "Deployment" && target.Name == obj.GetName() && !metav1.IsControlledBy(scaler, obj) {
+			return []string{fmt.Sprintf(messageOtherAutoscaler, scaler.Name, obj.GetName())}
+		}
+	}
+	return nil
+}
+
+// sharedHosts warns of hosts and paths that lead to another resource of the namespace too.
+func (s *validators) sharedHosts(ctx context.Context, obj client.Object, spec *appv1.IngressSpec) []string {
+	if s.apart(&networkingv1.Ingress{}) {
+		return nil
+	}
+	var all networkingv1.IngressList
+	if err := s.cache.List(ctx, &all, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", obj.GetName(), "error", err.Error())
+		return nil
+	}
+	taken := map[string]string{}
+	for i := range all.Items {
+		if c := metav1.GetControllerOf(&all.Items[i]); c != nil && c.UID != obj.GetUID() {
+			for _, rule := range all.Items[i].Spec.Rules {
+				if rule.HTTP == nil {
+					continue
+				}
+				for _, path := range rule.HTTP.Paths {
+					taken[rule.Host+path.Path] = c.Kind + " " + c.Name
+				}
+			}
+		}
+	}
+	var said []string
+	for _, rule := range spec.Rules {
+		for _, path := range resource.PathsOf(rule.Paths) {
+			if other := taken[string(rule.Host)+string(path)]; other != "" {
+				said = append(said, fmt.Sprintf(messageSharedHost, string(rule.Host)+string(path), other))
+			}
+		}
+	}
+	return said
+}
