@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+// adoptOptions are the flags of adopt.
+type adoptOptions struct {
+	restart, yes bool
+	timeout      time.Duration
+}
+
+func (r *root) adoptCommand() *cobra.Command {
+	var o adoptOptions
+	cmd := &cobra.Command{
+		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: r.completeNames,
+		Long: "Take over the objects that stand in the way of an App or ModelBox and belong to nobody. The plan is asked for first: if a pod\n" +
+			"would restart, or the plan is not complete, nothing is done. Then the annotation " + appv1.AnnotationAdopt + " is set, and\n" +
+			"removed once the objects are taken over.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return r.adopt(cmd.Context(), c, t, &o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.restart, "restart", false, "Take over the pod template too, with a restart of the pods.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "When to give up waiting for the operator.")
+	return cmd
+}
+
+// adopt shows the plan of an adoption, and carries it out.
+func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions) error {
+	mode := appv1.AdoptWithoutRestart
+	if o.restart {
+		mode = "true"
+	} else if t.kind.Name != resource.KindApp && t.kind.Name != resource.KindModelBox {
+		return fmt.Errorf("%s %s cannot adopt without a restart; only Apps and ModelBoxes can. See --restart", t.kind.Name, t.name)
+	}
+	asked := c.patch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)
+	p, err := asked.ask(ctx)
+	if err != nil {
+		return err
+	}
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(r.Out, view.PlanOf(p).Text(style))
+	if err := provePlan(p, o.restart); err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Let %s %s take over these objects? No pod restarts.", t.kind.Name, t.name)
+	if o.restart {
+		question = fmt.Sprintf("Let %s %s take over these objects? %d pods restart.", t.kind.Name, t.name, p.ReplacedPods())
+	}
+	if err := r.confirm(o.yes, question); err != nil {
+		return err
+	}
+	changed, err := c.annotate(ctx, t, appv1.AnnotationAdopt, mode)
+	if err != nil {
+		return err
+	}
+	r.warnGitOps(changed)
+	if err := r.untilAdopted(ctx, c, t, o.timeout); err != nil {
+		return err
+	}
+	if _, err := c.annotate(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.Out, changed.Object()+" has taken over its objects")
+	return nil
+}
+
+// provePlan returns an error unless a plan shows that an adoption can be carried out, and, unless that is accepted, that no pod restarts.
+func provePlan(p *plan.Plan, restart bool) error {
+	const nothing = "; nothing was changed"
+	switch {
+	case p.Problem != nil:
+		return errors.New(p.Problem.Reason + ": " + p.Problem.Message + nothing)
+	case p.Paused:
+		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
+	case restart:
+		return nil
+	case p.ReplacedPods() > 0:
+		return fmt.Errorf("%d pods would restart%s. See --restart", p.ReplacedPods(), nothing)
+	case p.Incomplete:
+		return errors.New("the plan is not complete, and does not prove that no pod restarts" + nothing + ". Run it again")
+	}
+	for i := range p.Objects {
+		if p.Objects[i].Unasked {
+			return fmt.Errorf("the plan of %s %s does not prove that no pod restarts%s", p.Objects[i].Kind, p.Objects[i].Name, nothing)
+		}
+	}
+	return nil
+}
+
+// annotationPatch returns a JSON merge patch of annotations.
+func annotationPatch(annotations map[string]any) []byte {
+	// Maps of strings always have a JSON form.
+	data, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	return data
+}
+
+// annotate sets an annotation, or removes it for nil, and returns the resource as it was.
+func (c *clients) annotate(ctx context.Context, t target, key string, value any) (*view.Resource, error) {
+	return c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}}, nil
+	})
+}
+
+// untilAdopted waits until the spec is in force. What is in the way is said, and the annotation stays.
+func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
+	for began := time.Now(); ; sleep(ctx, waitEvery) {
+		now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		case view.InForce(&now):
+			return nil
+		}
+		said := "the operator has not said anything"
+		applied := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionApplied)
+		if applied != nil {
+			said = applied.Reason + ": " + applied.Message
+		}
+		if applied != nil && applied.Reason == appv1.ReasonAdoptionRestarts {
+			return errors.New(said)
+		}
+		if time.Since(began) > timeout {
+			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s", t, timeout, said)}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// run runs the plug-in and returns its exit code, and what it prints.
+func run(t *testing.T, env map[string]string, args ...string) (code int, out, said string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Run(t.Context(), Program{
+		Path: "/usr/local/bin/kubectl-happ", Args: args, Version: "v9", Commit: "abc", In: strings.NewReader(""), Out: &stdout, Err: &stderr,
+		Getenv: func(name string) string { return env[name] },
+	})
+	return code, stdout.String(), stderr.String()
+}
+
+// TestUsage checks what needs no cluster: names, help, versions, and what is wrong with arguments.
+func TestUsage(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "kubeconfig")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"help":           {[]string{"--help"}, 0, "kubectl happ [command]"},
+		"version":        {[]string{"version"}, 0, "kubectl happ v9, commit abc"},
+		"completion":     {[]string{"completion", "bash"}, 0, "bash completion"},
+		"no shell":       {[]string{"completion", "csh"}, 1, `"csh" is none of bash`},
+		"unknown":        {[]string{"trees"}, 1, "unknown command"},
+		"no name":        {[]string{"tree"}, 1, "accepts 1 arg"},
+		"no format":      {[]string{"tree", "cart", "-o", "wide"}, 1, `"wide" is none of json, yaml`},
+		"no kubeconfig":  {[]string{"tree", "cart", "--kubeconfig", missing}, 1, "kubeconfig: "},
+		"no condition":   {[]string{"wait", "cart", "--for", "luck"}, exitError, `"luck" is none of ready, synced and deleted`},
+		"no failure":     {[]string{"wait", "cart", "--fail", "luck"}, exitError, `"luck" is none of stalled, cause and never`},
+		"wait, no way":   {[]string{"wait", "cart", "--kubeconfig", missing}, exitError, "kubeconfig: "},
+		"nothing named":  {[]string{"pause"}, 1, "requires at least 1 arg"},
+		"unknown option": {[]string{"list", "--nonsense"}, 1, "unknown flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, said := run(t, nil, c.args...)
+			if code != c.code || !strings.Contains(out+said, c.want) {
+				t.Errorf("exit status %d, want %d; it says %q, want %q in it", code, c.code, out+said, c.want)
+			}
+		})
+	}
+}
+
+// TestStyle checks when there are colors, and when only ASCII.
+func TestStyle(t *testing.T) {
+	for _, c := range []struct {
+		env          map[string]string
+		color        string
+		colors, text bool
+	}{
+		{nil, "auto", false, true},
+		{map[string]string{"LANG": "de_DE.UTF-8"}, "always", true, false},
+		{map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, "never", false, true},
+		{map[string]string{"LC_CTYPE": "C.utf8", "NO_COLOR": "1"}, "always", true, false},
+	} {
+		r := &root{Program: Program{Getenv: func(name string) string { return c.env[name] }}, color: c.color}
+		style, err := r.style(&bytes.Buffer{})
+		if err != nil || style.Color != c.colors || style.ASCII != c.text || style.Width != 0 {
+			t.Errorf("%v, --color=%s: %+v, %v", c.env, c.color, style, err)
+		}
+	}
+	if _, err := (&root{Program: Program{Getenv: os.Getenv}, color: "pink"}).style(nil); err == nil {
+		t.Error("--color=pink is no error")
+	}
+}
+
+// TestWaveSize checks how many are refreshed at a time.
+func TestWaveSize(t *testing.T) {
+	for _, c := range []struct {
+		wave      string
+		all, want int
+	}{{"", 7, 7}, {"3", 7, 3}, {"9", 7, 7}, {"10%", 7, 1}, {"50%", 7, 4}, {"100%", 7, 7}, {"0", 7, 0}, {"-1", 7, 0}, {"101%", 7, 0}, {"x", 7, 0}} {
+		got, err := waveSize(c.wave, c.all)
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%q of %d: %d, %v; want %d", c.wave, c.all, got, err, c.want)
+		}
+	}
+}
+
+// TestManagerWithoutPlugin checks that the manager has nothing of the plug-in in it.
+func TestManagerWithoutPlugin(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 300 {
+		t.Fatalf("the manager has only %d packages", len(packages))
+	}
+	for _, p := range packages {
+		for _, theirs := range []string{
+			"huolala.cn/app-operator/cli", "huolala.cn/app-operator/ui", "huolala.cn/app-operator/view", "huolala.cn/app-operator/internal/live", "k8s.io/cli-runtime",
+			"huolala.cn/app-operator/api/client",
+		} {
+			if p == theirs || strings.HasPrefix(p, theirs+"/") {
+				t.Errorf("the manager has %s", p)
+			}
+		}
+	}
+}
+
+// TestPluginWithoutManager checks that the plug-in has nothing of the manager in it.
+func TestPluginWithoutManager(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "../cmd/kubectl-happ")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range strings.FieldsSeq(string(out)) {
+		for _, theirs := range []string{"huolala.cn/app-operator/controllers", "huolala.cn/app-operator/webhooks", "sigs.k8s.io/controller-runtime"} {
+			if p == theirs || strings.HasPrefix(p, theirs+"/") {
+				t.Errorf("the plug-in has %s", p)
+			}
+		}
+	}
+}

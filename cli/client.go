@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"huolala.cn/app-operator/api/client/clientset/versioned"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+// fieldManager is the name by which the plug-in writes. Flux removes what managers own whose names begin with "kubectl"
+// (https://fluxcd.io/flux/faq/#why-are-kubectl-edits-rolled-back-by-flux), and with it a hold.
+const fieldManager = "happ"
+
+// clients are the user's ways to the API server.
+type clients struct {
+	app       versioned.Interface
+	kube      kubernetes.Interface
+	dynamic   dynamic.Interface
+	namespace string
+	chunk     int64
+}
+
+// connect returns the clients that the flags and the kubeconfig mean.
+func (r *root) connect() (*clients, error) {
+	cfg, err := r.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	// A command is a handful of requests at once; API Priority and Fairness protects the API server.
+	cfg.QPS, cfg.UserAgent = -1, "kubectl-happ/"+r.Version
+	cfg.WarningHandler = rest.NewWarningWriter(r.Err, rest.WarningWriterOptions{Deduplicate: true})
+	namespace, _, err := r.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	app, err := versioned.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	other, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &clients{app: app, kube: kube, dynamic: other, namespace: namespace, chunk: r.chunk}, nil
+}
+
+// lister lists the objects of a type in a namespace.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+}
+
+// typed is the typed client of a kind in a namespace.
+type typed[T, L runtime.Object] interface {
+	lister[L]
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (T, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// handle is the client of a custom resource's kind in a namespace, whatever the kind is.
+type handle struct {
+	get    func(ctx context.Context, name string) (view.Resource, error)
+	list   func(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error)
+	patch  func(ctx context.Context, name string, pt types.PatchType, data []byte) error
+	remove func(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+func handleOf[T, L runtime.Object](c typed[T, L], chunk int64) handle {
+	return handle{
+		get: func(ctx context.Context, name string) (view.Resource, error) {
+			obj, err := c.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return view.Resource{}, err
+			}
+			r, _ := view.Of(obj)
+			return r, nil
+		},
+		list: func(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
+			var found []view.Resource
+			err := eachOf(ctx, c, chunk, opts, func(obj runtime.Object) {
+				if r, ok := view.Of(obj); ok {
+					found = append(found, r)
+				}
+			})
+			return found, err
+		},
+		patch: func(ctx context.Context, name string, pt types.PatchType, data []byte) error {
+			_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
+			return err
+		},
+		remove: c.Delete,
+	}
+}
+
+// eachOf calls do for each object of a list that is requested in chunks.
+func eachOf[L runtime.Object](ctx context.Context, c lister[L], chunk int64, opts metav1.ListOptions, do func(runtime.Object)) error {
+	p := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, opts) })
+	p.PageSize = chunk
+	list, _, err := p.List(ctx, opts)
+	if err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		do(obj)
+		return nil
+	})
+}
+
+// of returns the client of a kind in a namespace; in all for an empty one.
+func (c *clients) of(kind view.Kind, namespace string) handle {
+	api := c.app.AppV1()
+	switch kind.Name {
+	case resource.KindModelBox:
+		return handleOf(api.ModelBoxes(namespace), c.chunk)
+	case resource.KindUnitedDeployment:
+		return handleOf(api.UnitedDeployments(namespace), c.chunk)
+	case resource.KindCloudManager:
+		return handleOf(api.CloudManagers(namespace), c.chunk)
+	}
+	return handleOf(api.Apps(namespace), c.chunk)
+}
+
+// inWords returns an error of the API server as a user reads it.
+func inWords(err error, verb, what, namespace string) error {
+	where := " in " + namespace
+	if namespace == "" {
+		where = ""
+	}
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"kubectl happ check\": %w", verb, what, where, err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no %s%s: %w", what, where, err)
+	}
+	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
+}
+
+// refused says in a few words why a list could not be read.
+func refused(err error, namespace string) string {
+	if namespace == "" {
+		namespace = "all namespaces"
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return "you may not list them in " + namespace
+	case apierrors.IsNotFound(err):
+		return "the cluster does not have the kind"
+	}
+	return "they cannot be listed: " + err.Error()
+}

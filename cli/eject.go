@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/view"
+)
+
+// ejectOptions are the flags of eject.
+type ejectOptions struct {
+	folder      string
+	remove, yes bool
+}
+
+func (r *root) ejectCommand() *cobra.Command {
+	var o ejectOptions
+	cmd := &cobra.Command{
+		Use: "eject NAME", Short: "Print the children as plain manifests, to go on without the operator", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: r.completeNames,
+		Long: "Print the children as plain manifests. With --delete, the resource is deleted and its children stay as they are: no pod\n" +
+			"restarts. The labels of pods and selectors are kept, as other ones would replace the pods. Secrets and claims stay, and are\n" +
+			"not printed.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return r.eject(cmd.Context(), c, t, &o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.folder, "output", "o", "", "Write a file for each object into this folder.")
+	cmd.Flags().BoolVar(&o.remove, "delete", false, "Delete the resource, and leave its children as they are.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	return cmd
+}
+
+func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions) error {
+	s, err := c.snapshot(ctx, t, false)
+	if err != nil {
+		return err
+	}
+	children, missing := c.children(ctx, t, s)
+	for _, m := range append(s.Missing, missing...) {
+		fmt.Fprintln(r.Err, "not printed: "+m.String())
+	}
+	if o.remove && len(s.Missing)+len(missing) > 0 {
+		return errors.New("not all children can be seen, so that nothing is deleted; see \"kubectl happ check\"")
+	}
+	if len(children) == 0 {
+		return fmt.Errorf("%s has no child that can be seen; see \"kubectl happ check\"", s.Resource.Object())
+	}
+	for _, child := range children {
+		text, err := manifest(child)
+		if err != nil {
+			return err
+		}
+		if err := r.writeManifest(o.folder, child, text); err != nil {
+			return err
+		}
+	}
+	if !o.remove {
+		return nil
+	}
+	if err := r.confirm(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.Object(), len(children))); err != nil {
+		return err
+	}
+	r.warnGitOps(&s.Resource)
+	orphan, meta := metav1.DeletePropagationOrphan, &s.Resource.ObjectMeta
+	err = c.of(t.kind, t.namespace).remove(ctx, t.name, metav1.DeleteOptions{
+		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &meta.UID, ResourceVersion: &meta.ResourceVersion},
+	})
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("%s has been changed meanwhile, and was not deleted: run it again", s.Resource.Object())
+	}
+	if err != nil {
+		return inWords(err, "delete", t.kind.Name+" "+t.name, t.namespace)
+	}
+	fmt.Fprintln(r.Err, s.Resource.Object()+" deleted; its children stay")
+	return nil
+}
+
+// object is a child of a resource.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// children returns the objects that the resource controls, in the order in which they are applied. Of what stands around the pods, it also
+// requests what the spec does not ask for, as a former one may have asked for it.
+func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
+	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
+	ours := metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
+	c.gatherServing(g, s, ours, unasked(s.Resource.Serving()))
+	g.wait.Wait()
+	var found []object
+	found = appendOwned(found, &s.Resource, s.Accounts)
+	found = appendOwned(found, &s.Resource, s.Policies)
+	found = appendOwned(found, &s.Resource, s.StatefulSets)
+	found = appendOwned(found, &s.Resource, s.Deployments)
+	found = appendOwned(found, &s.Resource, s.Services)
+	found = appendOwned(found, &s.Resource, s.Autoscalers)
+	found = appendOwned(found, &s.Resource, s.Budgets)
+	found = appendOwned(found, &s.Resource, s.Ingresses)
+	return appendOwned(found, &s.Resource, s.Optional), g.missing
+}
+
+// unasked asks for what gatherServing can request and a spec does not ask for.
+func unasked(spec *appv1.ServingSpec) *appv1.ServingSpec {
+	var rest appv1.ServingSpec
+	if spec == nil {
+		spec = &appv1.ServingSpec{}
+	}
+	if spec.NetworkPolicy == nil {
+		rest.NetworkPolicy = &appv1.NetworkPolicySpec{}
+	}
+	if spec.ServiceAccount == nil {
+		rest.ServiceAccount = &appv1.ServiceAccountSpec{}
+	}
+	if spec.HTTPRoute == nil {
+		rest.HTTPRoute = &appv1.HTTPRouteSpec{}
+	}
+	if spec.PodMonitor == nil {
+		rest.PodMonitor = &appv1.PodMonitorSpec{}
+	}
+	return &rest
+}
+
+func appendOwned[T any, P interface {
+	*T
+	object
+}](found []object, r *view.Resource, items []T) []object {
+	for i := range items {
+		child := P(&items[i])
+		if ref := metav1.GetControllerOf(child); ref != nil && ref.UID == r.ObjectMeta.UID {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// manifest returns an object as a user would have written it: without what the cluster and the operator have noted on it.
+func manifest(child object) ([]byte, error) {
+	kind := child.GetObjectKind().GroupVersionKind() // What is typed has none.
+	if kind.Empty() {
+		kinds, _, err := scheme.Scheme.ObjectKinds(child)
+		if err != nil {
+			return nil, err
+		}
+		kind = kinds[0]
+		child.GetObjectKind().SetGroupVersionKind(kind)
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
+	if err != nil {
+		return nil, err
+	}
+	delete(tree, "status")
+	metadata := map[string]any{"name": child.GetName(), "namespace": child.GetNamespace()}
+	if kept := kept(child.GetLabels()); len(kept) > 0 {
+		metadata["labels"] = kept
+	}
+	if kept := kept(child.GetAnnotations()); len(kept) > 0 {
+		metadata["annotations"] = kept
+	}
+	tree["metadata"] = metadata
+	if spec, ok := tree["spec"].(map[string]any); ok && kind.Kind == "Service" && spec["clusterIP"] != corev1.ClusterIPNone {
+		// The cluster chooses them, and another cluster chooses others.
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	return yaml.Marshal(tree)
+}
+
+// kept returns the labels or annotations that are not the operator's or the cluster's.
+func kept(marks map[string]string) map[string]any {
+	found := map[string]any{}
+	for key, value := range marks {
+		if strings.HasPrefix(key, appv1.GroupVersion.Group+"/") || strings.HasPrefix(key, "deployment.kubernetes.io/") ||
+			key == appv1.LabelManagedBy && value == appv1.ManagedBy {
+			continue
+		}
+		found[key] = value
+	}
+	return found
+}
+
+// writeManifest prints a manifest, or writes it into a file of the folder.
+func (r *root) writeManifest(folder string, child object, text []byte) error {
+	if folder == "" {
+		fmt.Fprintf(r.Out, "---\n%s", text)
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	kind := strings.ToLower(child.GetObjectKind().GroupVersionKind().Kind)
+	path := filepath.Join(folder, kind+"-"+child.GetName()+".yaml")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.Out, "Wrote "+path)
+	return nil
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+// target is a custom resource that the user has named.
+type target struct {
+	kind            view.Kind
+	namespace, name string
+}
+
+// String is how a user names it, such as "mbox/cart"; an App is just its name.
+func (t target) String() string {
+	if t.kind.Name == resource.KindApp {
+		return t.name
+	}
+	return t.kind.Short[0] + "/" + t.name
+}
+
+// gathering collects lists that are requested at once.
+type gathering struct {
+	ctx       context.Context
+	namespace string
+	chunk     int64
+	wait      sync.WaitGroup
+	mu        sync.Mutex
+	missing   []view.Missing
+}
+
+// gather requests a list into a slice. What cannot be listed is noted.
+func gather[T any, P interface {
+	*T
+	runtime.Object
+}, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
+	g.wait.Go(func() {
+		err := eachOf(g.ctx, c, g.chunk, opts, func(obj runtime.Object) {
+			if typed, ok := obj.(P); ok {
+				*into = append(*into, *typed)
+			}
+		})
+		if err != nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refused(err, g.namespace)})
+		}
+	})
+}
+
+// snapshot reads a resource, and what is below it, in at most nine requests, whatever the size of the cluster is, and one more for each
+// of an HTTPRoute, a PodMonitor, a NetworkPolicy and a ServiceAccount that the spec asks for. It needs the resource alone: what else
+// cannot be read is noted. events adds the resource's events.
+func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
+	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	s := &view.Snapshot{Resource: r, Now: time.Now()}
+	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
+	ours, workloads := oursOf(t), workloadsOf(t, &r)
+	pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
+	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
+	gather(g, "Deployments", apps.Deployments(t.namespace), workloads, &s.Deployments)
+	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
+	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
+	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
+	if t.kind.Name == resource.KindCloudManager {
+		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
+		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
+	} else {
+		gather(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(t.namespace), ours, &s.Budgets)
+		gather(g, "Ingresses", c.kube.NetworkingV1().Ingresses(t.namespace), ours, &s.Ingresses)
+	}
+	c.gatherServing(g, s, ours, r.Serving())
+	if events {
+		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
+		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
+	}
+	g.wait.Wait()
+	s.Missing = g.missing
+	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
+	return s, ctx.Err()
+}
+
+// oursOf selects the objects that belong to a resource.
+func oursOf(t target) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
+}
+
+// podSelector selects the pods of a resource.
+func podSelector(t target, r *view.Resource) string {
+	if r.Selector != "" {
+		return r.Selector
+	}
+	return labels.Set{t.kind.PodLabel: t.name}.String()
+}
+
+// workloadsOf selects the Deployments of a resource.
+func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
+	if t.kind.Name == resource.KindUnitedDeployment {
+		// It may be another tool's, without our labels.
+		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.Workloads[0]).String()}
+	}
+	return oursOf(t)
+}
+
+// The kinds that a cluster may lack.
+var (
+	httpRoutes  = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+	podMonitors = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"}
+)
+
+// gatherServing requests what only some specs ask for around the pods.
+func (c *clients) gatherServing(g *gathering, s *view.Snapshot, ours metav1.ListOptions, asked *appv1.ServingSpec) {
+	if asked == nil {
+		return
+	}
+	if asked.NetworkPolicy != nil {
+		gather(g, "NetworkPolicies", c.kube.NetworkingV1().NetworkPolicies(g.namespace), ours, &s.Policies)
+	}
+	if asked.ServiceAccount != nil {
+		gather(g, "ServiceAccounts", c.kube.CoreV1().ServiceAccounts(g.namespace), ours, &s.Accounts)
+	}
+	if asked.HTTPRoute != nil || asked.PodMonitor != nil {
+		// One after the other, as both go into one slice.
+		g.wait.Go(func() {
+			one := &gathering{ctx: g.ctx, namespace: g.namespace, chunk: g.chunk}
+			if asked.HTTPRoute != nil {
+				gather(one, "HTTPRoutes", ifDefined{c.dynamic.Resource(httpRoutes).Namespace(g.namespace)}, ours, &s.Optional)
+				one.wait.Wait()
+			}
+			if asked.PodMonitor != nil {
+				gather(one, "PodMonitors", ifDefined{c.dynamic.Resource(podMonitors).Namespace(g.namespace)}, ours, &s.Optional)
+				one.wait.Wait()
+			}
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.missing = append(g.missing, one.missing...)
+		})
+	}
+}
+
+// ifDefined lists the objects of a kind, none where the cluster does not have the kind.
+type ifDefined struct{ dynamic.ResourceInterface }
+
+// List implements lister.
+func (d ifDefined) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list, err := d.ResourceInterface.List(ctx, opts)
+	if apierrors.IsNotFound(err) {
+		return &unstructured.UnstructuredList{}, nil
+	}
+	return list, err
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+func (r *root) holdCommand() *cobra.Command {
+	var to string
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
+			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if t.kind.Name != resource.KindApp && t.kind.Name != resource.KindModelBox {
+				return fmt.Errorf("%s %s cannot be held; only Apps and ModelBoxes can", t.kind.Name, t.name)
+			}
+			replicaSet, err := c.heldReplicaSet(cmd.Context(), t, to)
+			if err != nil {
+				return err
+			}
+			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, replicaSet)); err != nil {
+				return err
+			}
+			return r.annotateHold(cmd.Context(), c, t, replicaSet)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", appv1.HoldLastGood, "What to run: "+appv1.HoldLastGood+", the number of a revision, or the name of a ReplicaSet.")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	return cmd
+}
+
+func (r *root) unholdCommand() *cobra.Command {
+	var yes, wait bool
+	cmd := &cobra.Command{
+		Use: "unhold NAME", Short: "Let the spec take effect again", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
+				return err
+			}
+			if err := r.annotateHold(cmd.Context(), c, t, ""); err != nil {
+				return err
+			}
+			return r.finish(cmd.Context(), c, wait, t)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until it is ready.")
+	return cmd
+}
+
+// heldReplicaSet returns the value of the annotation: the name of a ReplicaSet, or last-good.
+func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (string, error) {
+	switch to {
+	case "":
+		return "", errors.New("--to: name a revision, a ReplicaSet, or " + appv1.HoldLastGood)
+	case appv1.HoldLastGood:
+		return to, nil
+	}
+	s, err := c.snapshot(ctx, t, false)
+	if err != nil {
+		return "", err
+	}
+	h, err := view.HistoryOf(s, "")
+	if err != nil {
+		return "", err
+	}
+	number, err := strconv.ParseInt(to, 10, 64)
+	if err != nil {
+		for i := range h.Revisions {
+			if h.Revisions[i].ReplicaSet == to {
+				return to, nil
+			}
+		}
+		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"kubectl happ history\"", to, t.kind.Name, t.name))
+	}
+	rev, err := h.Find(number)
+	if err != nil {
+		return "", fmt.Errorf("--to: %w", err)
+	}
+	return rev.ReplicaSet, nil
+}
+
+// annotateHold sets the annotation to a value, or removes it for an empty one.
+func (r *root) annotateHold(ctx context.Context, c *clients, t target, value string) error {
+	done := "held at " + value
+	if value == "" {
+		done = "no longer held"
+	}
+	resource, err := c.change(ctx, t, func(now *view.Resource) (map[string]any, error) {
+		if now.HeldAt() == value {
+			return nil, errUnchanged
+		}
+		var set any
+		if value != "" {
+			set = value
+		}
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationHold: set}}}, nil
+	})
+	if errors.Is(err, errUnchanged) {
+		fmt.Fprintf(r.Out, "%s is %s already\n", resource.Object(), done)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Out, "%s %s\n", resource.Object(), done)
+	return nil
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/view"
+)
+
+// fileChanges returns the changes that applying files would make. What is not ours in them is named, and left out.
+func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]change, error) {
+	objects, err := r.readObjects(o)
+	if err != nil {
+		return nil, err
+	}
+	var changes []change
+	for _, obj := range objects {
+		kind, ours := view.KindOf(obj.GetKind())
+		if !ours || obj.GroupVersionKind().Group != appv1.GroupVersion.Group {
+			fmt.Fprintf(r.Err, "Not planned: %s %s, which is no resource of app-operator\n", obj.GetKind(), obj.GetName())
+			continue
+		}
+		t := target{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}
+		if t.namespace == "" {
+			t.namespace = c.namespace
+			obj.SetNamespace(c.namespace)
+		}
+		change, err := c.apply(ctx, t, obj, o.manager)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	if len(changes) == 0 {
+		return nil, errors.New("the files have no App, ModelBox, UnitedDeployment or CloudManager")
+	}
+	return changes, nil
+}
+
+// apply returns what the user's own apply of an object would send: where the last one has left its configuration, a merge patch of
+// three; else a server-side apply by the manager that has applied the object, or that the user names; else a merge patch of the
+// file. What is not there is created.
+func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstructured, manager string) (change, error) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[plan.Annotation] = plan.Request
+	obj.SetAnnotations(annotations)
+	modified, err := json.Marshal(obj)
+	if err != nil {
+		return change{}, err
+	}
+	current, err := c.app.AppV1().RESTClient().Get().Namespace(t.namespace).Resource(t.kind.Plural).Name(t.name).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return c.create(t, modified), nil
+	}
+	if err != nil {
+		return change{}, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	var live metav1.PartialObjectMetadata
+	if err := json.Unmarshal(current, &live); err != nil {
+		return change{}, fmt.Errorf("%s %s: %w", t.kind.Name, t.name, err)
+	}
+	original := live.Annotations[corev1.LastAppliedConfigAnnotation]
+	if original == "" && manager == "" {
+		manager = appliedBy(live.ManagedFields)
+	}
+	if manager != "" {
+		return c.patch(t, types.ApplyPatchType, modified, manager, true), nil
+	}
+	if original == "" {
+		original = "{}"
+	}
+	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(original), modified, current)
+	if err != nil {
+		return change{}, fmt.Errorf("%s %s: %w", t.kind.Name, t.name, err)
+	}
+	return c.patch(t, types.MergePatchType, patch, fieldManager, false), nil
+}
+
+// create returns a dry run that creates a resource.
+func (c *clients) create(t target, data []byte) change {
+	return change{target: t, verb: "create", send: func(ctx context.Context) error {
+		return c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).
+			Param("dryRun", "All").Param("fieldManager", fieldManager).Body(data).Do(ctx).Error()
+	}}
+}
+
+// appliedBy returns the manager that has applied an object last, empty if none has.
+func appliedBy(fields []metav1.ManagedFieldsEntry) string {
+	var last *metav1.ManagedFieldsEntry
+	for i := range fields {
+		f := &fields[i]
+		if f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" && (last == nil || last.Time.Before(f.Time)) {
+			last = f
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Manager
+}
+
+// readObjects reads the objects of all files.
+func (r *root) readObjects(o *planOptions) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, name := range o.files {
+		if name == "-" {
+			found, err := decodeObjects(r.In, "standard input")
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, found...)
+			continue
+		}
+		paths, err := filesOf(name, o.recursive)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			file, err := os.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			found, err := decodeObjects(file, path)
+			_ = file.Close() // It was only read.
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, found...)
+		}
+	}
+	return objects, nil
+}
+
+// filesOf returns the files that a name means: itself, or those of a directory that kubectl would read.
+func filesOf(name string, recursive bool) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var paths []string
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != name && !recursive:
+			return fs.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	return paths, err
+}
+
+// decodeObjects reads the objects of a stream of YAML or JSON documents; those of a list are objects of their own.
+func decodeObjects(from io.Reader, name string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		case len(obj.Object) == 0:
+			continue
+		case !obj.IsList():
+			objects = append(objects, obj)
+			continue
+		}
+		if err := obj.EachListItem(func(item runtime.Object) error {
+			if inner, ok := item.(*unstructured.Unstructured); ok {
+				objects = append(objects, inner)
+			}
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}

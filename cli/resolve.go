@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/view"
+)
+
+// below are the kinds of Kubernetes' own from which a resource is found, by the names that kubectl takes.
+var below = map[string]func(ctx context.Context, c *clients, name string) (metav1.Object, error){
+	"pod": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.CoreV1().Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+	"replicaset": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.AppsV1().ReplicaSets(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+	"deployment": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.AppsV1().Deployments(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+	"statefulset": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.AppsV1().StatefulSets(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+	"service": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.CoreV1().Services(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+}
+
+// belowNames are further names of these kinds.
+var belowNames = map[string]string{
+	"po": "pod", "pods": "pod", "rs": "replicaset", "replicasets": "replicaset", "deploy": "deployment", "deployments": "deployment",
+	"deployment.apps": "deployment", "replicaset.apps": "replicaset", "statefulset.apps": "statefulset", "sts": "statefulset",
+	"statefulsets": "statefulset", "svc": "service", "services": "service",
+}
+
+// resolve returns the resource that an argument names: NAME, KIND/NAME, or something that belongs to a resource.
+func (c *clients) resolve(ctx context.Context, argument string) (target, error) {
+	word, name, found := strings.Cut(argument, "/")
+	if !found {
+		return target{kind: view.Kinds[0], namespace: c.namespace, name: argument}, nil
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return target{}, fmt.Errorf("%q: write NAME or KIND/NAME", argument)
+	}
+	if kind, ok := view.KindOf(word); ok {
+		return target{kind: kind, namespace: c.namespace, name: name}, nil
+	}
+	kind := strings.ToLower(word)
+	if full, ok := belowNames[kind]; ok {
+		kind = full
+	}
+	if below[kind] == nil {
+		return target{}, fmt.Errorf("%q is no kind that belongs to an App, ModelBox, UnitedDeployment or CloudManager", word)
+	}
+	return c.trace(ctx, kind, name)
+}
+
+// errUnowned says that nothing of ours is above an object.
+var errUnowned = errors.New("belongs to no App, ModelBox, UnitedDeployment or CloudManager")
+
+// trace returns the resource above an object, by the references to controllers.
+func (c *clients) trace(ctx context.Context, kind, name string) (target, error) {
+	for range 4 { // Pod, ReplicaSet, Deployment, and the resource.
+		read := below[kind]
+		if read == nil {
+			return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
+		}
+		obj, err := read(ctx, c, name)
+		if err != nil {
+			return target{}, inWords(err, "get", kind+" "+name, c.namespace)
+		}
+		owner := metav1.GetControllerOf(obj)
+		if owner == nil {
+			return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
+		}
+		gv, err := schema.ParseGroupVersion(owner.APIVersion)
+		if err == nil && gv.Group == appv1.GroupVersion.Group {
+			if known, ok := view.KindOf(owner.Kind); ok {
+				return target{kind: known, namespace: c.namespace, name: owner.Name}, nil
+			}
+		}
+		kind, name = strings.ToLower(owner.Kind), owner.Name
+	}
+	return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
+}
+
+// resolveAll returns the resources that arguments name.
+func (c *clients) resolveAll(ctx context.Context, arguments []string) ([]target, error) {
+	targets := make([]target, 0, len(arguments))
+	for _, argument := range arguments {
+		t, err := c.resolve(ctx, argument)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}

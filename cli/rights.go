@@ -1,0 +1,97 @@
+package cli
+
+import (
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Right is what a user can be allowed to do in a namespace.
+type Right struct {
+	// Verb, Group and Resource are those of an RBAC rule.
+	Verb, Group, Resource string
+	// Needed is true if the command does nothing without the right. Without another one, it shows less, and says so.
+	Needed bool
+}
+
+// String is the right in a few words, such as "list pods".
+func (r Right) String() string {
+	if r.Group == "" {
+		return r.Verb + " " + r.Resource
+	}
+	return r.Verb + " " + r.Resource + "." + r.Group
+}
+
+// below are the rights to see what is below a resource.
+func rightsBelow() []Right {
+	return []Right{
+		{"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false}, {"list", "apps", "replicasets", false},
+		{"list", "", "pods", false}, {"list", "", "services", false}, {"list", "", "persistentvolumeclaims", false},
+		{"list", "autoscaling", "horizontalpodautoscalers", false}, {"list", "policy", "poddisruptionbudgets", false},
+		{"list", "networking.k8s.io", "ingresses", false}, {"list", "networking.k8s.io", "networkpolicies", false}, {"list", "", "serviceaccounts", false},
+		{"list", httpRoutes.Group, httpRoutes.Resource, false}, {"list", podMonitors.Group, podMonitors.Resource, false},
+	}
+}
+
+// ours returns a right to the four kinds.
+func ours(verb string, needed bool) []Right {
+	var rights []Right
+	for _, plural := range []string{"apps", "modelboxes", "uniteddeployments", "cloudmanagers"} {
+		rights = append(rights, Right{verb, appv1.GroupVersion.Group, plural, needed})
+	}
+	return rights
+}
+
+// Need is what a command needs.
+type Need struct {
+	Command string
+	Rights  []Right
+}
+
+// Needs returns the rights that each command needs, in the order of the documentation.
+func Needs() []Need {
+	join := func(lists ...[]Right) []Right {
+		var all []Right
+		for _, list := range lists {
+			all = append(all, list...)
+		}
+		return all
+	}
+	get, patch := ours("get", true), ours("patch", true)
+	look := join(get, rightsBelow())
+	restart := []Right{
+		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
+		{"get", "apps", "statefulsets", true}, {"patch", "apps", "statefulsets", true},
+	}
+	eject := join(get, rightsBelow())
+	events := Right{"list", "", "events", false}
+	followed := []Right{
+		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
+		{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
+	}
+	return []Need{
+		{"list", ours("list", false)},
+		{"tree", look},
+		{"why", join(look, []Right{events})},
+		{"wait", look},
+		{"history", join(look)},
+		{"plan", patch},
+		{"plan -f", join(get, patch, ours("create", true))},
+		{"rollback", join(look, patch)},
+		{"hold", join(get, patch)},
+		{"unhold", join(get, patch)},
+		{"pause", join(get, patch)},
+		{"resume", join(get, patch)},
+		{"refresh", join(get, patch)},
+		{"refresh --all", join(get, patch, ours("list", false))},
+		{"restart", join(get, restart)},
+		{"import", []Right{
+			{"get", "apps", "deployments", true}, {"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
+			{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
+		}},
+		{"adopt", join(get, patch)},
+		{"eject", eject},
+		{"eject --delete", join(eject, ours("delete", true))},
+		{"ui", join(
+			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false),
+		)},
+	}
+}

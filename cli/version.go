@@ -1,0 +1,17 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func (r *root) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "The version of this plug-in", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {
+			fmt.Fprintf(r.Out, "%s %s, commit %s, %s %s/%s\n", r.name(), r.Version, r.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		},
+	}
+}

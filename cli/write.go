@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/view"
+)
+
+// retries is how often a change that means the same whatever else has changed is tried again after a conflict.
+const retries = 5
+
+// errUnchanged says that a resource is already as a change would have it.
+var errUnchanged = errors.New("nothing to change")
+
+// change reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. make returns
+// the JSON merge patch without metadata.resourceVersion, which is added.
+func (c *clients) change(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
+	h := c.of(t.kind, t.namespace)
+	for try := 0; ; try++ {
+		r, err := h.get(ctx, t.name)
+		if err != nil {
+			return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		}
+		patch, err := what(&r)
+		if err != nil {
+			return &r, err
+		}
+		err = h.patch(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
+		if apierrors.IsConflict(err) && try < retries {
+			continue
+		}
+		return &r, inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
+	}
+}
+
+// mergePatch returns a JSON merge patch with the precondition that the object still has a resource version.
+func mergePatch(patch map[string]any, resourceVersion string) []byte {
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["resourceVersion"] = resourceVersion
+	patch["metadata"] = metadata
+	// Maps of strings and booleans always have a JSON form.
+	data, _ := json.Marshal(patch)
+	return data
+}
+
+// warnGitOps says that what is changed here may not last.
+func (r *root) warnGitOps(resource *view.Resource) {
+	if tool := resource.GitOps(); tool != "" {
+		fmt.Fprintf(r.Err, "Warning: %s applies %s, and may restore what is changed here. Change it in Git.\n", tool, resource.Object())
+	}
+}
+
+// finish waits for the resources, if that is wanted.
+func (r *root) finish(ctx context.Context, c *clients, wait bool, targets ...target) error {
+	if !wait {
+		return nil
+	}
+	for _, t := range targets {
+		if err := r.waitFor(ctx, c, t, defaultWait); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+// Actor changes the cluster as the user.
+type Actor interface {
+	// Allowed returns why the user may not change resources of a kind in a namespace, nil if nothing is known to be in the way.
+	Allowed(ctx context.Context, kind view.Kind, namespace string) error
+	// Propose says what an action would do, and changes nothing.
+	Propose(ctx context.Context, a Action) (*Proposal, error)
+	// Act carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
+	Act(ctx context.Context, a Action, version string) error
+}
+
+// ErrChanged says that a resource has changed since an action on it was proposed.
+var ErrChanged = errors.New("changed meanwhile")
+
+// The actions.
+const (
+	Pause    = "pause"
+	Resume   = "resume"
+	Refresh  = "refresh"
+	Scale    = "scale"
+	Hold     = "hold"
+	Unhold   = "unhold"
+	Rollback = "rollback"
+)
+
+// Action is a change of a resource.
+type Action struct {
+	Kind            view.Kind
+	Namespace, Name string
+	// Do is one of the actions.
+	Do string
+	// Value is the number of pods of a Scale, the name of a ReplicaSet or last-good of a Hold, and the number of the revision of a Rollback.
+	Value string
+}
+
+// Proposal is what an action would do.
+type Proposal struct {
+	// Version is the resource version of what it is about.
+	Version string
+	// Text is the plan, in lines. Pods is how many pods restart.
+	Text string
+	Pods int
+	// Blocked is true if something is in the way of the change.
+	Blocked bool
+}
+
+// verbs are the actions in words, as a button has them.
+var verbs = map[string]string{
+	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
+}
+
+// offer is a link to an action, or a form where it needs a value.
+type offer struct {
+	Do, Verb, Value string
+}
+
+// offers returns the actions that suit the state of a resource.
+func offers(r *view.Resource) []offer {
+	var found []offer
+	add := func(do, value string) { found = append(found, offer{do, verbs[do], value}) }
+	if r.Paused {
+		add(Resume, "")
+	} else {
+		add(Pause, "")
+	}
+	if r.Outdated {
+		add(Refresh, "")
+	}
+	switch {
+	case !canBeHeld(r):
+	case r.HeldAt() != "":
+		add(Unhold, "")
+	case r.Serving() != nil:
+		add(Hold, view.LastGood)
+	}
+	if r.Kind != resource.KindCloudManager {
+		_, wanted, _ := strings.Cut(r.Ready, "/")
+		add(Scale, wanted)
+	}
+	return found
+}
+
+// canBeHeld reports whether a resource is of a kind that can be held at an earlier ReplicaSet.
+func canBeHeld(r *view.Resource) bool {
+	return r.Kind == resource.KindApp || r.Kind == resource.KindModelBox
+}
+
+// action returns the action that a request asks for, and false if there is no such one.
+func action(r *http.Request) (Action, bool) {
+	kind, known := view.KindOf(r.PathValue("kind"))
+	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
+	return a, known && verbs[a.Do] != ""
+}
+
+// check returns what is wrong with the value of an action, empty if nothing is.
+func (a *Action) check() string {
+	switch a.Do {
+	case Scale:
+		if n, err := strconv.ParseInt(a.Value, 10, 32); err != nil || n < 0 {
+			return "The number of pods must be a whole number from 0."
+		}
+	case Rollback:
+		if n, err := strconv.ParseInt(a.Value, 10, 64); err != nil || n < 1 {
+			return "Choose a revision of the history."
+		}
+	case Hold:
+		if a.Value == "" {
+			return "Choose a revision of the history, or last-good."
+		}
+	}
+	return ""
+}
+
+// actionPage shows what an action would do, with the button that does it.
+func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
+	a, known := action(r)
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	s.propose(w, r, a, http.StatusOK, "")
+}
+
+// propose answers with the plan of an action. problem is what has been in the way of it.
+func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
+	data := s.common(r)
+	data["Title"] = verbs[a.Do] + ": " + a.Kind.Name + " " + a.Namespace + "/" + a.Name
+	data["Verb"], data["Value"], data["Back"] = verbs[a.Do], a.Value, s.address(a.Kind.Name, a.Namespace, a.Name)
+	if wrong := a.check(); wrong != "" {
+		status, problem = http.StatusBadRequest, wrong
+	} else if proposal, err := s.options.Actor.Propose(r.Context(), a); err != nil {
+		problem = strings.TrimSpace(problem + " " + err.Error())
+		if status == http.StatusOK {
+			status = statusOf(err)
+		}
+	} else {
+		data["Proposal"] = proposal
+	}
+	data["Problem"] = problem
+	s.render(w, status, "action.html", data)
+}
+
+// act carries out an action as it was proposed, and leads back to the resource.
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	a, known := action(r)
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	version := r.PostFormValue("version")
+	if version == "" || a.check() != "" {
+		s.propose(w, r, a, http.StatusBadRequest, "")
+		return
+	}
+	switch err := s.options.Actor.Act(r.Context(), a, version); {
+	case errors.Is(err, ErrChanged):
+		s.propose(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
+	case err != nil:
+		s.propose(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
+	default:
+		http.Redirect(w, r, s.address(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
+	}
+}
+
+// address is the path of the page of a resource.
+func (s *Server) address(kind, namespace, name string) string {
+	return s.page(strings.ToLower(kind) + "/" + namespace + "/" + name)
+}
+
+// addActions adds to the page of a resource what can be done with it, or why nothing can.
+func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind, found *view.Resource) {
+	if s.options.Actor == nil {
+		return
+	}
+	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
+	data["Offers"] = offers(found)
+	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
+		data["NotAllowed"] = err.Error()
+		return
+	}
+	data["Returns"] = kind.Name != resource.KindCloudManager // It has two histories.
+	data["Holds"] = canBeHeld(found)
+}

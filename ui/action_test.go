@@ -1,0 +1,138 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/view"
+)
+
+// visit sends a request with a session, and a form if there is one.
+func visit(s *Server, secret, path string, form url.Values) *httptest.ResponseRecorder {
+	q := request{host: "127.0.0.1:" + s.port, site: "same-origin", method: http.MethodGet, cookie: secret, form: form}
+	if form != nil {
+		q.method, q.contentType, q.token = http.MethodPost, "application/x-www-form-urlencoded", formToken(secret)
+	}
+	return q.send(s, "/"+s.id+"/"+path)
+}
+
+// TestActions shows the plan of each action, and does what was proposed: once, with its value and the version of the plan.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	for do, verb := range verbs {
+		actor := &acted{}
+		s := listenWith(t, newFake(), actor)
+		secret, _ := s.sessions.login(s.NewCode())
+		path := "app/shop/cart/" + do
+		page := visit(s, secret, path+"?value="+values[do], nil)
+		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, "plan of "+do+" cart "+values[do]) ||
+			!strings.Contains(text, "2 pods restart") || !strings.Contains(text, "<button>"+verb+"</button>") || !strings.Contains(text, `name="version" value="7"`) {
+			t.Errorf("%s: %d\n%s", do, page.Code, text)
+		}
+		if len(actor.done) > 0 {
+			t.Errorf("%s: the page has done %v", do, actor.done)
+		}
+		answer := visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
+		if answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != "/"+s.id+"/app/shop/cart" {
+			t.Errorf("%s: %d %v", do, answer.Code, answer.Header())
+		}
+		if want := []string{do + " shop/cart " + values[do] + " 7"}; !slices.Equal(actor.done, want) {
+			t.Errorf("%s: done is %q, want %q", do, actor.done, want)
+		}
+	}
+}
+
+// TestRefusedActions has actions that cannot be done: the page says why, and shows the plan of now where there is one.
+func TestRefusedActions(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "app.huolala.cn", Resource: "apps"}, "cart", errors.New("no right"))
+	for name, c := range map[string]struct {
+		path   string
+		form   url.Values
+		err    error
+		status int
+		says   string
+	}{
+		"changed":       {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
+		"forbidden":     {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
+		"broken":        {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
+		"no version":    {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
+		"no such":       {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"no such kind":  {"secret/shop/cart/pause", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"scale to what": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"many"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale below":   {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"-1"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"back to what":  {"app/shop/cart/rollback", url.Values{"version": {"7"}, "value": {"x"}}, nil, http.StatusBadRequest, "Choose a revision"},
+		"hold what":     {"app/shop/cart/hold", url.Values{"version": {"7"}}, nil, http.StatusBadRequest, "Choose a revision"},
+	} {
+		actor := &acted{err: c.err}
+		s := listenWith(t, newFake(), actor)
+		secret, _ := s.sessions.login(s.NewCode())
+		answer := visit(s, secret, c.path, c.form)
+		if text := answer.Body.String(); answer.Code != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d, want %d\n%s", name, answer.Code, c.status, text)
+		}
+		if len(actor.done) > 0 {
+			t.Errorf("%s: done is %v", name, actor.done)
+		}
+	}
+}
+
+// TestOffers checks which actions the page of a resource offers, and that without the right it offers none and says so.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change       func(*appv1.App)
+		offered, not []string
+	}{
+		"plain":    {func(*appv1.App) {}, []string{"cart/pause", "cart/scale", "cart/hold"}, []string{"cart/resume", "cart/unhold", "cart/refresh"}},
+		"paused":   {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
+		"held":     {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"outdated": {func(app *appv1.App) { app.Status.Rendering, app.Status.LatestRendering = 1, 2 }, []string{"cart/refresh"}, nil},
+	} {
+		f := newFake()
+		app := &appv1.App{}
+		app.Namespace, app.Name = "shop", "cart"
+		c.change(app)
+		f.snapshot.Resource, _ = view.Of(app)
+		for _, allowed := range []bool{true, false} {
+			actor := &acted{}
+			if !allowed {
+				actor.allowed = errors.New("you may not patch apps in shop")
+			}
+			s := listenWith(t, f, actor)
+			secret, _ := s.sessions.login(s.NewCode())
+			text := visit(s, secret, "app/shop/cart", nil).Body.String()
+			for _, link := range c.offered {
+				if strings.Contains(text, link+`"`) != allowed {
+					t.Errorf("%s, allowed %t: %s\n%s", name, allowed, link, text)
+				}
+			}
+			for _, link := range c.not {
+				if strings.Contains(text, link+`"`) {
+					t.Errorf("%s offers %s", name, link)
+				}
+			}
+			if strings.Contains(text, "you may not patch") == allowed || strings.Contains(text, "<button disabled>") == allowed {
+				t.Errorf("%s, allowed %t:\n%s", name, allowed, text)
+			}
+		}
+		s := listenWith(t, f, nil)
+		secret, _ := s.sessions.login(s.NewCode())
+		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, "Actions") {
+			t.Errorf("%s: the page that only reads offers actions", name)
+		}
+		if answer := visit(s, secret, "app/shop/cart/pause", url.Values{"version": {"7"}}); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: the server that only reads answers %d", name, answer.Code)
+		}
+	}
+}

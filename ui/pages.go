@@ -1,0 +1,250 @@
+package ui
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/view"
+)
+
+// assets are the style sheet, the program of the pages and what that uses.
+//
+//go:embed assets/style.css assets/happ.js assets/vendor/idiomorph.js
+var assets embed.FS
+
+//go:embed templates/*.html
+var files embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape}).ParseFS(files, "templates/*.html"))
+
+// maxRows is how many rows a page has; a filter leads to the others.
+const maxRows = 200
+
+// serveAsset returns a handler that serves a file of the assets.
+func serveAsset(name, contentType string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			http.Error(w, "There is no such file.", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", contentType+"; charset=utf-8")
+		_, _ = w.Write(text)
+	}
+}
+
+// class returns the class of a state or a mark: one of three, whatever the cluster says.
+func class(state any) string {
+	switch state {
+	case view.StateReady, view.MarkGood:
+		return "good"
+	case view.StateStalled, view.MarkBad:
+		return "bad"
+	case view.Mark(""):
+		return "none"
+	}
+	return "busy"
+}
+
+// shape returns the sign of a state, so that no one needs to tell colors apart.
+func shape(state any) string {
+	if state == view.StatePaused {
+		return "‖"
+	}
+	return map[string]string{"good": "✓", "bad": "✗", "busy": "●", "none": "·"}[class(state)]
+}
+
+// render answers with a page. It is rendered as a whole first, so that no half a page is sent.
+func (s *Server) render(w http.ResponseWriter, status int, name string, data map[string]any) {
+	var page bytes.Buffer
+	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
+		http.Error(w, "The page cannot be made.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes())
+}
+
+// common returns what all pages of a session have.
+func (s *Server) common(r *http.Request) map[string]any {
+	secret, _ := s.secret(r)
+	return map[string]any{
+		"Base": s.page(""), "Token": formToken(secret), "Context": s.options.Context, "Namespaces": s.options.Namespaces,
+		"Time": s.options.Now().Format("15:04:05"),
+	}
+}
+
+// item is a row with the address of its page.
+type item struct {
+	view.Row
+	Link string
+}
+
+// ID identifies the row on its page.
+func (i *item) ID() string { return strings.ToLower(i.Kind) + "/" + i.Namespace + "/" + i.Name }
+
+// count is how many resources are in a state.
+type count struct {
+	State  view.State
+	Number int
+}
+
+func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
+	data := s.common(r)
+	query := r.URL.Query()
+	data["Refresh"], data["Events"] = query.Has("refresh"), s.page("events")+"?"+url.Values{"filter": {query.Get("filter")}}.Encode()
+	list, err := s.options.Reader.List(r.Context())
+	s.addList(data, query.Get("filter"), list, err)
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusBadGateway
+	}
+	s.render(w, status, "list.html", data)
+}
+
+// addList adds the rows that suit a filter, or why there are none.
+func (s *Server) addList(data map[string]any, filter string, list *view.List, err error) {
+	data["Filter"] = filter
+	if err != nil {
+		data["Problem"] = err.Error()
+		return
+	}
+	var items []item
+	numbers := map[view.State]int{}
+	for _, row := range list.Items {
+		numbers[row.State]++
+		if matches(&row, filter) {
+			items = append(items, item{row, s.address(row.Kind, row.Namespace, row.Name)})
+		}
+	}
+	var counts []count
+	for _, state := range []view.State{
+		view.StateStalled, view.StateDeleting, view.StateUnobserved, view.StateProgressing, view.StatePaused, view.StateReady,
+	} {
+		if numbers[state] > 0 {
+			counts = append(counts, count{state, numbers[state]})
+		}
+	}
+	data["More"], data["None"] = max(0, len(items)-maxRows), len(items) == 0
+	data["Items"], data["Counts"], data["NotShown"] = items[:min(len(items), maxRows)], counts, list.NotShown
+}
+
+// matches reports whether a row has all words of a filter in it.
+func matches(row *view.Row, filter string) bool {
+	text := strings.ToLower(strings.Join([]string{
+		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Message, row.Image,
+	}, " "))
+	for word := range strings.FieldsSeq(strings.ToLower(filter)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// record is the history of a part of a resource.
+type record struct {
+	Part      view.Part
+	Revisions []revision
+}
+
+// revision is a row of a history, with its changes in words.
+type revision struct {
+	view.Revision
+	Changes []string
+}
+
+func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
+	kind, known := view.KindOf(r.PathValue("kind"))
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	data := s.common(r)
+	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
+	data["Events"] = s.address(kind.Name, namespace, name) + "/events"
+	found, err := s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
+	s.addResource(r, data, kind, found, err)
+	status := http.StatusOK
+	if err != nil {
+		status = statusOf(err)
+	}
+	s.render(w, status, "resource.html", data)
+}
+
+// addResource adds what there is to say of a resource, or why there is nothing.
+func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
+	if err != nil {
+		data["Problem"] = err.Error()
+		return
+	}
+	text, err := specText(&found.Resource)
+	if err != nil {
+		data["Problem"] = err.Error()
+	}
+	data["Spec"], data["Image"] = text, found.Resource.Image
+	data["Why"], data["Tree"] = view.WhyOf(found, 10), view.TreeOf(found, view.TreeOptions{})
+	data["Progress"], data["History"] = view.ProgressOf(found), historyOf(found)
+	s.addActions(r, data, kind, &found.Resource)
+}
+
+// statusOf returns the status of a page that an error of the API server stands in the way of.
+func statusOf(err error) int {
+	switch {
+	case apierrors.IsNotFound(err):
+		return http.StatusNotFound
+	case apierrors.IsForbidden(err):
+		return http.StatusForbidden
+	}
+	return http.StatusBadGateway
+}
+
+// historyOf returns the history of each part that has one. Values that may be secret are hidden.
+func historyOf(s *view.Snapshot) []record {
+	parts := []view.Part{""}
+	if s.Resource.Kind == resource.KindCloudManager {
+		parts = []view.Part{view.PartFront, view.PartIdentity}
+	}
+	var records []record
+	for _, part := range parts {
+		history, err := view.HistoryOf(s, part)
+		if err != nil {
+			continue
+		}
+		rec := record{Part: part}
+		for i := range history.Revisions {
+			rev := revision{Revision: history.Revisions[i]}
+			for _, change := range view.Redact(rev.Revision.Changes) {
+				rev.Changes = append(rev.Changes, change.String())
+			}
+			rec.Revisions = append(rec.Revisions, rev)
+		}
+		records = append(records, rec)
+	}
+	return records
+}
+
+// specText returns the spec as YAML, without values that may be secret.
+func specText(r *view.Resource) (string, error) {
+	text, err := json.Marshal(r.Spec)
+	if err != nil {
+		return "", err
+	}
+	var spec map[string]any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return "", err
+	}
+	shown, err := yaml.Marshal(view.RedactSpec(spec))
+	return string(shown), err
+}

@@ -1,0 +1,103 @@
+package ui
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"sync"
+	"time"
+)
+
+const (
+	// codeLife is how long a code for the login is good, sessionLife a session.
+	codeLife, sessionLife = 10 * time.Minute, 12 * time.Hour
+	// maxSessions is how many browsers can be logged in at once.
+	maxSessions = 16
+	// maxWrites is how many requests a second may change something.
+	maxWrites = 10
+)
+
+// sessions are the browsers that are logged in, and the code for the next one.
+type sessions struct {
+	mu      sync.Mutex
+	now     func() time.Time
+	code    string
+	codeEnd time.Time
+	// ends has the end of each session by the hash of its secret, so that a lookup takes no time that tells of the secret.
+	ends   map[[sha256.Size]byte]time.Time
+	second time.Time
+	writes int
+}
+
+// random returns n random bytes in hexadecimal digits.
+func random(n int) string {
+	secret := make([]byte, n)
+	_, _ = rand.Read(secret) // It never fails.
+	return hex.EncodeToString(secret)
+}
+
+// newCode returns a code that is good once; an earlier one is good no longer.
+func (s *sessions) newCode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.code, s.codeEnd = random(32), s.now().Add(codeLife)
+	return s.code
+}
+
+// login consumes a code, and returns the secret of a new session.
+func (s *sessions) login(code string) (secret string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	now := s.now()
+	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 || len(s.ends) >= maxSessions {
+		return "", false
+	}
+	s.code, secret = "", random(32)
+	s.ends[sha256.Sum256([]byte(secret))] = now.Add(sessionLife)
+	return secret, true
+}
+
+// forget removes the sessions that are over. The caller holds the lock.
+func (s *sessions) forget() {
+	for hash, end := range s.ends {
+		if !s.now().Before(end) {
+			delete(s.ends, hash)
+		}
+	}
+}
+
+// valid reports whether a secret is that of a session.
+func (s *sessions) valid(secret string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end, ok := s.ends[sha256.Sum256([]byte(secret))]
+	return ok && s.now().Before(end)
+}
+
+// logout ends a session.
+func (s *sessions) logout(secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ends, sha256.Sum256([]byte(secret)))
+}
+
+// mayWrite counts a request that changes something, and reports whether it is within the limit of a second.
+func (s *sessions) mayWrite() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); now.Sub(s.second) >= time.Second {
+		s.second, s.writes = now, 0
+	}
+	s.writes++
+	return s.writes <= maxWrites
+}
+
+// formToken is what the forms of a session have in them. It is useless without the cookie, and does not tell its secret.
+func formToken(secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte("form"))
+	return hex.EncodeToString(mac.Sum(nil))
+}

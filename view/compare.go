@@ -1,0 +1,174 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+)
+
+// Compare returns what differs between two specs, as JSON, by path. Items of lists that have names are matched by them.
+func Compare(before, after map[string]any) []Change {
+	var changes []Change
+	compare("", before, after, &changes)
+	return changes
+}
+
+func compare(path string, before, after any, changes *[]Change) {
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	if a, ok := asObject(before); ok {
+		if b, ok := asObject(after); ok {
+			for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+				below := key
+				if path != "" && key[0] != '[' {
+					below = "." + key
+				}
+				compare(path+below, a[key], b[key], changes)
+			}
+			return
+		}
+	}
+	*changes = append(*changes, Change{Path: path, Old: before, New: after})
+}
+
+// asObject returns an object, or a list of items that have names, each under its name in brackets.
+func asObject(v any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, true
+	case []any:
+		named := map[string]any{}
+		for _, item := range v {
+			object, ok := item.(map[string]any)
+			if !ok {
+				return nil, false
+			}
+			name, ok := object["name"].(string)
+			if !ok || named["["+name+"]"] != nil {
+				return nil, false
+			}
+			named["["+name+"]"] = object
+		}
+		return named, len(v) > 0
+	}
+	return nil, false
+}
+
+// hidden is what stands for a value that may be secret.
+const hidden = "•••"
+
+// secretName matches the names of variables whose values may be secret.
+var secretName = regexp.MustCompile(`(?i)pass|secret|token|key|credential`)
+
+// freeText matches the fields whose values may be secret whatever their names are: they are free text.
+var freeText = regexp.MustCompile(`^(args|command|podTemplate|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
+
+// Redact hides the values of changes that may be secret.
+func Redact(changes []Change) []Change {
+	redacted := slices.Clone(changes)
+	for i := range redacted {
+		c := &redacted[i]
+		if freeText.MatchString(c.Path) {
+			c.Old, c.New = hide(c.Old), hide(c.New)
+			continue
+		}
+		c.Old, c.New = redact(c.Path, c.Old), redact(c.Path, c.New)
+	}
+	return redacted
+}
+
+// RedactSpec returns a spec in which values that may be secret are hidden.
+func RedactSpec(spec map[string]any) map[string]any {
+	shown := map[string]any{}
+	for key, value := range spec {
+		if freeText.MatchString(key) {
+			shown[key] = hide(value)
+			continue
+		}
+		shown[key] = redact(key, value)
+	}
+	return shown
+}
+
+func hide(value any) any {
+	if value == nil {
+		return nil
+	}
+	return hidden
+}
+
+// redact hides the values of variables whose names say that they are secret. References to Secrets are names, and stay.
+func redact(path string, value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		shown := map[string]any{}
+		name, _ := v["name"].(string)
+		for key, below := range v {
+			if key == "value" && secretName.MatchString(name) {
+				shown[key] = hidden
+				continue
+			}
+			if key == "args" || key == "command" {
+				shown[key] = hide(below)
+				continue
+			}
+			shown[key] = redact(path+"."+key, below)
+		}
+		return shown
+	case []any:
+		var shown []any
+		for _, item := range v {
+			shown = append(shown, redact(path, item))
+		}
+		return shown
+	case string:
+		if secretValue.MatchString(path) {
+			return hidden
+		}
+	}
+	return value
+}
+
+// secretValue matches the path of a value whose name says that it is secret.
+var secretValue = regexp.MustCompile(`(?i)(envs?\[[^\]]*(pass|secret|token|key|credential)[^\]]*\]\.value|rootPass)$`)
+
+// String is the change in a few words.
+func (c Change) String() string {
+	switch {
+	case c.Old == nil && isText(c.New):
+		return "+" + c.Path + " " + words(c.New)
+	case c.Old == nil:
+		return "+" + c.Path
+	case c.New == nil:
+		return "-" + c.Path
+	case isText(c.Old) && isText(c.New):
+		return c.Path + " " + words(c.Old) + " → " + words(c.New)
+	}
+	return "~" + c.Path
+}
+
+func isText(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// words returns a value as text, quoted only where it would not be seen otherwise.
+func words(v any) string {
+	switch v := v.(type) {
+	case string:
+		if v == "" {
+			return `""`
+		}
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,318 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+)
+
+// History is the recorded revisions of a workload, the newest first.
+type History struct {
+	Meta       `json:",inline"`
+	Resource   string     `json:"resource"`
+	Namespace  string     `json:"namespace"`
+	Name       string     `json:"name"`
+	Deployment string     `json:"deployment"`
+	Revisions  []Revision `json:"revisions"`
+	NotShown   []Missing  `json:"notShown,omitempty"`
+}
+
+// Revision is a ReplicaSet, with the spec that it was built from.
+type Revision struct {
+	Number  int64 `json:"number"`
+	Current bool  `json:"current,omitempty"`
+	// ReplicaSet is the name of its ReplicaSet.
+	ReplicaSet string       `json:"replicaSet"`
+	Created    *metav1.Time `json:"created,omitempty"`
+	// Pods is the number of ready pods out of the wanted ones.
+	Pods  string `json:"pods"`
+	Image string `json:"image,omitempty"`
+	// Changes are the differences from the revision before it.
+	Changes []Change `json:"changes,omitempty"`
+	// Note says why nothing is known of the revision's spec, or what is wrong with it.
+	Note string `json:"note,omitempty"`
+	// Spec is the recorded spec, nil if there is none.
+	Spec map[string]any `json:"-"`
+}
+
+// Change is a difference between two specs.
+type Change struct {
+	// Path are the fields, with dots between them; an item of a list is named in brackets.
+	Path string `json:"path"`
+	Old  any    `json:"old,omitempty"`
+	New  any    `json:"new,omitempty"`
+}
+
+// Part is a part of a custom resource whose workload has a history of its own.
+type Part string
+
+// The parts of a CloudManager that have a history. The database has none: what a volume holds does not go back.
+const (
+	PartFront    Part = "front"
+	PartIdentity Part = "identity"
+)
+
+// unrecorded are the fields of a spec that no revision has: the pods do not depend on them.
+var unrecorded = servingFields()
+
+// servingFields returns the names of the fields of the spec that shape no pod: what stands around the pods, the number of pods and
+// whether the resource is paused.
+func servingFields() []string {
+	fields := []string{"replicas", "paused"}
+	serving := reflect.TypeFor[appv1.ServingSpec]()
+	for i := range serving.NumField() {
+		name, _, _ := strings.Cut(serving.Field(i).Tag.Get("json"), ",")
+		fields = append(fields, name)
+	}
+	return fields
+}
+
+// ErrNoHistory says that a part of a resource has no history.
+var ErrNoHistory = errors.New("no history")
+
+// SpecOf returns the part of a resource's spec that the revisions of a workload are records of, as JSON, the path to it in the
+// resource, and the name of the Deployment.
+func (r *Resource) SpecOf(part Part) (spec map[string]any, path, deployment string, err error) {
+	if cm, ok := r.Spec.(*appv1.CloudManagerSpec); ok {
+		switch part {
+		case PartFront:
+			return toMap(cm.Front.Deployment), "/spec/front/deployment", r.Workloads[2], nil
+		case PartIdentity:
+			return toMap(cm.Identity.Deployment), "/spec/identity/deployment", r.Workloads[1], nil
+		case "":
+			return nil, "", "", fmt.Errorf("%w: a CloudManager has one for each of its Deployments; choose with --part front or --part identity", ErrNoHistory)
+		}
+		return nil, "", "", fmt.Errorf("%w: part %q has none; choose front or identity", ErrNoHistory, part)
+	}
+	if part != "" {
+		return nil, "", "", fmt.Errorf("%w: only a CloudManager has parts; leave out --part", ErrNoHistory)
+	}
+	if ud, ok := r.Spec.(*appv1.UnitedDeploymentSpec); ok {
+		if ud.Template == nil {
+			return nil, "", "", fmt.Errorf("%w: without spec.template, Deployment %s belongs to another; see kubectl rollout history deployment/%s",
+				ErrNoHistory, r.Workloads[0], r.Workloads[0])
+		}
+		return toMap(ud.Template), "/spec/template", r.Workloads[0], nil
+	}
+	return toMap(r.Spec), "/spec", r.Workloads[0], nil
+}
+
+// emptySpec returns an empty spec of the type that the records of a part have.
+func (r *Resource) emptySpec() any {
+	switch r.Spec.(type) {
+	case *appv1.AppSpec:
+		return &appv1.AppSpec{}
+	case *appv1.ModelBoxSpec:
+		return &appv1.ModelBoxSpec{}
+	case *appv1.UnitedDeploymentSpec:
+		return &appv1.WorkloadSpec{}
+	}
+	return &appv1.Component{}
+}
+
+// HistoryOf returns the history of a part of a resource; part is empty for a kind with one workload.
+func HistoryOf(s *Snapshot, part Part) (*History, error) {
+	r := &s.Resource
+	_, _, deployment, err := r.SpecOf(part)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{
+		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: deployment,
+		Revisions: []Revision{}, NotShown: s.Missing,
+	}
+	for _, d := range s.deployments() {
+		if d.Name != deployment {
+			continue
+		}
+		for i, rs := range s.replicaSets(d.UID) {
+			h.Revisions = append(h.Revisions, s.revision(rs, i == 0))
+		}
+	}
+	for i := range h.Revisions {
+		rev := &h.Revisions[i]
+		for _, before := range h.Revisions[i+1:] {
+			if rev.Spec != nil && before.Spec != nil {
+				rev.Changes = Compare(before.Spec, rev.Spec)
+				break
+			}
+		}
+	}
+	return h, nil
+}
+
+// revision returns what a ReplicaSet has recorded. A record that names another image than the pods run is not believed.
+func (s *Snapshot) revision(rs *appsv1.ReplicaSet, current bool) Revision {
+	rev := Revision{
+		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
+		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
+	}
+	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
+	spec := s.Resource.emptySpec()
+	switch err := resource.DecodeSpec(record, spec); {
+	case record == "":
+		rev.Note = "no record: no rollback"
+		return rev
+	case errors.Is(err, resource.ErrNoSpec):
+		rev.Note = "only a hash: no rollback"
+		return rev
+	case err != nil:
+		rev.Note = "unreadable record: no rollback"
+		return rev
+	}
+	recorded := toMap(spec)
+	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) {
+		rev.Note = "record unlike its pods: no rollback"
+		return rev
+	}
+	for _, field := range unrecorded {
+		delete(recorded, field)
+	}
+	rev.Spec = recorded
+	if current {
+		if verdict := s.Resource.verdict(); verdict.Status != metav1.ConditionTrue || verdict.Type == appv1.ConditionStalled {
+			rev.Note = verdict.Reason
+		}
+	}
+	return rev
+}
+
+// runs reports whether a container of a ReplicaSet runs an image.
+func runs(rs *appsv1.ReplicaSet, image string) bool {
+	for i := range rs.Spec.Template.Spec.Containers {
+		if rs.Spec.Template.Spec.Containers[i].Image == image {
+			return true
+		}
+	}
+	return false
+}
+
+// Find returns a revision by its number.
+func (h *History) Find(number int64) (*Revision, error) {
+	for i := range h.Revisions {
+		rev := &h.Revisions[i]
+		if rev.Number != number {
+			continue
+		}
+		if rev.Spec == nil {
+			return nil, fmt.Errorf("revision %d: %s", rev.Number, rev.Note)
+		}
+		return rev, nil
+	}
+	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see kubectl happ history", number))
+}
+
+// Unseen returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
+// not be listed.
+func (h *History) Unseen(err error) error {
+	for _, m := range h.NotShown {
+		if m.Kinds == kindsReplicaSets || m.Kinds == kindsDeployments {
+			return fmt.Errorf("no revision can be read: %s; ask for this right, or see kubectl happ check", m)
+		}
+	}
+	return err
+}
+
+// Other returns the newest recorded revision whose spec is not the present one.
+func (h *History) Other(now map[string]any) (*Revision, error) {
+	for i := range h.Revisions {
+		if rev := &h.Revisions[i]; rev.Spec != nil && len(Rollback(now, "", rev)) > 0 {
+			return rev, nil
+		}
+	}
+	return nil, h.Unseen(errors.New("there is no other revision with a record; see kubectl happ history"))
+}
+
+// Operation is one of a JSON patch (RFC 6902).
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Rollback returns the operations that restore a recorded spec: of the fields that differ, and no others. The number of pods and
+// what stands around the pods stay.
+func Rollback(now map[string]any, path string, to *Revision) []Operation {
+	var ops []Operation
+	for _, field := range slices.Sorted(maps.Keys(union(now, to.Spec))) {
+		if slices.Contains(unrecorded, field) {
+			continue
+		}
+		is, has := now[field]
+		wanted, wants := to.Spec[field]
+		switch {
+		case !wants:
+			ops = append(ops, Operation{Op: "remove", Path: path + "/" + field})
+		case !has:
+			ops = append(ops, Operation{Op: "add", Path: path + "/" + field, Value: wanted})
+		case !reflect.DeepEqual(is, wanted):
+			ops = append(ops, Operation{Op: "replace", Path: path + "/" + field, Value: wanted})
+		}
+	}
+	return ops
+}
+
+// Changes returns what a rollback to a revision changes.
+func Changes(now map[string]any, to *Revision) []Change {
+	shown := maps.Clone(now)
+	for _, field := range unrecorded {
+		delete(shown, field)
+	}
+	return Compare(shown, to.Spec)
+}
+
+func union(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// toMap returns the JSON of an API type. Numbers keep their digits.
+func toMap(spec any) map[string]any {
+	// API types always have a JSON form, and that of a struct is an object.
+	data, _ := json.Marshal(spec)
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	tree := map[string]any{}
+	_ = decoder.Decode(&tree)
+	return tree
+}
+
+// Text returns the history as a table.
+func (h *History) Text(s Style, now time.Time) string {
+	t := table{painted: -1, headed: true, shrinks: []int{3, 4}}
+	t.add("", "REV", "AGE", "PODS", "CHANGE", "NOTE")
+	for i := range h.Revisions {
+		rev := &h.Revisions[i]
+		number := fmt.Sprint(rev.Number)
+		if rev.Current {
+			number += " *"
+		}
+		var words []string
+		for _, c := range rev.Changes {
+			words = append(words, c.String())
+		}
+		change := strings.Join(words, "; ")
+		if change == "" {
+			change = "image " + rev.Image
+		}
+		t.add("", number, age(rev.Created, now), rev.Pods, change, rev.Note)
+	}
+	text := t.text(s)
+	if len(h.Revisions) == 0 {
+		text = "No revision of Deployment " + h.Deployment + " can be seen.\n"
+	}
+	return text + "Changes of replicas alone, or around the pods, make no revision.\n" + notShown(s, h.NotShown)
+}

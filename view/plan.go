@@ -1,0 +1,93 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"huolala.cn/app-operator/api/plan"
+)
+
+// Plan is what changes of resources would do, as the operator has answered.
+type Plan struct {
+	Meta      `json:",inline"`
+	Resources []*plan.Plan `json:"resources"`
+	// Restarts are the pods that would be replaced, Objects the objects that would change.
+	Restarts Restarts `json:"restarts"`
+	Objects  Objects  `json:"objects"`
+}
+
+// Restarts are the pods that would be replaced.
+type Restarts struct {
+	Pods int32 `json:"pods"`
+}
+
+// Objects are how many objects would be created, changed and deleted.
+type Objects struct {
+	Created int `json:"created"`
+	Changed int `json:"changed"`
+	Deleted int `json:"deleted"`
+}
+
+// PlanOf returns the plans of several resources as one.
+func PlanOf(plans ...*plan.Plan) *Plan {
+	all := &Plan{Meta: head("Plan"), Resources: plans}
+	for _, p := range plans {
+		all.Restarts.Pods += p.ReplacedPods()
+		for i := range p.Objects {
+			switch p.Objects[i].Action {
+			case plan.Created:
+				all.Objects.Created++
+			case plan.Deleted:
+				all.Objects.Deleted++
+			case plan.Blocked:
+			default:
+				all.Objects.Changed++
+			}
+		}
+	}
+	return all
+}
+
+// Changes reports whether anything would change, or whether it is not known that nothing would.
+func (p *Plan) Changes() bool {
+	if p.Objects != (Objects{}) {
+		return true
+	}
+	for _, r := range p.Resources {
+		if r.Created || r.Incomplete {
+			return true
+		}
+	}
+	return false
+}
+
+// Problem reports whether something is in the way of a change as a whole.
+func (p *Plan) Problem() bool {
+	for _, r := range p.Resources {
+		if r.Problem != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Text returns the plan in the words of the warnings that a dry run is answered with, all of them.
+func (p *Plan) Text(s Style) string {
+	var b strings.Builder
+	for _, r := range p.Resources {
+		title := fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
+		if r.Created {
+			title += " (new)"
+		}
+		b.WriteString(s.bold(s.Line(title)) + "\n")
+		for _, line := range r.Lines(math.MaxInt32, math.MaxInt32) {
+			b.WriteString(s.cut("  "+clean(line), s.Width) + "\n")
+		}
+	}
+	if p.Restarts.Pods > 0 {
+		b.WriteString(s.paint(MarkBusy, s.cut("RESTART  "+countPods(int(p.Restarts.Pods)), s.Width)) + "\n")
+	}
+	b.WriteString(s.cut(fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted), s.Width) + "\n")
+	return b.String()
+}

@@ -1,0 +1,183 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+)
+
+// Progress is how far a rollout is.
+type Progress struct {
+	Meta      `json:",inline"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	State     State  `json:"state"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	From      string `json:"from,omitempty"`
+	To        string `json:"to,omitempty"`
+	// Wanted is how many pods are wanted, Ready how many of the latest spec are ready, Starting how many are on their way, and Old
+	// how many of earlier specs are left.
+	Wanted   int `json:"wanted"`
+	Ready    int `json:"ready"`
+	Starting int `json:"starting"`
+	Old      int `json:"old"`
+	// Pods are those that are not ready, in trouble first.
+	Pods []Node `json:"pods,omitempty"`
+	// Cause is why pods are not there or do not run, empty if nothing is known to be wrong.
+	Cause string `json:"cause,omitempty"`
+	// NotShown are the kinds of objects that could not be listed, so that the figures are those of the status.
+	NotShown []Missing `json:"notShown,omitempty"`
+	// unsettled is true while a workload is not ready, whatever the status still says: after a restart, that is so before the
+	// operator has seen it.
+	unsettled bool
+}
+
+// ProgressOf returns how far a resource is.
+func ProgressOf(s *Snapshot) *Progress {
+	row := RowOf(&s.Resource)
+	p := &Progress{
+		Meta: head("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
+		Message: row.Message, To: row.Image,
+	}
+	if s.lacks(kindsDeployments) || s.lacks(kindsPods) {
+		p.NotShown = s.Missing
+		// Of a CloudManager, the status counts tiers.
+		if _, err := fmt.Sscanf(row.Ready, "%d/%d", &p.Ready, &p.Wanted); err == nil {
+			return p
+		}
+	}
+	for _, set := range s.statefulSets() {
+		pods := s.podsOf(set.UID)
+		p.Wanted += int(ptr.Deref(set.Spec.Replicas, 1))
+		ready := countReady(pods)
+		p.Ready += ready
+		p.Starting += len(pods) - ready
+		p.note(podsNotReady(pods), health.StatefulSet(set, pods))
+	}
+	for _, d := range s.deployments() {
+		p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
+		verdict := health.Deployment(d, s.podsOfDeployment(d))
+		p.unsettled = p.unsettled || !verdict.Ready
+		sets := s.replicaSets(d.UID)
+		for i, rs := range sets {
+			pods := s.podsOf(rs.UID)
+			if i > 0 {
+				if p.Old += len(pods); len(pods) > 0 && p.From == "" {
+					p.From = mainImage(rs.Spec.Template.Spec.Containers)
+				}
+				continue
+			}
+			ready := countReady(pods)
+			p.Ready += ready
+			p.Starting += len(pods) - ready
+			p.note(podsNotReady(pods), verdict)
+		}
+		if len(sets) == 0 {
+			p.Ready += int(d.Status.ReadyReplicas)
+		}
+	}
+	return p
+}
+
+// note notes the pods of a workload that are not ready, and what is wrong with it: of a rollout that is under way, nothing.
+func (p *Progress) note(pods []Node, verdict health.Verdict) {
+	p.Pods = append(p.Pods, pods...)
+	p.unsettled = p.unsettled || !verdict.Ready
+	if p.Cause == "" && !verdict.Ready && verdict.Reason != appv1.ReasonProgressing {
+		p.Cause = verdict.Reason + ": " + verdict.Message
+	}
+}
+
+// Done reports whether the resource is ready by its latest spec.
+func (p *Progress) Done() bool { return p.State == StateReady && !p.unsettled }
+
+// InForce reports whether the latest spec is in force, whatever the pods do.
+func InForce(r *Resource) bool {
+	applied := r.condition(appv1.ConditionApplied)
+	return r.Observed() && (applied.Status == "True" || applied.Status == "Unknown" && r.condition(appv1.ConditionReady).Status == "True")
+}
+
+// Line is the progress in one line, which stays the same while nothing changes.
+func (p *Progress) Line() string {
+	line := fmt.Sprintf("%s %s/%s: %s, %d of %d ready", p.Resource, p.Namespace, p.Name, p.Reason, p.Ready, p.Wanted)
+	if len(p.NotShown) == 0 {
+		line += fmt.Sprintf(", %d starting, %d old", p.Starting, p.Old)
+	}
+	for _, m := range p.NotShown {
+		line += "; not shown: " + m.String()
+	}
+	if p.Cause != "" {
+		line += "; " + p.Cause
+	}
+	return clean(line)
+}
+
+// podsNotReady returns the nodes of those pods that are not ready, in trouble first.
+func podsNotReady(pods []corev1.Pod) []Node {
+	var nodes []Node
+	for i := range pods {
+		if !podReady(&pods[i]) {
+			nodes = append(nodes, podNode(&pods[i]))
+		}
+	}
+	return nodes
+}
+
+// barWidth is how many columns a bar has.
+const barWidth = 24
+
+// Text returns the progress as a block of at most height lines; 0 for no limit.
+func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) string {
+	change := p.To
+	if p.From != "" && p.From != p.To {
+		change = p.From + " → " + p.To
+	}
+	lines := []string{
+		fmt.Sprintf("%s %s/%s   %s   %s of %s", p.Resource, p.Namespace, p.Name, change, longDuration(elapsed), longDuration(limit)),
+		"new  " + bar(p.Ready, p.Starting, p.Wanted) + fmt.Sprintf("  %d/%d ready, %d starting", p.Ready, p.Wanted, p.Starting),
+	}
+	if p.Old > 0 {
+		lines = append(lines, "old  "+bar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))
+	}
+	room := len(p.Pods)
+	if height > 0 {
+		room = max(0, min(room, height-len(lines)-1))
+	}
+	for i := range p.Pods[:room] {
+		pod := &p.Pods[i]
+		line := "  " + markSigns[pod.Mark] + " " + pod.Name + "  " + pod.Detail + "  " + pod.State
+		if len(pod.Notes) > 0 {
+			line += ": " + pod.Notes[0]
+		}
+		lines = append(lines, line)
+	}
+	if left := len(p.Pods) - room; left > 0 {
+		lines = append(lines, fmt.Sprintf("  … %d more", left))
+	}
+	if height > 0 && len(lines) > height {
+		lines = lines[:height]
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(s.cut(clean(line), s.Width) + "\n")
+	}
+	return b.String()
+}
+
+// bar draws how many of all are done and half done.
+func bar(done, half, all int) string {
+	if all <= 0 {
+		return strings.Repeat("░", barWidth)
+	}
+	full := min(barWidth, done*barWidth/all)
+	some := min(barWidth-full, half*barWidth/all)
+	return strings.Repeat("█", full) + strings.Repeat("▒", some) + strings.Repeat("░", barWidth-full-some)
+}

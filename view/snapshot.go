@@ -1,0 +1,200 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Snapshot is a resource with what a client could read of the objects below it. Objects of others may be among them.
+type Snapshot struct {
+	Resource     Resource
+	Deployments  []appsv1.Deployment
+	StatefulSets []appsv1.StatefulSet
+	ReplicaSets  []appsv1.ReplicaSet
+	Pods         []corev1.Pod
+	Services     []corev1.Service
+	Autoscalers  []autoscalingv2.HorizontalPodAutoscaler
+	Budgets      []policyv1.PodDisruptionBudget
+	Ingresses    []networkingv1.Ingress
+	Policies     []networkingv1.NetworkPolicy
+	Accounts     []corev1.ServiceAccount
+	// Optional are HTTPRoutes and PodMonitors, whose definitions a cluster may lack.
+	Optional []unstructured.Unstructured
+	Claims   []corev1.PersistentVolumeClaim
+	Events   []corev1.Event
+	// Missing are the kinds, in the plural, that could not be listed, each with the reason.
+	Missing []Missing
+	// Now is the present time.
+	Now time.Time
+}
+
+// Missing is a kind of objects that could not be listed.
+type Missing struct {
+	// Kinds is the kind in the plural, such as "Pods".
+	Kinds string `json:"kinds"`
+	// Why is the reason, such as "you may not list them in shop".
+	Why string `json:"why"`
+}
+
+func (m Missing) String() string { return m.Kinds + " (" + m.Why + ")" }
+
+// lacks reports whether a kind, in the plural, could not be listed.
+func (s *Snapshot) lacks(kinds string) bool {
+	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.Kinds == kinds })
+}
+
+// controls reports whether the object of a uid controls another one.
+func controls(uid types.UID, obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return ref != nil && ref.UID == uid
+}
+
+// deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
+func (s *Snapshot) deployments() []*appsv1.Deployment {
+	var found []*appsv1.Deployment
+	for i := range s.Deployments {
+		d := &s.Deployments[i]
+		if controls(s.Resource.ObjectMeta.UID, d) || slices.Contains(s.Resource.Workloads, d.Name) {
+			found = append(found, d)
+		}
+	}
+	rank := func(d *appsv1.Deployment) int { return slices.Index(s.Resource.Workloads, d.Name) }
+	slices.SortStableFunc(found, func(a, b *appsv1.Deployment) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
+	return found
+}
+
+// statefulSets returns the StatefulSets that belong to the resource.
+func (s *Snapshot) statefulSets() []*appsv1.StatefulSet {
+	var found []*appsv1.StatefulSet
+	for i := range s.StatefulSets {
+		if controls(s.Resource.ObjectMeta.UID, &s.StatefulSets[i]) {
+			found = append(found, &s.StatefulSets[i])
+		}
+	}
+	return found
+}
+
+// replicaSets returns the ReplicaSets of a Deployment, the newest revision first.
+func (s *Snapshot) replicaSets(of types.UID) []*appsv1.ReplicaSet {
+	var found []*appsv1.ReplicaSet
+	for i := range s.ReplicaSets {
+		if controls(of, &s.ReplicaSets[i]) {
+			found = append(found, &s.ReplicaSets[i])
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *appsv1.ReplicaSet) int {
+		return cmp.Or(cmp.Compare(revisionOf(b), revisionOf(a)), cmp.Compare(a.Name, b.Name))
+	})
+	return found
+}
+
+// annotationRevision is where the controller of Deployments writes the number of a revision.
+const annotationRevision = "deployment.kubernetes.io/revision"
+
+// revisionOf returns the number of a revision, 0 if there is none yet.
+func revisionOf(obj metav1.Object) int64 {
+	n, err := strconv.ParseInt(obj.GetAnnotations()[annotationRevision], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// podsOf returns the pods that an object controls, those in trouble first.
+func (s *Snapshot) podsOf(uid types.UID) []corev1.Pod {
+	var found []corev1.Pod
+	for i := range s.Pods {
+		if controls(uid, &s.Pods[i]) {
+			found = append(found, s.Pods[i])
+		}
+	}
+	sortPods(found)
+	return found
+}
+
+// podsOfDeployment returns the pods of all of a Deployment's ReplicaSets. Where those cannot be listed, all pods that a
+// ReplicaSet of the name controls are.
+func (s *Snapshot) podsOfDeployment(d *appsv1.Deployment) []corev1.Pod {
+	var found []corev1.Pod
+	if s.lacks(kindsReplicaSets) {
+		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		for i := range s.Pods {
+			if err == nil && selector.Matches(podLabels(s.Pods[i].Labels)) {
+				found = append(found, s.Pods[i])
+			}
+		}
+		sortPods(found)
+		return found
+	}
+	for _, rs := range s.replicaSets(d.UID) {
+		found = append(found, s.podsOf(rs.UID)...)
+	}
+	return found
+}
+
+// podLabels are labels as a selector reads them.
+type podLabels map[string]string
+
+// Has implements labels.Labels.
+func (l podLabels) Has(key string) bool { _, ok := l[key]; return ok }
+
+// Get implements labels.Labels.
+func (l podLabels) Get(key string) string { return l[key] }
+
+// Lookup implements labels.Labels.
+func (l podLabels) Lookup(key string) (string, bool) { value, ok := l[key]; return value, ok }
+
+// podReady reports whether a pod is ready and stays.
+func podReady(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func countReady(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if podReady(&pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// podRank orders pods: those in trouble, those on their way, those that go, those that are ready.
+func podRank(pod *corev1.Pod) int {
+	switch {
+	case podCause(pod).Reason != "":
+		return 0
+	case podReady(pod):
+		return 3
+	case pod.DeletionTimestamp != nil:
+		return 2
+	}
+	return 1
+}
+
+func sortPods(pods []corev1.Pod) {
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(podRank(&a), podRank(&b)), cmp.Compare(a.Name, b.Name))
+	})
+}

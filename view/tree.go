@@ -1,0 +1,356 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"huolala.cn/app-operator/internal/health"
+)
+
+// Node is an object in a tree.
+type Node struct {
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Revision int64  `json:"revision,omitempty"`
+	// Ready is the number of ready pods out of the wanted ones, or of ready containers of a pod, like "2/4".
+	Ready string `json:"ready,omitempty"`
+	// State is one word, or a few, on how the object is doing; Detail what else there is to know.
+	State  string `json:"state,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Mark   Mark   `json:"mark,omitempty"`
+	// Notes are lines below the object.
+	Notes   []string     `json:"notes,omitempty"`
+	Created *metav1.Time `json:"created,omitempty"`
+	// More is the number of further children that are left out.
+	More     int    `json:"more,omitempty"`
+	Children []Node `json:"children,omitempty"`
+}
+
+// Tree is a resource with all that is below it.
+type Tree struct {
+	Meta     `json:",inline"`
+	Root     Node      `json:"root"`
+	NotShown []Missing `json:"notShown,omitempty"`
+}
+
+// TreeOptions limit what a tree has.
+type TreeOptions struct {
+	// AllRevisions shows ReplicaSets that have no pods any more.
+	AllRevisions bool
+	// Limit is how many pods of a sort are shown of each object; 0 for all.
+	Limit int
+	// Depth is how many levels there are below the resource; 0 for all.
+	Depth int
+}
+
+// TreeOf returns the tree of a resource.
+func TreeOf(s *Snapshot, o TreeOptions) *Tree {
+	r := &s.Resource
+	row := RowOf(r)
+	root := Node{
+		Kind: r.Kind, Name: r.ObjectMeta.Name, Ready: row.Ready, State: row.Reason, Detail: r.Image, Mark: row.State.mark(), Created: row.Created,
+	}
+	if row.State == StateUnobserved {
+		root.Notes = []string{messageUnobserved}
+	}
+	for _, set := range s.statefulSets() {
+		root.Children = append(root.Children, s.statefulSetNode(set, o))
+	}
+	for _, d := range s.deployments() {
+		root.Children = append(root.Children, s.deploymentNode(d, o))
+	}
+	root.Children = append(root.Children, s.around()...)
+	if o.Depth > 0 {
+		prune(&root, o.Depth)
+	}
+	return &Tree{Meta: head("Tree"), Root: root, NotShown: s.Missing}
+}
+
+func prune(n *Node, depth int) {
+	if depth == 0 {
+		n.Children, n.More = nil, 0
+	}
+	for i := range n.Children {
+		prune(&n.Children[i], depth-1)
+	}
+}
+
+func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
+	wanted := ptr.Deref(d.Spec.Replicas, 1)
+	verdict := health.Deployment(d, s.podsOfDeployment(d))
+	n := Node{
+		Kind: "Deployment", Name: d.Name, Ready: fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted), State: verdict.Reason,
+		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: created(d.ObjectMeta),
+	}
+	if !controls(s.Resource.ObjectMeta.UID, d) {
+		n.Notes = []string{"controlled by another; " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name + " holds its number of pods"}
+	}
+	sets := s.replicaSets(d.UID)
+	for i, rs := range sets {
+		if ptr.Deref(rs.Spec.Replicas, 1) == 0 && rs.Status.Replicas == 0 && i > 0 && !o.AllRevisions {
+			continue
+		}
+		n.Children = append(n.Children, s.replicaSetNode(rs, i == 0, o))
+	}
+	if s.lacks(kindsReplicaSets) {
+		n.Children, n.More = podNodes(s.podsOfDeployment(d), o.Limit)
+	}
+	return n
+}
+
+func (s *Snapshot) replicaSetNode(rs *appsv1.ReplicaSet, newest bool, o TreeOptions) Node {
+	wanted := ptr.Deref(rs.Spec.Replicas, 1)
+	n := Node{
+		Kind: "ReplicaSet", Name: rs.Name, Revision: revisionOf(rs), Ready: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, wanted),
+		State: "new", Detail: mainImage(rs.Spec.Template.Spec.Containers), Created: created(rs.ObjectMeta),
+	}
+	if !newest {
+		n.State = "old"
+		if rs.Status.Replicas > 0 {
+			n.State = fmt.Sprintf("old, %d to go", rs.Status.Replicas)
+		}
+	}
+	n.Children, n.More = podNodes(s.podsOf(rs.UID), o.Limit)
+	return n
+}
+
+func (s *Snapshot) statefulSetNode(set *appsv1.StatefulSet, o TreeOptions) Node {
+	wanted := ptr.Deref(set.Spec.Replicas, 1)
+	pods := s.podsOf(set.UID)
+	verdict := health.StatefulSet(set, pods)
+	n := Node{
+		Kind: "StatefulSet", Name: set.Name, Ready: fmt.Sprintf("%d/%d", set.Status.ReadyReplicas, wanted), State: verdict.Reason,
+		Mark: markOf(verdict), Detail: mainImage(set.Spec.Template.Spec.Containers), Created: created(set.ObjectMeta),
+	}
+	n.Children, n.More = podNodes(pods, o.Limit)
+	for i := range s.Claims {
+		claim := &s.Claims[i]
+		if !claimOf(set, claim) {
+			continue
+		}
+		size := claim.Status.Capacity[corev1.ResourceStorage]
+		detail := ""
+		if !size.IsZero() {
+			detail = size.String()
+		}
+		n.Children = append(n.Children, Node{
+			Kind: "PersistentVolumeClaim", Name: claim.Name, State: string(claim.Status.Phase), Detail: detail, Created: created(claim.ObjectMeta),
+		})
+	}
+	return n
+}
+
+// claimOf reports whether a claim is one of a StatefulSet: their names say so.
+func claimOf(set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) bool {
+	for i := range set.Spec.VolumeClaimTemplates {
+		ordinal, found := strings.CutPrefix(claim.Name, set.Spec.VolumeClaimTemplates[i].Name+"-"+set.Name+"-")
+		if found && ordinal != "" && strings.Trim(ordinal, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func markOf(v health.Verdict) Mark {
+	switch {
+	case v.Ready:
+		return MarkGood
+	case v.Stalled:
+		return MarkBad
+	}
+	return MarkBusy
+}
+
+// mainImage returns the image of the first container, which runs the spec's image.
+func mainImage(containers []corev1.Container) string {
+	if len(containers) == 0 {
+		return ""
+	}
+	return containers[0].Image
+}
+
+// podCause returns why a pod does not run.
+func podCause(pod *corev1.Pod) health.Cause { return health.CauseOf(pod) }
+
+// podNodes returns the nodes of pods. Of more than limit that are in the same state, the rest is counted.
+func podNodes(pods []corev1.Pod, limit int) (nodes []Node, more int) {
+	seen := map[string]int{}
+	for i := range pods {
+		n := podNode(&pods[i])
+		alike := n.State + "\x00" + strings.Join(n.Notes, "\n")
+		if seen[alike]++; limit > 0 && seen[alike] > limit {
+			more++
+			continue
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, more
+}
+
+func podNode(pod *corev1.Pod) Node {
+	ready := 0
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Ready {
+			ready++
+		}
+	}
+	n := Node{
+		Kind: "Pod", Name: pod.Name, Ready: fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), State: string(pod.Status.Phase),
+		Detail: pod.Spec.NodeName, Mark: MarkBusy, Created: created(pod.ObjectMeta),
+	}
+	cause := podCause(pod)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		n.State = "Terminating"
+	case cause.Reason != "":
+		n.State, n.Mark, n.Notes = cause.Reason, MarkBad, []string{cause.String()}
+	case podReady(pod):
+		n.Mark = MarkGood
+	case pod.Status.Phase == corev1.PodRunning:
+		n.State = "Starting"
+	case pod.Status.Reason != "":
+		n.State = pod.Status.Reason
+	}
+	return n
+}
+
+// around returns the nodes of what stands around the pods.
+func (s *Snapshot) around() []Node {
+	var nodes []Node
+	owner := s.Resource.ObjectMeta.UID
+	for i := range s.Services {
+		if controls(owner, &s.Services[i]) {
+			nodes = append(nodes, serviceNode(&s.Services[i]))
+		}
+	}
+	for i := range s.Autoscalers {
+		if hpa := &s.Autoscalers[i]; controls(owner, hpa) || s.scales(hpa) {
+			nodes = append(nodes, autoscalerNode(hpa, controls(owner, hpa)))
+		}
+	}
+	for i := range s.Budgets {
+		if b := &s.Budgets[i]; controls(owner, b) {
+			nodes = append(nodes, Node{
+				Kind: "PodDisruptionBudget", Name: b.Name, State: fmt.Sprintf("%d may go", b.Status.DisruptionsAllowed), Created: created(b.ObjectMeta),
+			})
+		}
+	}
+	for i := range s.Ingresses {
+		if ingress := &s.Ingresses[i]; controls(owner, ingress) {
+			standing := health.Ingress(ingress)
+			nodes = append(nodes, Node{
+				Kind: "Ingress", Name: ingress.Name, State: standing.Reason, Detail: hosts(ingress), Created: created(ingress.ObjectMeta),
+			})
+		}
+	}
+	for i := range s.Optional {
+		if obj := &s.Optional[i]; controls(owner, obj) {
+			nodes = append(nodes, optionalNode(obj))
+		}
+	}
+	for i := range s.Policies {
+		if controls(owner, &s.Policies[i]) {
+			nodes = append(nodes, Node{Kind: "NetworkPolicy", Name: s.Policies[i].Name, Created: created(s.Policies[i].ObjectMeta)})
+		}
+	}
+	for i := range s.Accounts {
+		if controls(owner, &s.Accounts[i]) {
+			nodes = append(nodes, Node{Kind: "ServiceAccount", Name: s.Accounts[i].Name, Created: created(s.Accounts[i].ObjectMeta)})
+		}
+	}
+	return nodes
+}
+
+// optionalNode is the node of an HTTPRoute, with its hostnames and what its gateways say, or of a PodMonitor.
+func optionalNode(obj *unstructured.Unstructured) Node {
+	n := Node{Kind: obj.GetKind(), Name: obj.GetName()}
+	if since := obj.GetCreationTimestamp(); !since.IsZero() {
+		n.Created = &since
+	}
+	var route gatewayv1.HTTPRoute
+	if n.Kind != "HTTPRoute" || runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &route) != nil {
+		return n
+	}
+	standing := health.HTTPRoute(&route)
+	n.State = standing.Reason
+	if standing.Status == metav1.ConditionFalse {
+		n.Mark, n.Notes = MarkBad, []string{standing.Message}
+	}
+	var names []string
+	for _, name := range route.Spec.Hostnames {
+		names = append(names, string(name))
+	}
+	n.Detail = strings.Join(names, ", ")
+	return n
+}
+
+// scales reports whether an autoscaler targets the resource or one of its Deployments.
+func (s *Snapshot) scales(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
+	target := hpa.Spec.ScaleTargetRef
+	if target.Kind == s.Resource.Kind && target.Name == s.Resource.ObjectMeta.Name {
+		return true
+	}
+	for _, d := range s.deployments() {
+		if target.Kind == "Deployment" && target.Name == d.Name {
+			return true
+		}
+	}
+	return false
+}
+
+func autoscalerNode(hpa *autoscalingv2.HorizontalPodAutoscaler, ours bool) Node {
+	n := Node{
+		Kind: "HorizontalPodAutoscaler", Name: hpa.Name, Ready: fmt.Sprintf("%d–%d", ptr.Deref(hpa.Spec.MinReplicas, 1), hpa.Spec.MaxReplicas),
+		State: fmt.Sprintf("wants %d", hpa.Status.DesiredReplicas), Created: created(hpa.ObjectMeta),
+	}
+	if !ours {
+		n.Detail = "not ours; it sets the number of pods"
+	}
+	if standing := health.Autoscaler(hpa); standing.Status == metav1.ConditionFalse {
+		n.Mark, n.Notes = MarkBad, []string{standing.Message}
+	}
+	return n
+}
+
+// Text returns the tree as text.
+func (t *Tree) Text(s Style, now time.Time) string {
+	lines := table{painted: 2, shrinks: []int{3}}
+	lines.node(&t.Root, "", "", now)
+	return lines.text(s) + notShown(s, t.NotShown)
+}
+
+// node adds an object: head stands before it, body before what is below it.
+func (t *table) node(n *Node, head, body string, now time.Time) {
+	sign := ""
+	if n.Kind == "Pod" {
+		sign = markSigns[n.Mark] + " "
+	}
+	label := head + sign + n.Kind + "/" + n.Name
+	if n.Revision > 0 {
+		label += fmt.Sprintf(" (rev %d)", n.Revision)
+	}
+	t.add(n.Mark, label, n.Ready, n.State, n.Detail, age(n.Created, now))
+	for _, note := range n.Notes {
+		t.long(body + "   └─ " + clean(note))
+	}
+	for i := range n.Children {
+		if i == len(n.Children)-1 && n.More == 0 {
+			t.node(&n.Children[i], body+"└─ ", body+"   ", now)
+		} else {
+			t.node(&n.Children[i], body+"├─ ", body+"│  ", now)
+		}
+	}
+	if n.More > 0 {
+		t.add("", body+"└─ … "+fmt.Sprintf("%d more like these", n.More))
+	}
+}

@@ -1,0 +1,353 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+)
+
+// What is said of a resource whose status speaks of an earlier spec.
+const (
+	messageUnobserved = "the operator has not looked at the latest change yet"
+	// unobservedPatience is how long that is nothing to worry about.
+	unobservedPatience = 30 * time.Second
+)
+
+// Why is why a resource is as it is.
+type Why struct {
+	Meta      `json:",inline"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	State     State  `json:"state"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// Since is when the state began, as far as the status says.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Chain leads from the resource down to the root cause, which is its last step.
+	Chain []Step `json:"chain,omitempty"`
+	// Works is what still serves.
+	Works string `json:"works,omitempty"`
+	// Advice is what to do, a line each.
+	Advice   []string  `json:"advice,omitempty"`
+	Events   []Event   `json:"events,omitempty"`
+	NotShown []Missing `json:"notShown,omitempty"`
+}
+
+// Step is an object on the way to the root cause.
+type Step struct {
+	Object string `json:"object"`
+	Text   string `json:"text,omitempty"`
+	Root   bool   `json:"root,omitempty"`
+}
+
+// Event is an event of the resource.
+type Event struct {
+	Time    *metav1.Time `json:"time,omitempty"`
+	Reason  string       `json:"reason"`
+	Message string       `json:"message"`
+	Warning bool         `json:"warning,omitempty"`
+}
+
+// WhyOf returns why a resource is as it is, with at most events of the latest events.
+func WhyOf(s *Snapshot, events int) *Why {
+	r := &s.Resource
+	row, verdict := RowOf(r), r.verdict()
+	w := &Why{
+		Meta: head("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
+		Message: row.Message, Events: s.latest(events), NotShown: s.Missing,
+	}
+	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.origin()}}
+	switch w.State {
+	case StateUnobserved:
+		w.unobserved(s)
+		return w
+	case StateDeleting:
+		w.Since = r.ObjectMeta.DeletionTimestamp
+		w.Works, w.Advice = s.works(), []string{"Nothing: its children are deleted with it. Finalizers that hold it back are in metadata.finalizers."}
+		return w
+	}
+	if !verdict.LastTransitionTime.IsZero() {
+		w.Since = verdict.LastTransitionTime.DeepCopy()
+	}
+	w.Works = s.works()
+	if w.State == StateReady && verdict.Status == metav1.ConditionTrue {
+		w.Message = verdict.Message
+		return w
+	}
+	w.Chain = append(w.Chain, s.descend(w.Reason)...)
+	if last := &w.Chain[len(w.Chain)-1]; len(w.Chain) == 1 || !last.Root {
+		w.Chain = append(w.Chain, Step{Object: "condition " + verdict.Type, Text: verdict.Message, Root: true})
+	}
+	w.Advice = s.advise(w.Reason)
+	return w
+}
+
+// unobserved is for a resource that the operator has not looked at.
+func (w *Why) unobserved(s *Snapshot) {
+	changed := s.Resource.changedBy().Time
+	if changed == nil {
+		changed = created(s.Resource.ObjectMeta)
+	}
+	w.Since, w.Works = changed, s.works()
+	if changed != nil && s.Now.Sub(changed.Time) > unobservedPatience {
+		w.Advice = []string{"Is the operator running, and does it watch this namespace? See: kubectl happ check"}
+		return
+	}
+	w.Advice = []string{"Nothing yet: the operator looks at a change within seconds."}
+}
+
+// origin says what the resource runs, and who changed its spec last.
+func (s *Snapshot) origin() string {
+	var parts []string
+	if s.Resource.Image != "" {
+		parts = append(parts, "image "+s.Resource.Image)
+	}
+	if by := s.Resource.changedBy(); by.Time != nil {
+		parts = append(parts, fmt.Sprintf("changed %s ago by %s", longDuration(s.Now.Sub(by.Time.Time)), by.Name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// descend returns the steps from the first workload that is in trouble down to its pods. The reason is that of the resource.
+func (s *Snapshot) descend(reason string) []Step {
+	for _, set := range s.statefulSets() {
+		pods := s.podsOf(set.UID)
+		if verdict := health.StatefulSet(set, pods); !verdict.Ready {
+			step := Step{Object: "StatefulSet " + set.Name, Text: figures(set.Status.UpdatedReplicas, set.Spec.Replicas)}
+			return append([]Step{step}, rootOf(pods, false)...)
+		}
+	}
+	for _, d := range s.deployments() {
+		verdict := health.Deployment(d, s.podsOfDeployment(d))
+		if verdict.Ready {
+			continue
+		}
+		step := Step{Object: "Deployment " + d.Name, Text: figures(d.Status.UpdatedReplicas, d.Spec.Replicas)}
+		if verdict.Stalled {
+			step.Text += fmt.Sprintf(", no progress for %d s", ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600))
+		}
+		return append([]Step{step}, s.belowDeployment(d, verdict, reason)...)
+	}
+	return nil
+}
+
+func figures(updated int32, wanted *int32) string {
+	return fmt.Sprintf("%d of %d updated", updated, ptr.Deref(wanted, 1))
+}
+
+// belowDeployment returns the steps below a Deployment that is not ready. Where the API server refuses the pods, there are none.
+func (s *Snapshot) belowDeployment(d *appsv1.Deployment, verdict health.Verdict, reason string) []Step {
+	pods := s.podsOfDeployment(d)
+	sets := s.replicaSets(d.UID)
+	for _, rs := range sets {
+		steps := rootOf(s.podsOf(rs.UID), verdict.Stalled)
+		if len(steps) == 0 {
+			continue
+		}
+		step := Step{Object: "ReplicaSet " + rs.Name}
+		if n := revisionOf(rs); n > 0 {
+			step.Text = fmt.Sprintf("revision %d", n)
+		}
+		return append([]Step{step}, steps...)
+	}
+	if steps := rootOf(pods, verdict.Stalled); len(steps) > 0 {
+		return steps
+	}
+	if verdict.Reason == appv1.ReasonPodsRejected || verdict.Reason == appv1.ReasonQuotaExceeded {
+		_, words, _ := strings.Cut(verdict.Message, ": ")
+		return []Step{{Object: "API server", Text: words, Root: true}}
+	}
+	if verdict.Reason == appv1.ReasonProgressing && reason == verdict.Reason {
+		return []Step{{Object: "rollout", Text: "under way: " + verdict.Message, Root: true}}
+	}
+	return nil
+}
+
+// rootOf returns the step of the gravest cause among pods, none if nothing is known to be wrong.
+func rootOf(pods []corev1.Pod, stalled bool) []Step {
+	cause := health.Worst(pods, stalled)
+	if cause == (health.Cause{}) {
+		return nil
+	}
+	n, nodes := 0, []string{}
+	for i := range pods {
+		if health.Worst(pods[i:i+1], stalled) != cause {
+			continue
+		}
+		n++
+		if node := pods[i].Spec.NodeName; node != "" && !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	object := countPods(n)
+	if len(nodes) > 0 {
+		slices.Sort(nodes)
+		if len(nodes) > 3 {
+			nodes = append(nodes[:3], "…")
+		}
+		object += ", on " + strings.Join(nodes, ", ")
+	}
+	return []Step{{Object: object, Text: cause.String(), Root: true}}
+}
+
+// works says what still serves.
+func (s *Snapshot) works() string {
+	if s.lacks(kindsPods) {
+		return ""
+	}
+	wanted, ready := 0, 0
+	var by []string
+	for _, d := range s.deployments() {
+		wanted += int(ptr.Deref(d.Spec.Replicas, 1))
+		pods := s.podsOfDeployment(d)
+		ready += countReady(pods)
+		for _, rs := range s.replicaSets(d.UID) {
+			if n := countReady(s.podsOf(rs.UID)); n > 0 {
+				by = append(by, fmt.Sprintf("%d of revision %d (%s)", n, revisionOf(rs), mainImage(rs.Spec.Template.Spec.Containers)))
+			}
+		}
+	}
+	for _, set := range s.statefulSets() {
+		wanted += int(ptr.Deref(set.Spec.Replicas, 1))
+		n := countReady(s.podsOf(set.UID))
+		if ready += n; n > 0 {
+			by = append(by, fmt.Sprintf("%d of %s", n, set.Name))
+		}
+	}
+	switch {
+	case wanted == 0 && ready == 0:
+		return "No pod is wanted."
+	case ready == 0:
+		return fmt.Sprintf("Nothing: none of %s is ready.", countPods(wanted))
+	}
+	text := fmt.Sprintf("%d of %s ready", ready, countPods(wanted))
+	if len(by) > 0 {
+		text += ": " + strings.Join(by, ", ")
+	}
+	return text + "."
+}
+
+// latest returns the latest n events.
+func (s *Snapshot) latest(n int) []Event {
+	var events []Event
+	for i := range s.Events {
+		e := &s.Events[i]
+		at := e.LastTimestamp
+		if at.IsZero() {
+			at = metav1.Time{Time: e.EventTime.Time}
+		}
+		if at.IsZero() {
+			at = e.CreationTimestamp
+		}
+		events = append(events, Event{Time: &at, Reason: e.Reason, Message: e.Message, Warning: e.Type == corev1.EventTypeWarning})
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Or(b.Time.Compare(a.Time.Time), cmp.Compare(a.Reason, b.Reason)) })
+	if len(events) > n {
+		events = events[:n]
+	}
+	return events
+}
+
+// headline is the first line.
+func (w *Why) headline(now time.Time) string {
+	object := w.Resource + " " + w.Namespace + "/" + w.Name
+	since := ""
+	if w.Since != nil && !w.Since.IsZero() {
+		since = " for " + longDuration(now.Sub(w.Since.Time))
+	}
+	switch w.State {
+	case StateUnobserved:
+		return object + ": " + messageUnobserved + since
+	case StateDeleting:
+		return object + " is being deleted" + since
+	case StateReady:
+		if w.Reason != appv1.ReasonReady && w.Reason != appv1.ReasonScaledToZero {
+			return object + " serves, but its spec is not in force" + since + ": " + w.Reason
+		}
+		return object + " is Ready" + since
+	case StateStalled:
+		return object + " is Stalled" + since + ": " + w.Reason
+	}
+	return object + " is not Ready" + since + ": " + w.Reason
+}
+
+// labelWidth is the width of the labels on the left.
+const labelWidth = 18
+
+// Text returns the answer as text.
+func (w *Why) Text(s Style, now time.Time) string {
+	var b strings.Builder
+	b.WriteString(s.paint(w.State.mark(), s.cut(clean(w.headline(now)), s.Width)) + "\n")
+	b.WriteString(w.chainText(s))
+	section := func(label string, lines ...string) {
+		for _, line := range lines {
+			width := 0
+			if s.Width > 0 {
+				width = max(20, s.Width-labelWidth-1)
+			}
+			for _, part := range wrap(clean(line), width) {
+				b.WriteString(s.bold(fmt.Sprintf("%-*s", labelWidth, label)) + " " + s.plain(part) + "\n")
+				label = ""
+			}
+		}
+	}
+	if w.Works != "" {
+		section("What still works", w.Works)
+	}
+	section("What to do", w.Advice...)
+	var events []string
+	for i := range w.Events {
+		e := &w.Events[i]
+		line := age(e.Time, now) + " " + e.Reason
+		if e.Warning {
+			line += " (Warning)"
+		}
+		events = append(events, line+": "+e.Message)
+	}
+	section("Last events", events...)
+	return b.String() + notShown(s, w.NotShown)
+}
+
+// chainText returns the way to the root cause. The text of the root cause is never cut.
+func (w *Why) chainText(s Style) string {
+	widest := 0
+	object := func(i int) string {
+		if i == 0 {
+			return "  " + w.Chain[0].Object
+		}
+		return strings.Repeat("  ", i) + "└ " + w.Chain[i].Object
+	}
+	for i := range w.Chain {
+		widest = max(widest, len([]rune(object(i))))
+	}
+	var b strings.Builder
+	for i, step := range w.Chain {
+		head := s.plain(fmt.Sprintf("%-*s", widest, clean(object(i))))
+		if !step.Root {
+			b.WriteString(s.cut(strings.TrimRight(head+"  "+clean(step.Text), " "), s.Width) + "\n")
+			continue
+		}
+		width := 0
+		if s.Width > 0 {
+			width = max(20, s.Width-widest-2)
+		}
+		for n, line := range wrap(clean(step.Text)+"   ◀ root cause", width) {
+			if n > 0 {
+				head = strings.Repeat(" ", widest)
+			}
+			b.WriteString(head + "  " + s.paint(MarkBad, s.plain(line)) + "\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kinds in the plural, as a person reads them.
+const (
+	kindsDeployments = "Deployments"
+	kindsReplicaSets = "ReplicaSets"
+	kindsPods        = "Pods"
+)
+
+// countPods returns a number of pods in words: "1 pod" or "2 pods".
+func countPods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// age returns the time since a moment in one unit, as kubectl's column AGE does; empty if the moment is not known.
+func age(since *metav1.Time, now time.Time) string {
+	if since == nil || since.IsZero() {
+		return ""
+	}
+	return shortDuration(now.Sub(since.Time))
+}
+
+// shortDuration returns a duration in one unit, such as "42s", "12m", "5h" or "31d".
+func shortDuration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// longDuration is shortDuration within a sentence, such as "12 min".
+func longDuration(d time.Duration) string {
+	short := shortDuration(d)
+	n, unit := short[:len(short)-1], short[len(short)-1:]
+	words := map[string]string{"s": "s", "m": "min", "h": "h", "d": "days"}
+	if short == "1d" {
+		return "1 day"
+	}
+	return n + " " + words[unit]
+}
+
+// clean returns a text that may stem from anyone without what a terminal would act on, in one line.
+func clean(text string) string {
+	if !strings.ContainsFunc(text, unprintable) && utf8.ValidString(text) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unprintable(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// unprintable reports whether a rune is a control character or changes the direction of text.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
