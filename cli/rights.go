@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
@@ -61,6 +63,10 @@ func Needs() []Need {
 		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
 		{"get", "apps", "statefulsets", true}, {"patch", "apps", "statefulsets", true},
 	}
+	restartByPage := slices.Clone(restart)
+	for i := range restartByPage {
+		restartByPage[i].Needed = false
+	}
 	eject := join(get, rightsBelow())
 	events := Right{"list", "", "events", false}
 	followed := []Right{
@@ -91,7 +97,7 @@ func Needs() []Need {
 		{"eject", eject},
 		{"eject --delete", join(eject, ours("delete", true))},
 		{"ui", join(
-			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false),
+			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
 		)},
 	}
 }

@@ -128,8 +128,36 @@ func annotate(now *view.Resource, key, value string) []view.Operation {
 	return append(ops, view.Operation{Op: "add", Path: path, Value: value})
 }
 
+// restart replaces the pods of a resource as it was proposed by its resource version, or proposes it. It changes the workloads, and not
+// the resource, so the operator has no part in the plan: the API server tries it.
+func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui.Proposal, error) {
+	t := target{act.Kind, act.Namespace, act.Name}
+	now, err := a.clients.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	p := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion}
+	var dryRun []string
+	switch version {
+	case "":
+		dryRun = []string{metav1.DryRunAll}
+	case p.Version:
+	default:
+		return nil, ui.ErrChanged
+	}
+	done, err := a.clients.restart(ctx, t, &now, dryRun...)
+	for _, w := range done {
+		p.Pods += int(w.pods)
+		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)
+	}
+	return p, err
+}
+
 // Propose implements ui.Actor.
 func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error) {
+	if act.Do == ui.Restart {
+		return a.restart(ctx, act, "")
+	}
 	now, ops, err := a.operations(ctx, act)
 	if err != nil {
 		return nil, err
@@ -158,6 +186,10 @@ func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error
 
 // Act implements ui.Actor.
 func (a *actor) Act(ctx context.Context, act ui.Action, version string) error {
+	if act.Do == ui.Restart {
+		_, err := a.restart(ctx, act, version)
+		return err
+	}
 	now, ops, err := a.operations(ctx, act)
 	if err != nil {
 		return err

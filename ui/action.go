@@ -29,6 +29,7 @@ const (
 	Pause    = "pause"
 	Resume   = "resume"
 	Refresh  = "refresh"
+	Restart  = "restart"
 	Scale    = "scale"
 	Hold     = "hold"
 	Unhold   = "unhold"
@@ -58,7 +59,7 @@ type Proposal struct {
 
 // verbs are the actions in words, as a button has them.
 var verbs = map[string]string{
-	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
+	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
 }
 
 // offer is a link to an action, or a form where it needs a value.
@@ -77,6 +78,9 @@ func offers(r *view.Resource) []offer {
 	}
 	if r.Outdated {
 		add(Refresh, "")
+	}
+	if len(r.Workloads) > 0 {
+		add(Restart, "")
 	}
 	switch {
 	case !canBeHeld(r):

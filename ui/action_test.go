@@ -97,6 +97,7 @@ func TestOffers(t *testing.T) {
 		"plain":    {func(*appv1.App) {}, []string{"cart/pause", "cart/scale", "cart/hold"}, []string{"cart/resume", "cart/unhold", "cart/refresh"}},
 		"paused":   {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
 		"held":     {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"restart":  {func(*appv1.App) {}, []string{"cart/restart"}, nil},
 		"outdated": {func(app *appv1.App) { app.Status.Rendering, app.Status.LatestRendering = 1, 2 }, []string{"cart/refresh"}, nil},
 	} {
 		f := newFake()

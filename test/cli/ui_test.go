@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	appv1 "huolala.cn/app-operator/api/v1"
 	plugin "huolala.cn/app-operator/cli"
 	"huolala.cn/app-operator/test/fixture"
@@ -207,7 +210,8 @@ func TestUIRights(t *testing.T) {
 	prepare(t, fixture.NewApp(ns, "web"), "ui")
 	page := "app/" + ns + "/web"
 	for _, right := range rightsOf("ui") {
-		if right.Resource == "statefulsets" || right.Resource == "persistentvolumeclaims" || right.Verb == "patch" {
+		restarts := right.Resource == "deployments" && (right.Verb == "get" || right.Verb == "patch")
+		if right.Resource == "statefulsets" || right.Resource == "persistentvolumeclaims" || right.Verb == "patch" && !restarts {
 			continue // Of CloudManagers; see TestUIViewer.
 		}
 		mine := right.Group == appv1.GroupVersion.Group
@@ -217,6 +221,8 @@ func TestUIRights(t *testing.T) {
 		b := open(t, as(t, plane.ProxyAs(t, who, without(right)).Config(), ns))
 		b.login()
 		switch {
+		case restarts:
+			says(t, b.get(page+"/restart", http.StatusForbidden), "you may not restart Deployment web in "+ns)
 		case right.Verb == "get":
 			says(t, b.get(page, http.StatusForbidden), "you may not get App web")
 		case right.Verb == "watch" && mine:
@@ -236,6 +242,7 @@ func TestUIRights(t *testing.T) {
 	b.login()
 	b.get("", http.StatusOK)
 	b.get(page, http.StatusOK)
+	b.get(page+"/restart", http.StatusOK)
 	b.follow("events", "event: order")
 	b.follow(page+"/events", `"id":"spec"`)
 	if strings.Contains(b.seen.String(), "you may not") {
@@ -316,6 +323,19 @@ func TestUIActions(t *testing.T) {
 	b.do(home+"/rollback", "1")
 	if plane.Read(t, app); app.Spec.Image != "nginx:1" {
 		t.Errorf("the image is %s", app.Spec.Image)
+	}
+	says(t, u.run("wait", "web"), "3 of 3 ready")
+
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "web"}}
+	plane.Read(t, d)
+	generation := d.Generation
+	says(t, b.get(home+"/restart", http.StatusOK), "Deployment web", "3 pods restart", "<button>Restart</button>")
+	if plane.Read(t, d); d.Generation != generation {
+		t.Error("the plan has restarted the pods")
+	}
+	b.do(home+"/restart", "")
+	if plane.Read(t, d); d.Generation != generation+1 {
+		t.Errorf("the Deployment was changed %d times", d.Generation-generation)
 	}
 	says(t, u.run("wait", "web"), "3 of 3 ready")
 
