@@ -139,12 +139,20 @@ func (s *Server) addList(data map[string]any, filter string, list *view.List, er
 	data["Items"], data["Counts"], data["NotShown"] = items[:min(len(items), maxRows)], counts, list.NotShown
 }
 
-// matches reports whether a row has all words of a filter in it.
+// matches reports whether a row suits all words of a filter: each is in one of its columns, or, with the name of a column before it, as in
+// "state:ready", is the whole of that one.
 func matches(row *view.Row, filter string) bool {
+	columns := map[string]string{
+		"kind": row.Kind, "namespace": row.Namespace, "name": row.Name, "state": string(row.State), "reason": row.Reason,
+	}
 	text := strings.ToLower(strings.Join([]string{
 		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Message, row.Image,
 	}, " "))
 	for word := range strings.FieldsSeq(strings.ToLower(filter)) {
+		column, value, _ := strings.Cut(word, ":")
+		if whole, found := columns[column]; found && strings.EqualFold(whole, value) {
+			continue
+		}
 		if !strings.Contains(text, word) {
 			return false
 		}

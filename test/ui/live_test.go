@@ -199,8 +199,85 @@ func TestKeys(t *testing.T) {
 	if typed := value[string](b, `document.getElementById("filter").value`); typed != "jj" {
 		t.Errorf("the filter has %q", typed)
 	}
+	b.keys(kb.Backspace + kb.Backspace)
+	b.until("App "+ns+"/cart", "App "+ns+"/billing")
 	b.keys(kb.Escape + "jjjk" + kb.Enter)
 	b.until("App "+ns+"/billing", "Tree")
+	for key, section := range map[string]string{"t": "tree", "h": "history", "e": "happened", "y": "spec"} {
+		value[bool](b, `document.querySelectorAll("details").forEach(e => { e.open = false }), true`)
+		b.keys(key)
+		if at := value[string](b, `document.activeElement.closest("#tree, #history, #happened, #spec")?.id ?? ""`); at != section {
+			t.Errorf("%q leads to %q, want %q", key, at, section)
+		}
+		if shut := value[bool](b, `document.activeElement.closest("details:not([open])") !== null`); shut {
+			t.Errorf("%q leads to a section that is not open", key)
+		}
+	}
 	b.keys("gl")
 	b.until("Resources", "App "+ns+"/cart")
+}
+
+// TestFilterAsTyped types a filter: the list follows it, and so do the changes of the cluster and the address.
+func TestFilterAsTyped(t *testing.T) {
+	t.Parallel()
+	config, ns := administrator(t)
+	cart := fixture.NewApp(ns, "cart")
+	settle(t, appv1.ReasonReady, cart, fixture.NewApp(ns, "billing"))
+	b := newTab(t)
+	b.login(open(t, config, "-n", ns))
+	b.live()
+	b.stamp()
+	b.keys("/")
+	b.focused("filter")
+	b.keys("cart")
+	b.without([]string{ns + "/billing"}, "App "+ns+"/cart", "● live")
+	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart2"), fixture.NewApp(ns, "billing2"))
+	b.without([]string{ns + "/billing"}, "App "+ns+"/cart", "App "+ns+"/cart2")
+	b.focused("filter")
+	if query := value[string](b, "location.search"); query != "?filter=cart" {
+		t.Errorf("the address has %q", query)
+	}
+	for range "cart" {
+		b.keys(kb.Backspace)
+	}
+	b.until("App "+ns+"/billing", "App "+ns+"/billing2", "App "+ns+"/cart2")
+	b.stamped()
+	plane.Change(t, cart, func() { cart.Spec.Paused = true })
+	b.until("1 Paused")
+	b.press("1 Paused")
+	b.keys(kb.Enter)
+	b.without([]string{ns + "/billing", ns + "/cart2"}, "App "+ns+"/cart")
+	if query := value[string](b, "location.search"); query != "?filter=state:Paused" {
+		t.Errorf("the address has %q", query)
+	}
+}
+
+// TestTheme chooses a theme, which stays for the next page, and goes back to the browser's.
+func TestTheme(t *testing.T) {
+	t.Parallel()
+	config, ns := administrator(t)
+	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart"))
+	b, c := newTab(t), open(t, config, "-n", ns)
+	b.theme("light")
+	b.login(c)
+	b.until("Theme: auto")
+	color := func() string { return value[string](b, "getComputedStyle(document.body).backgroundColor") }
+	light := color()
+	b.press("Theme")
+	b.keys(kb.Enter + kb.Enter)
+	b.until("Theme: dark")
+	if color() == light {
+		t.Error("the dark theme is the light one")
+	}
+	b.visit(c.base+"app/"+ns+"/cart", http.StatusOK)
+	b.until("Theme: dark")
+	if color() == light {
+		t.Error("the next page has another theme")
+	}
+	b.press("Theme")
+	b.keys(kb.Enter)
+	b.until("Theme: auto")
+	if color() != light {
+		t.Error("the theme is not that of the browser")
+	}
 }

@@ -2,12 +2,13 @@
 // and adds keys. Without it, the pages show the same on each reload.
 import { Idiomorph } from "./idiomorph.js";
 
-// hiddenTime is how long a tab that is not seen goes on being told, retryTime the time until a refused stream is opened again.
-const hiddenTime = 30_000, retryTime = 10_000;
+// hiddenTime is how long a tab that is not seen goes on being told, retryTime the time until a refused stream is opened again, and
+// typingTime how long nothing more is typed before the list follows the filter.
+const hiddenTime = 30_000, retryTime = 10_000, typingTime = 250;
 
 const policy = globalThis.trustedTypes?.createPolicy("happ", { createHTML: text => text }) ?? { createHTML: text => text };
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
-const address = document.body.dataset.events;
+let address = document.body.dataset.events;
 
 // parse returns the element of a text that the server has rendered.
 function parse(html) {
@@ -132,10 +133,45 @@ document.addEventListener("visibilitychange", () => {
 });
 addEventListener("focus", follow);
 
+const filter = document.getElementById("filter");
+let typing;
+
+// The list follows the filter as it is typed, and so does the address of the page.
+filter?.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => {
+    const events = new URL(address, location.href), page = new URL(location.href);
+    for (const url of [events, page]) url.searchParams.set("filter", filter.value);
+    history.replaceState(null, "", page);
+    address = events.href;
+    source?.close();
+    source = undefined;
+    follow();
+  }, typingTime);
+});
+
+// The theme is that of the browser, unless the user chooses one. The choice is for this address: with another port it is another one.
+const themes = ["auto", "light", "dark"];
+
+function choose(theme) {
+  document.documentElement.dataset.theme = theme;
+  button.textContent = "Theme: " + theme;
+  localStorage.setItem("theme", theme);
+}
+
+const button = Object.assign(document.createElement("button"), { type: "button", id: "theme" });
+button.addEventListener("click", () => choose(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]));
+document.querySelector("header form").before(button);
+choose(themes.find(theme => theme === localStorage.getItem("theme")) ?? "auto");
+
 const keys = {
   "/": ["Go to the filter", () => document.getElementById("filter")],
   "j": ["Next row", () => row(1)],
   "k": ["Row before", () => row(-1)],
+  "t": ["Tree", () => heading("tree")],
+  "h": ["History", () => heading("history")],
+  "e": ["Events", () => heading("happened")],
+  "y": ["Spec", () => heading("spec")],
   "g l": ["Go to the list", () => { location.href = document.querySelector("header a").href; }],
   "?": ["Show the keys", help],
 };
@@ -145,6 +181,13 @@ function row(step) {
   const links = [...document.querySelectorAll("#rows th a")];
   const at = links.indexOf(document.activeElement);
   return links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
+}
+
+// heading returns the heading of a section, which is open then.
+function heading(id) {
+  const details = document.querySelector("#" + id + " details");
+  if (details) details.open = true;
+  return document.querySelector("#" + id + " :is(summary, h2)");
 }
 
 function help() {
