@@ -152,17 +152,30 @@ filter?.addEventListener("input", () => {
 
 // The theme is that of the browser, unless the user chooses one. The choice is for this address: with another port it is another one.
 const themes = ["auto", "light", "dark"];
+const button = Object.assign(document.createElement("button"), { type: "button", id: "theme" });
 
 function choose(theme) {
   document.documentElement.dataset.theme = theme;
   button.textContent = "Theme: " + theme;
-  localStorage.setItem("theme", theme);
 }
 
-const button = Object.assign(document.createElement("button"), { type: "button", id: "theme" });
-button.addEventListener("click", () => choose(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]));
+// kept returns what the browser keeps by a name, and keeps a text if there is one. Some keep nothing.
+function kept(name, text) {
+  try {
+    if (text) localStorage.setItem(name, text);
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+button.addEventListener("click", () => {
+  const next = themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length];
+  kept("theme", next);
+  choose(next);
+});
 document.querySelector("header form").before(button);
-choose(themes.find(theme => theme === localStorage.getItem("theme")) ?? "auto");
+choose(themes.find(theme => theme === kept("theme")) ?? "auto");
 
 const keys = {
   "/": ["Go to the filter", () => document.getElementById("filter")],
