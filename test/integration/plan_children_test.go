@@ -162,7 +162,7 @@ func TestPlanOfNodePorts(t *testing.T) {
 	m := guarded(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.Service = appv1.ServiceSpec{Type: corev1.ServiceTypeNodePort}
-	app.Spec.Ports[0].NodePort = 30777
+	app.Spec.Ports[0].NodePort = 30078
 	start(t, app)
 	said := planAndChange(t, m, app, "another name", func() { app.Spec.Service.Name = "shop" })
 	for _, line := range []string{"Service shop: created", "Service web: deleted", "no pod is replaced"} {
