@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,11 +246,34 @@ func TestConfigRolloutWaits(t *testing.T) {
 	configSum(t, d, second)
 }
 
-// TestConfigRolloutOneApply changes an App and its ConfigMap together, in both orders. The pods are replaced once.
+// heldClock tells the time, or the same time for as long as it is held.
+type heldClock struct{ at atomic.Pointer[time.Time] }
+
+func (c *heldClock) hold() {
+	now := time.Now()
+	c.at.Store(&now)
+}
+
+func (c *heldClock) release() { c.at.Store(nil) }
+
+// Now implements clock.PassiveClock.
+func (c *heldClock) Now() time.Time {
+	if at := c.at.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
+}
+
+// Since implements clock.PassiveClock.
+func (c *heldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// TestConfigRolloutOneApply changes an App and its ConfigMap together, in both orders. The pods are replaced once. The time that a new
+// spec waits does not go by before the manager has seen both, however slow the machine is.
 func TestConfigRolloutOneApply(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	clk := &heldClock{}
+	m := plane.Start(t, ns, harness.WithClock(clk))
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	d := settleConfig(t, app, config)
 	for i, both := range []func(){
@@ -259,7 +283,13 @@ func TestConfigRolloutOneApply(t *testing.T) {
 		plane.Read(t, d)
 		before := d.Generation
 		m.Requests.Reset()
+		clk.hold()
 		both()
+		m.Idle(t)
+		if plane.Read(t, d); d.Generation != before {
+			t.Errorf("order %d: the spec has not waited", i)
+		}
+		clk.release()
 		image(t, d, fmt.Sprintf("nginx:1.%d", 17+i))
 		settle(t, d)
 		plane.Stands(t, app, "Ready=True")
