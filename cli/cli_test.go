@@ -2,11 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // run runs the plug-in and returns its exit code, and what it prints.
@@ -124,5 +129,23 @@ func TestPluginWithoutManager(t *testing.T) {
 				t.Errorf("the plug-in has %s", p)
 			}
 		}
+	}
+}
+
+// TestRepeatedObjects leaves out of an answer the objects that it repeats, and nothing else.
+func TestRepeatedObjects(t *testing.T) {
+	secret := `{"apiVersion":"v1","spec":{"rootPass":"123456"}}`
+	for said, want := range map[string]string{
+		`"a" is invalid: <nil>: Invalid value: ` + secret + `: strict decoding error: unknown field "spec.replicas"`: `"a" is invalid: <nil>: Invalid value: strict decoding error: unknown field "spec.replicas"`,
+		`patch: Invalid value: ` + strconv.Quote(secret) + `: no`:                                                    `patch: Invalid value: no`,
+		`spec.replicas: Invalid value: -1: should be at least 0`:                                                     `spec.replicas: Invalid value: -1: should be at least 0`,
+		`spec.image: Invalid value: "a b": has a space`:                                                              `spec.image: Invalid value: "a b": has a space`,
+	} {
+		if got := inWords(errors.New(said), "patch", "App a", "shop").Error(); got != "patch App a in shop: "+want {
+			t.Errorf("%s\n%s", said, got)
+		}
+	}
+	if err := inWords(apierrors.NewConflict(schema.GroupResource{}, "a", nil), "patch", "App a", ""); !apierrors.IsConflict(err) {
+		t.Errorf("%v is no conflict", err)
 	}
 }

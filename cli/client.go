@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -142,9 +143,11 @@ func inWords(err error, verb, what, namespace string) error {
 	if namespace == "" {
 		where = ""
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	err = withoutObjects{err}
+	switch {
 	case apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
 		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"kubectl happ check\": %w", verb, what, where, err)
 	case apierrors.IsNotFound(err):
@@ -152,6 +155,15 @@ func inWords(err error, verb, what, namespace string) error {
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
 }
+
+// withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.
+type withoutObjects struct{ error }
+
+var repeatedObject = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
+
+func (e withoutObjects) Error() string { return repeatedObject.ReplaceAllString(e.error.Error(), "$1") }
+
+func (e withoutObjects) Unwrap() error { return e.error }
 
 // refused says in a few words why a list could not be read.
 func refused(err error, namespace string) string {

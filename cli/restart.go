@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
@@ -54,7 +55,7 @@ func (r *root) restart(ctx context.Context, c *clients, t target) error {
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
-	done, err := c.restart(ctx, t, &now)
+	done, err := c.restart(ctx, t, &now, false)
 	for _, w := range done {
 		fmt.Fprintf(r.Out, "%s %s/%s restarted\n", w.kind, t.namespace, w.name)
 	}
@@ -67,52 +68,78 @@ type restarted struct {
 	pods       int32
 }
 
-// restart replaces the pods of a resource's workloads, or tries to, with dryRun. A database restarts with its tiers. With an error, it
-// returns those that come before.
-func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun ...string) ([]restarted, error) {
+// restart replaces the pods of a resource's workloads. The API server tries all of them first, so that what is in the way of one keeps the
+// others as they are; with dryRun, nothing more is done. With an error, it returns those that were restarted nevertheless.
+func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
+	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
+	tried, err := c.restartEach(ctx, t, now, options)
+	if err != nil || dryRun {
+		return tried, err
+	}
+	options.DryRun = nil
+	return c.restartEach(ctx, t, now, options)
+}
+
+// restartEach restarts one workload after the other, a database first, and returns those that come before an error.
+func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource, options metav1.PatchOptions) ([]restarted, error) {
 	at := time.Now().UTC().Format(time.RFC3339)
-	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: dryRun}
 	var done []restarted
 	for i, name := range now.Workloads {
 		kind, restart := "Deployment", c.restartDeployment
 		if t.kind.Name == resource.KindCloudManager && i == 0 {
 			kind, restart = "StatefulSet", c.restartStatefulSet
 		}
-		pods, err := restart(ctx, t.namespace, name, at, options)
+		w := restarted{kind: kind, name: name}
+		err := again(func() (err error) {
+			w.pods, err = restart(ctx, now, name, at, options)
+			return err
+		})
 		if err != nil {
+			if len(options.DryRun) > 0 {
+				done = nil
+			}
 			return done, inWords(err, "restart", kind+" "+name, t.namespace)
 		}
-		done = append(done, restarted{kind, name, pods})
+		done = append(done, w)
 	}
 	return done, nil
 }
 
-func (c *clients) restartDeployment(ctx context.Context, namespace, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	err = again(func() error {
-		api := c.kube.AppsV1().Deployments(namespace)
-		live, err := api.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		pods = ptr.Deref(live.Spec.Replicas, 1)
-		_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
-		return err
-	})
-	return pods, err
+func (c *clients) restartDeployment(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
+	api := c.kube.AppsV1().Deployments(now.ObjectMeta.Namespace)
+	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = checkWorkload(now, live)
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
+	return ptr.Deref(live.Spec.Replicas, 1), err
 }
 
-func (c *clients) restartStatefulSet(ctx context.Context, namespace, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	err = again(func() error {
-		api := c.kube.AppsV1().StatefulSets(namespace)
-		live, err := api.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		pods = ptr.Deref(live.Spec.Replicas, 1)
-		_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
-		return err
-	})
-	return pods, err
+func (c *clients) restartStatefulSet(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
+	api := c.kube.AppsV1().StatefulSets(now.ObjectMeta.Namespace)
+	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = checkWorkload(now, live)
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
+	return ptr.Deref(live.Spec.Replicas, 1), err
+}
+
+// checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's. A UnitedDeployment without a
+// template means a Deployment of others.
+func checkWorkload(now *view.Resource, live metav1.Object) error {
+	owner := metav1.GetControllerOf(live)
+	united, ok := now.Spec.(*appv1.UnitedDeploymentSpec)
+	if ok && united.Template == nil || owner != nil && owner.UID == now.ObjectMeta.UID {
+		return nil
+	}
+	return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())
 }
 
 // again tries once more after a conflict.

@@ -137,15 +137,14 @@ func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui
 		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	p := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion}
-	var dryRun []string
-	switch version {
-	case "":
-		dryRun = []string{metav1.DryRunAll}
-	case p.Version:
-	default:
+	if version != "" && version != p.Version {
 		return nil, ui.ErrChanged
 	}
-	done, err := a.clients.restart(ctx, t, &now, dryRun...)
+	done, err := a.clients.restart(ctx, t, &now, version == "")
+	if err != nil && len(done) > 0 {
+		last := done[len(done)-1]
+		return nil, fmt.Errorf("%w: %s %s and those before it are restarted: %w", ui.ErrPartial, last.kind, last.name, err)
+	}
 	for _, w := range done {
 		p.Pods += int(w.pods)
 		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)

@@ -24,6 +24,9 @@ type Actor interface {
 // ErrChanged says that a resource has changed since an action on it was proposed.
 var ErrChanged = errors.New("changed meanwhile")
 
+// ErrPartial says that a part of an action was done before something was in the way of the rest.
+var ErrPartial = errors.New("only a part was done")
+
 // The actions.
 const (
 	Pause    = "pause"
@@ -83,29 +86,35 @@ func offers(r *view.Resource) []offer {
 		add(Restart, "")
 	}
 	switch {
-	case !canBeHeld(r):
+	case !has(r.Kind, Hold):
 	case r.HeldAt() != "":
 		add(Unhold, "")
 	case r.Serving() != nil:
 		add(Hold, view.LastGood)
 	}
-	if r.Kind != resource.KindCloudManager {
+	if serving := r.Serving(); has(r.Kind, Scale) && (serving == nil || serving.Autoscaling == nil) {
 		_, wanted, _ := strings.Cut(r.Ready, "/")
 		add(Scale, wanted)
 	}
 	return found
 }
 
-// canBeHeld reports whether a resource is of a kind that can be held at an earlier ReplicaSet.
-func canBeHeld(r *view.Resource) bool {
-	return r.Kind == resource.KindApp || r.Kind == resource.KindModelBox
+// has reports whether a kind of resources has an action.
+func has(kind, do string) bool {
+	switch do {
+	case Hold, Unhold:
+		return kind == resource.KindApp || kind == resource.KindModelBox
+	case Scale, Rollback: // A CloudManager has several numbers of pods, and two histories.
+		return kind != resource.KindCloudManager
+	}
+	return verbs[do] != ""
 }
 
 // action returns the action that a request asks for, and false if there is no such one.
 func action(r *http.Request) (Action, bool) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
-	return a, known && verbs[a.Do] != ""
+	return a, known && has(kind.Name, a.Do)
 }
 
 // check returns what is wrong with the value of an action, empty if nothing is.
@@ -145,7 +154,9 @@ func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, statu
 	if wrong := a.check(); wrong != "" {
 		status, problem = http.StatusBadRequest, wrong
 	} else if proposal, err := s.options.Actor.Propose(r.Context(), a); err != nil {
-		problem = strings.TrimSpace(problem + " " + err.Error())
+		if !strings.Contains(problem, err.Error()) {
+			problem = strings.TrimSpace(problem + " " + err.Error())
+		}
 		if status == http.StatusOK {
 			status = statusOf(err)
 		}
@@ -171,6 +182,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	switch err := s.options.Actor.Act(r.Context(), a, version); {
 	case errors.Is(err, ErrChanged):
 		s.propose(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
+	case errors.Is(err, ErrPartial):
+		s.propose(w, r, a, statusOf(err), err.Error())
 	case err != nil:
 		s.propose(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
 	default:
@@ -194,6 +207,5 @@ func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind
 		data["NotAllowed"] = err.Error()
 		return
 	}
-	data["Returns"] = kind.Name != resource.KindCloudManager // It has two histories.
-	data["Holds"] = canBeHeld(found)
+	data["Returns"], data["Holds"] = has(kind.Name, Rollback), has(kind.Name, Hold)
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -65,6 +66,7 @@ func TestRefusedActions(t *testing.T) {
 	}{
 		"changed":       {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
 		"forbidden":     {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
+		"partial":       {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
 		"broken":        {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
 		"no version":    {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
 		"no such":       {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
@@ -87,6 +89,32 @@ func TestRefusedActions(t *testing.T) {
 	}
 }
 
+// TestActionsOfKinds asks for each action of each kind: those that a kind does not have are not there, by any address.
+func TestActionsOfKinds(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	lacks := map[string][]string{
+		"app": nil, "modelbox": nil, "uniteddeployment": {Hold, Unhold}, "cloudmanager": {Hold, Unhold, Scale, Rollback},
+	}
+	for kind, lacking := range lacks {
+		for do := range verbs {
+			actor := &acted{}
+			s := listenWith(t, newFake(), actor)
+			secret, _ := s.sessions.login(s.NewCode())
+			path := kind + "/shop/cart/" + do
+			page := visit(s, secret, path+"?value="+values[do], nil)
+			visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
+			want := http.StatusOK
+			if slices.Contains(lacking, do) {
+				want = http.StatusNotFound
+			}
+			if page.Code != want || (len(actor.done) > 0) != (want == http.StatusOK) {
+				t.Errorf("%s: %d, want %d; done is %v", path, page.Code, want, actor.done)
+			}
+		}
+	}
+}
+
 // TestOffers checks which actions the page of a resource offers, and that without the right it offers none and says so.
 func TestOffers(t *testing.T) {
 	t.Parallel()
@@ -94,10 +122,13 @@ func TestOffers(t *testing.T) {
 		change       func(*appv1.App)
 		offered, not []string
 	}{
-		"plain":    {func(*appv1.App) {}, []string{"cart/pause", "cart/scale", "cart/hold"}, []string{"cart/resume", "cart/unhold", "cart/refresh"}},
-		"paused":   {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
-		"held":     {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
-		"restart":  {func(*appv1.App) {}, []string{"cart/restart"}, nil},
+		"plain":   {func(*appv1.App) {}, []string{"cart/pause", "cart/scale", "cart/hold"}, []string{"cart/resume", "cart/unhold", "cart/refresh"}},
+		"paused":  {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
+		"held":    {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"restart": {func(*appv1.App) {}, []string{"cart/restart"}, nil},
+		"scaled": {
+			func(app *appv1.App) { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 3} }, []string{"cart/restart"}, []string{"cart/scale"},
+		},
 		"outdated": {func(app *appv1.App) { app.Status.Rendering, app.Status.LatestRendering = 1, 2 }, []string{"cart/refresh"}, nil},
 	} {
 		f := newFake()

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ func Of(obj runtime.Object) (Resource, bool) {
 	case *appv1.ModelBox:
 		return Resource{
 			Kind: resource.KindModelBox, ObjectMeta: o.ObjectMeta, Image: o.Spec.Image,
-			Workloads: []string{cmp.Or(o.Spec.Name, o.Name)}, Paused: o.Spec.Paused,
+			Workloads: []string{o.Name}, Paused: o.Spec.Paused,
 			Ready: o.Status.Ready, Selector: o.Status.Selector, Status: o.Status.CommonStatus, Spec: &o.Spec,
 			Outdated: outdated(&o.Status.WorkloadStatus),
 		}, true

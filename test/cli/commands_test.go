@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	plugin "huolala.cn/app-operator/cli"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 	"huolala.cn/app-operator/view"
@@ -163,6 +166,62 @@ func TestChange(t *testing.T) {
 	}
 	if code, _, said := u.try("restart", "web"); code == 0 || !strings.Contains(said, "--yes") {
 		t.Errorf("restarted without asking: %s", said)
+	}
+}
+
+// TestRestartIsOfTheResource restarts resources of all kinds: what they control, whatever else has a name of theirs, and nothing where
+// something is in the way of a part.
+func TestRestartIsOfTheResource(t *testing.T) {
+	t.Parallel()
+	u := administrator(t)
+	foreign := func(name string) *appsv1.Deployment {
+		labels := map[string]string{"of": name}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: name}}
+		d.Spec.Selector, d.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "nginx:1"}}
+		return d
+	}
+	restarted := func(name string) bool {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: name}}
+		plane.Read(t, d)
+		return d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != ""
+	}
+	box, taken, united := fixture.NewModelBox(u.namespace, "box"), fixture.NewApp(u.namespace, "taken"), &appv1.UnitedDeployment{}
+	box.Spec.Name = "nginx"
+	united.Namespace, united.Name, united.Spec.DeploymentName, united.Spec.Replicas = u.namespace, "united", "others", ptr.To[int32](1)
+	plane.Create(t, foreign("nginx"), foreign("taken"), foreign("others"), box, taken, united)
+	plane.Stands(t, taken, "Ready=False/"+appv1.ReasonResourceExists)
+	plane.Stands(t, box, "Ready=True")
+
+	says(t, u.run("history", "mbox/box"), "1 *")
+	says(t, u.run("restart", "mbox/box", "--yes", "--wait"), "Deployment "+u.namespace+"/box restarted")
+	if _, _, said := u.try("restart", "taken", "--yes"); !strings.Contains(said, "taken is not controlled by App "+u.namespace+"/taken") {
+		t.Errorf("a Deployment of others: %s", said)
+	}
+	says(t, u.run("restart", "ud/united", "--yes"), "others restarted")
+	for name, want := range map[string]bool{"box": true, "nginx": false, "taken": false, "others": true} {
+		if got := restarted(name); got != want {
+			t.Errorf("Deployment %s: restarted is %t, want %t", name, got, want)
+		}
+	}
+
+	office := fixture.NewCloudManager(u.namespace, "office")
+	plane.Create(t, office)
+	plane.Stands(t, office, "Ready=True")
+	some := as(t, plane.ProxyAs(t, account(t, u.namespace, "some", slices.DeleteFunc(rightsOf("restart"), func(r plugin.Right) bool {
+		return r.Verb == "patch" && r.Resource == "deployments"
+	})), nil).Config(), u.namespace)
+	if _, _, said := some.try("restart", "cmgr/office", "--yes"); !strings.Contains(said, "you may not restart Deployment") {
+		t.Errorf("without a right for a part: %s", said)
+	}
+	var sets appsv1.StatefulSetList
+	if err := plane.Client.List(t.Context(), &sets, client.InNamespace(u.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sets.Items {
+		if sets.Items[i].Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != "" {
+			t.Errorf("StatefulSet %s was restarted", sets.Items[i].Name)
+		}
 	}
 }
 
