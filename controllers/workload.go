@@ -432,9 +432,10 @@ func (d *target) provenanceOf(m provenance) resource.Provenance {
 	if live == nil {
 		return resource.Provenance{Exists: m.kept != "", Ours: m.kept != "", Inputs: m.kept}
 	}
-	// Either may have been removed by another writer.
+	// Any of them may have been removed by another writer. That fields are the operator's is not enough for a resource without a
+	// workload so far: it takes them over before it applies.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
+	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || d.status.Rendering > 0 && apply.Applies(live, d.manager)
 	orphaned := ours && (metav1.GetControllerOf(live) == nil || d.adopts())
 	h := resource.Provenance{
 		Exists: metav1.IsControlledBy(live, d.owner) || orphaned,

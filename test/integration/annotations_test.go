@@ -42,8 +42,13 @@ var broken = map[string][]string{
 		removed, "", "what?", strings.Repeat("0", 32), strings.Repeat("f", 100_000),
 	},
 	// As of a tool that strips what it does not know, or restores an object without it.
-	"all": {removed, "", "what?"},
+	"all":        {removed, "", "what?"},
+	allAndLabels: {removed},
 }
+
+// allAndLabels stands for all labels and annotations of an object, without which nothing but its owner and the owners of its fields say
+// whose it is.
+const allAndLabels = "all labels and annotations"
 
 // zipped is a record as the operator compresses it.
 func zipped(text []byte) string {
@@ -83,11 +88,15 @@ func (b *brokenRecord) spoil(t *testing.T) {
 	t.Helper()
 	keys := []string{b.key}
 	if b.key == "all" {
-		keys = slices.DeleteFunc(slices.Collect(maps.Keys(broken)), func(key string) bool { return key == "all" })
+		keys = slices.DeleteFunc(slices.Collect(maps.Keys(broken)), func(key string) bool { return key == "all" || key == allAndLabels })
 	}
 	d := deployment(b.app)
 	plane.Read(t, d)
 	plane.Change(t, d, func() {
+		if b.key == allAndLabels {
+			d.Labels, d.Annotations = nil, nil
+			return
+		}
 		for _, key := range keys {
 			d.Annotations[key] = b.value
 			if b.value == removed {
