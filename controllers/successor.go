@@ -10,13 +10,13 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -34,6 +34,13 @@ func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live clien
 	if from == to || s.Engine.Foresees() || d.paused || !seen.hasService(from, d.owner) || seen.readyPods() == 0 {
 		return nil
 	}
+	waits := &reconciler.WaitingError{
+		Reason: appv1.ReasonProgressing, RetryAfter: endpointsRetry,
+		Message: fmt.Sprintf(messageAwaitsEndpoints, wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName(), from, to),
+	}
+	if service := seen.service; service != nil && service.Name == to && service.DeletionTimestamp != nil {
+		return waits // Its endpoints go with it.
+	}
 	var list discoveryv1.EndpointSliceList
 	err := s.Live.List(ctx, &list, client.InNamespace(d.owner.GetNamespace()), client.MatchingLabels{discoveryv1.LabelServiceName: to})
 	switch {
@@ -44,10 +51,7 @@ func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live clien
 	case slices.ContainsFunc(list.Items, hasReadyEndpoint):
 		return nil
 	}
-	return &reconciler.WaitingError{
-		Reason: appv1.ReasonProgressing, RetryAfter: endpointsRetry,
-		Message: fmt.Sprintf(messageAwaitsEndpoints, wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName(), from, to),
-	}
+	return waits
 }
 
 // routeGrace is how much time proxies have to follow. They learn of a changed Ingress or HTTPRoute and of a deleted Service in any order, and
@@ -55,20 +59,21 @@ func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live clien
 const routeGrace = 10 * time.Second
 
 // remainingGrace returns for how long a former Service stays yet, as the proxies may not have followed to the new one; 0 for any other
-// object.
+// object. The time begins with the last change of what has led to it, which its managed fields have to the second.
 func (s *Deps) remainingGrace(d *target, w *resource.Workload, obj client.Object, seen *state) time.Duration {
 	_, ok := obj.(*corev1.Service)
-	if !ok || seen.service == nil || w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
+	if !ok || s.RouteGrace == 0 || w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
 		return 0
 	}
-	since := seen.service.CreationTimestamp.Time
-	if owner, ok := d.owner.(reconciler.Resource); ok { // The condition turns once nothing leads to the former Service.
-		c := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
-		if c != nil && c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
+	var changed time.Time
+	for _, route := range seen.owned {
+		if to := backendOf(route); to == obj.GetName() {
+			return s.RouteGrace // It leads there still, and is changed in this reconcile, or later.
+		} else if at := apply.LastApplied(route, d.manager); to != "" && at.After(changed) {
+			changed = at
 		}
 	}
-	return max(0, s.RouteGrace-s.Clock.Since(since))
+	return max(0, s.RouteGrace-s.Clock.Since(changed))
 }
 
 // backendOf returns the name of the Service that an Ingress or HTTPRoute of the operator's leads to, empty if it leads to several, or to

@@ -2,9 +2,13 @@ package controllers
 
 import (
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -57,6 +61,49 @@ func TestReadyEndpoint(t *testing.T) {
 	} {
 		if got := hasReadyEndpoint(discoveryv1.EndpointSlice{Endpoints: c.endpoints}); got != c.want {
 			t.Errorf("%v: %t", c.endpoints, got)
+		}
+	}
+}
+
+// TestRemainingGrace has a former Service stay until proxies have had their time since the last change of what led to it, however old the
+// new Service is.
+func TestRemainingGrace(t *testing.T) {
+	now := time.Now()
+	d := newAppTarget(newWebApp())
+	w := &resource.Workload{Serving: &appv1.ServingSpec{Ingress: &appv1.IngressSpec{}}}
+	route := func(to string, ago time.Duration) client.Object {
+		ingress := &networkingv1.Ingress{}
+		ingress.ManagedFields = []metav1.ManagedFieldsEntry{
+			{Manager: d.manager, Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
+			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(metav1.NewTime(now))},
+		}
+		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: to}}
+		ingress.Spec.Rules = []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Backend: backend}}},
+		}}}
+		return ingress
+	}
+	former := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "former"}}
+	for what, c := range map[string]struct {
+		obj    client.Object
+		w      *resource.Workload
+		grace  time.Duration
+		routes []client.Object
+		want   time.Duration
+	}{
+		"it still leads there":         {former, w, routeGrace, []client.Object{route("former", time.Hour)}, routeGrace},
+		"one of two still leads there": {former, w, routeGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, routeGrace},
+		"changed lately":               {former, w, routeGrace, []client.Object{route("new", 4*time.Second)}, 6 * time.Second},
+		"the later one counts":         {former, w, routeGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, 6 * time.Second},
+		"changed a while ago":          {former, w, routeGrace, []client.Object{route("new", routeGrace)}, 0},
+		"nothing led there":            {former, w, routeGrace, nil, 0},
+		"no time":                      {former, w, 0, []client.Object{route("former", 0)}, 0},
+		"no route is wanted":           {former, &resource.Workload{}, routeGrace, []client.Object{route("former", 0)}, 0},
+		"no Service":                   {&networkingv1.Ingress{}, w, routeGrace, []client.Object{route("", 0)}, 0},
+	} {
+		s := &Deps{RouteGrace: c.grace, Clock: clocktesting.NewFakePassiveClock(now)}
+		if got := s.remainingGrace(d, c.w, c.obj, &state{owned: c.routes}); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package apply
 import (
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,17 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 // Applies reports whether the manager's apply requests own anything of a live object, as they do unless another tool has made
 // it again, from a backup for one, or a user has cleared its managed fields.
 func Applies(live client.Object, manager string) bool { return ownsAny(live, manager) }
+
+// LastApplied returns when the manager's apply requests have last changed an object, the zero time if they never have.
+func LastApplied(live client.Object, manager string) time.Time {
+	var last time.Time
+	for _, entry := range live.GetManagedFields() {
+		if ofApply(entry, manager) && entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
+}
 
 // Marks returns the entries of managed fields that say which managers of the operator have applied an object, without the
 // fields. It is what is kept of a foreign object, nil of one that the operator has never applied.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -101,6 +102,45 @@ func TestFormerServiceStays(t *testing.T) {
 
 	plane.Start(t, ns)
 	plane.Gone(t, former)
+}
+
+// TestFormerServiceStaysAfterTheRoute renames the Service where the new one has endpoints late. The time that proxies have begins when the
+// Ingress leads to the new one, and not when that was created.
+func TestFormerServiceStaysAfterTheRoute(t *testing.T) {
+	t.Parallel()
+	const grace = 3 * time.Second
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns, harness.WithRouteGrace(ptr.To(grace)))
+	app := newServed(ns, "web", "ingress")
+	d, former := start(t, app)
+	settle(t, d)
+	plane.Stands(t, app, "Ready=True", "Applied=True/Applied")
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Service.Name = "shop" })
+	renamed := time.Now()
+	settleNext(t, d)
+	plane.Stands(t, app, "Ready=True", "Applied=False/"+appv1.ReasonProgressing)
+	harness.Eventually(t, func() error {
+		if past := time.Since(renamed); past < 2*grace {
+			return fmt.Errorf("%s have passed since the Service was renamed", past)
+		}
+		return nil
+	})
+	giveEndpoint(t, ns, "shop", true)
+	plane.Gone(t, former)
+	leadsTo(t, ns, "shop")
+	var led, deleted time.Time
+	for _, q := range m.Requests.All() {
+		switch q.Verb + " " + q.Resource {
+		case "patch ingresses":
+			led = q.Sent
+		case "delete services":
+			deleted = q.Sent
+		}
+	}
+	if stayed := deleted.Sub(led); stayed < grace-time.Second { // Times of managed fields are in whole seconds.
+		t.Errorf("the former Service was deleted %s after the Ingress has led to the new one, want %s", stayed, grace)
+	}
 }
 
 // TestIngressAwaitsNothing renames the Service where there is nothing to wait for: no pod is ready, so that neither Service leads to any,
