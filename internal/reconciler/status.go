@@ -47,6 +47,8 @@ func summarize(obj Resource, report *Report, err error) {
 			stalled.Reason, stalled.Message = ReasonAndMessageOf(err)
 		}
 		reconciling.Status = metav1.ConditionFalse
+	case ready.Status == metav1.ConditionTrue && report.Trouble.Reason == appv1.ReasonProgressing: // An object around the pods waits.
+		reconciling.Reason, reconciling.Message = report.Trouble.Reason, report.Trouble.Message
 	case ready.Status == metav1.ConditionTrue:
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonSettled, ""
 	}

@@ -53,6 +53,11 @@ var (
 	overruled = Report{Ready: true, Reason: "Ready", Message: "2 pods available", AppliedNote: ReasonAndMessage{"Overridden", "cpu"}}
 )
 
+// around returns a report of trouble with an object around pods that are ready.
+func around(reason string) Report {
+	return Report{Ready: true, Reason: "Ready", Message: "2 pods available", Trouble: ReasonAndMessage{reason, "it waits"}}
+}
+
 func TestSummarize(t *testing.T) {
 	stalledErr := Stalled("Invalid", "replicas: no")
 	waitingErr := Waiting("Progressing", "being deleted")
@@ -100,6 +105,12 @@ func TestSummarize(t *testing.T) {
 		},
 		"not in force, though nothing is wrong": {
 			held, nil, conditions{"False/Held: by you", "False/Held: by you", "True/Held: by you", fine},
+		},
+		"an object around the pods waits": {
+			around("Progressing"), nil, conditions{"True/Ready: 2 pods available", "False/Progressing: it waits", "True/Progressing: it waits", fine},
+		},
+		"an object around the pods is refused": {
+			around("Forbidden"), nil, conditions{"True/Ready: 2 pods available", "False/Forbidden: it waits", "False/Settled", fine},
 		},
 		"overridden": {overruled, nil, conditions{"True/Ready: 2 pods available", "True/Overridden: cpu", "False/Settled", fine}},
 	} {
