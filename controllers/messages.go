@@ -57,6 +57,7 @@ const (
 	messageReplicasUnstated      = "HorizontalPodAutoscaler %s targets this %s, but spec.replicas is not set, so its scale cannot be read. Set spec.replicas once, to any number"
 	messageAutoscalerExists      = "HorizontalPodAutoscaler %s scales Deployment %s already; delete it, or remove autoscaling"
 	messageNotCreatedYet         = "%s %s does not exist yet"
+	messagePortMissing           = "%s %s cannot follow: an earlier spec is in force, whose Service does not have the port of spec.%s. Requests from outside fail until a spec with that port is in force; correct the spec, or hold a revision that has the port"
 	messageTemplateKept          = "the pod template of Deployment %s is that of before the adoption. The next change of the spec, or of the annotation app.huolala.cn/refresh, replaces its pods"
 	messagePodsKept              = "; the pods are those of before the adoption"
 	messageServiceSelects        = "Service %s selects the pods with %s, and Deployment %s those with %s: an adoption would lead the Service to other pods. Nothing was touched. Set the selector of the Service to that of the Deployment"

@@ -116,6 +116,7 @@ func (o *state) isNamed(account *corev1.ServiceAccount, owner client.Object) boo
 
 // noteAround notes what became of the objects around the pods, and when to look at a former Service again.
 func (o *state) noteAround(req *apply.Request, report *reconciler.Report) {
+	o.aroundNoted = true
 	for i := range req.Children {
 		if req.Children[i].Optional {
 			o.around = append(o.around, req.Children[i])
@@ -174,7 +175,7 @@ func (d *target) reportServing(seen *state, report *reconciler.Report) {
 		}
 	}
 	d.setStanding(appv1.ConditionAutoscaled, d.autoscaling(seen))
-	d.setStanding(appv1.ConditionExposed, worstStanding(d.exposures(seen)))
+	d.setStanding(appv1.ConditionExposed, worstStanding(d.exposures(seen, report.NotApplied.Reason)))
 }
 
 // autoscaling returns how the autoscaler is doing, nil if the spec asks for none.
@@ -191,16 +192,35 @@ func (d *target) autoscaling(seen *state) *health.Standing {
 	return standingIn(d, seen, "HorizontalPodAutoscaler", health.Autoscaler)
 }
 
-// exposures returns how the objects are doing that lead to the Service from outside, none if the spec asks for none.
-func (d *target) exposures(seen *state) []*health.Standing {
+// exposures returns how the objects are doing that lead to the Service from outside, none if the spec asks for none. earlier is why an
+// earlier spec is in force, empty if none is.
+func (d *target) exposures(seen *state, earlier string) []*health.Standing {
 	var all []*health.Standing
 	if d.serving.Ingress != nil {
-		all = append(all, standingIn(d, seen, "Ingress", health.Ingress))
+		all = append(all, exposureIn(d, seen, "Ingress", "ingress", earlier, health.Ingress))
 	}
 	if d.serving.HTTPRoute != nil {
-		all = append(all, standingIn(d, seen, "HTTPRoute", health.HTTPRoute))
+		all = append(all, exposureIn(d, seen, "HTTPRoute", "httpRoute", earlier, health.HTTPRoute))
 	}
 	return all
+}
+
+// exposureIn is standingIn for what leads to a port of the Service: while an earlier spec is in force, whose Service may lack the port.
+// Then nothing is applied for the field, and what is there stays.
+func exposureIn[T interface {
+	comparable
+	client.Object
+}](d *target, seen *state, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
+	applied := slices.ContainsFunc(seen.around, func(child apply.Child) bool {
+		_, ok := child.Desired.(T)
+		return ok
+	})
+	if earlier == "" || d.paused || applied || !seen.aroundNoted {
+		return standingIn(d, seen, kind, judge)
+	}
+	return &health.Standing{
+		Status: metav1.ConditionFalse, Reason: earlier, Message: fmt.Sprintf(messagePortMissing, kind, d.name, field),
+	}
 }
 
 // standingIn returns how the object of a type is doing: what is in its way, that it is not there yet, or what judge says of it.

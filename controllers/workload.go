@@ -110,6 +110,8 @@ type state struct {
 	scaled bool
 	// around are the objects around the pods as they were applied.
 	around []apply.Child
+	// aroundNoted is true once it is known which objects around the pods are to be applied.
+	aroundNoted bool
 	// routeGrace is for how long a former Service stays yet.
 	routeGrace time.Duration
 }

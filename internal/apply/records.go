@@ -1,11 +1,13 @@
 package apply
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -15,6 +17,14 @@ import (
 func OwnsAnnotation(live client.Object, manager, key string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+key+`"`)
+	})
+}
+
+// ownsReference reports whether the manager's apply requests own an object's reference to an owner.
+func ownsReference(live client.Object, manager string, owner types.UID) bool {
+	key := fmt.Sprintf(`"k:{\"uid\":\"%s\"}"`, owner)
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), key)
 	})
 }
 

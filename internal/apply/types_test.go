@@ -136,7 +136,18 @@ func TestObserve(t *testing.T) {
 		}
 		return obj
 	}
+	bare := func(name string, applied types.UID) client.Object {
+		obj := child(&corev1.Service{}, name, owner.GetUID(), false)
+		obj.SetLabels(nil)
+		obj.SetAnnotations(nil)
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{
+			entry("me", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(applied)+`\"}":{}}}}`),
+			entry("kubectl", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(owner.GetUID())+`\"}":{}}}}`),
+		})
+		return obj
+	}
 	builder := fake.NewClientBuilder().WithScheme(kinds()).WithReturnManagedFields().WithObjects(
+		bare("bare", owner.GetUID()), bare("bare and given", "uid-2"),
 		child(&corev1.Service{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "former", owner.GetUID(), true),
 		child(&appsv1.Deployment{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "theirs", owner.GetUID(), false),
 		child(&corev1.Service{}, "another", "uid-2", true), childOfAnother(child(&corev1.Service{}, "given", owner.GetUID(), true)),
@@ -158,11 +169,11 @@ func TestObserve(t *testing.T) {
 		}
 		return names
 	}
-	if got, want := names(found), []string{"*v1.Deployment web", "*v1.Service former", "*v1.Service web"}; !slices.Equal(got, want) {
+	if got, want := names(found), []string{"*v1.Deployment web", "*v1.Service bare", "*v1.Service former", "*v1.Service web"}; !slices.Equal(got, want) {
 		t.Errorf("the inventory is %q, want %q", got, want)
 	}
 	wanted := []client.Object{wantedDeployment(), wantedService()}
-	if got := names(found.Without(wanted...)); !slices.Equal(got, []string{"*v1.Service former"}) {
+	if got := names(found.Without(wanted...)); !slices.Equal(got, []string{"*v1.Service bare", "*v1.Service former"}) {
 		t.Errorf("what is not wanted is %q", got)
 	}
 }

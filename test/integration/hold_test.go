@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -153,6 +154,33 @@ func TestHoldOfModelBox(t *testing.T) {
 	plane.Stands(t, box, "Applied=False/Held", "Ready=False/Held")
 	annotate(t, box, appv1.AnnotationHold, "")
 	image(t, d, "nginx:2")
+}
+
+// TestHoldWithoutThePort holds a revision whose Service lacks the port that the Ingress leads to. The Ingress stays, and the condition says
+// that requests fail, for as long as that is so.
+func TestHoldWithoutThePort(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newServed(ns, "web", "ingress")
+	app.Spec.Ingress.Port = ptr.To(intstr.FromInt32(8080))
+	start(t, app)
+	m.Idle(t)
+	ranWell(t, app)
+	annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
+	plane.Stands(t, app, "Applied=False/Held", "Exposed=False/Held")
+	harness.Says(t, app, "Exposed", "Ingress web cannot follow", "port of spec.ingress", "correct the spec")
+	leadsTo(t, ns, "web")
+	m.Idle(t)
+	m.Requests.Reset()
+	annotate(t, app, "example.com/look", "again")
+	counts(t, m, "another look", map[string]int{})
+
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Ingress.Port = nil })
+	plane.Stands(t, app, "Applied=False/Held", "Exposed=Unknown/"+appv1.ReasonNoAddress)
+	annotate(t, app, appv1.AnnotationHold, "")
+	plane.Stands(t, app, "Applied=True/Applied", "Exposed=Unknown/"+appv1.ReasonNoAddress)
 }
 
 // TestHoldOfNothing asks for ReplicaSets that cannot be held: nothing changes, and the App says which there are.

@@ -100,6 +100,8 @@ func TestFormerServiceStays(t *testing.T) {
 	plane.Read(t, former)
 	m.Stop(t)
 
+	// Without its labels and annotations it is still known by the fields that the operator owns.
+	plane.Change(t, former, func() { former.Labels, former.Annotations = nil, nil })
 	plane.Start(t, ns)
 	plane.Gone(t, former)
 }
