@@ -46,8 +46,8 @@ var broken = map[string][]string{
 	allAndLabels: {removed},
 }
 
-// allAndLabels stands for all labels and annotations of an object, without which nothing but its owner and the owners of its fields say
-// whose it is.
+// allAndLabels stands for all labels and annotations of an object. Without them, only its owner and the owners of its fields tell that the
+// operator has made it.
 const allAndLabels = "all labels and annotations"
 
 // zipped is a record as the operator compresses it.
