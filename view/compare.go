@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Compare returns what differs between two specs, as JSON, by path. Items of lists that have names are matched by them.
@@ -61,8 +62,17 @@ func asObject(v any) (map[string]any, bool) {
 // hidden is what stands for a value that may be secret.
 const hidden = "•••"
 
-// secretName matches the names of variables whose values may be secret.
-var secretName = regexp.MustCompile(`(?i)pass|secret|token|key|credential`)
+var (
+	// secretName matches the names of variables whose values may be secret.
+	secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|key|cred|auth(?:[^o]|oriz|$)|jwt|dsn|salt|cookie|signature|` +
+		`conn(?:ection)?_?str|(?:^|[_.-])p(?:w|at)(?:[_.-]|$)|(?-i:[a-z]P(?:w|at)(?:[A-Z]|$))`)
+	// variableValue matches the path of a variable's value, headerValue that of an HTTP header's, and httpPath that of a request.
+	variableValue = regexp.MustCompile(`(?:^|\.)envs?\[([^\]]*)\]\.value$`)
+	headerValue   = regexp.MustCompile(`(?:^|\.)httpHeaders(?:\[[^\]]*\])?\.value$`)
+	httpPath      = regexp.MustCompile(`(?:^|\.)httpGet\.path$`)
+	// userPassword matches the password in a URL.
+	userPassword = regexp.MustCompile(`(://[^/@:\s]*:)[^/@\s]+@`)
+)
 
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.
 var freeText = regexp.MustCompile(`^(args|command|podTemplate|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
@@ -101,7 +111,8 @@ func hide(value any) any {
 	return hidden
 }
 
-// redact hides the values of variables whose names say that they are secret. References to Secrets are names, and stay.
+// redact hides the values of variables whose names say that they are secret, and of all HTTP headers, and what passwords URLs have.
+// References to Secrets are names, and stay.
 func redact(path string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -126,15 +137,24 @@ func redact(path string, value any) any {
 		}
 		return shown
 	case string:
-		if secretValue.MatchString(path) {
-			return hidden
-		}
+		return redactText(path, v)
 	}
 	return value
 }
 
-// secretValue matches the path of a value whose name says that it is secret.
-var secretValue = regexp.MustCompile(`(?i)(envs?\[[^\]]*(pass|secret|token|key|credential)[^\]]*\]\.value|rootPass)$`)
+// redactText returns a text of a spec without what may be secret in it.
+func redactText(path, text string) string {
+	variable := variableValue.FindStringSubmatch(path)
+	switch {
+	case variable != nil && secretName.MatchString(variable[1]), headerValue.MatchString(path), strings.HasSuffix(path, "rootPass"):
+		return hidden
+	case httpPath.MatchString(path):
+		if before, _, found := strings.Cut(text, "?"); found {
+			return before + "?" + hidden
+		}
+	}
+	return userPassword.ReplaceAllString(text, "${1}"+hidden+"@")
+}
 
 // String is the change in a few words.
 func (c Change) String() string {

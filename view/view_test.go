@@ -301,3 +301,60 @@ func TestWorstFirst(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
+
+// TestRedactedTexts hides what may be secret of a spec and of its changes, by the names of variables, in headers, in the query of a request
+// and in URLs, and shows what is not.
+func TestRedactedTexts(t *testing.T) {
+	spec := func(name, value string) map[string]any {
+		return map[string]any{
+			"envs":     []any{map[string]any{"name": name, "value": value}},
+			"sidecars": []any{map[string]any{"name": "a", "env": []any{map[string]any{"name": name, "value": value}}}},
+		}
+	}
+	probe := func(path, header string) map[string]any {
+		get := map[string]any{"path": path, "httpHeaders": []any{map[string]any{"name": "Authorization", "value": header}}}
+		return map[string]any{"probes": map[string]any{"readiness": map[string]any{"httpGet": get}}}
+	}
+	const secret = "hunter2hunter2"
+	shows := func(before, after map[string]any) string {
+		data, err := json.Marshal(RedactSpec(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		for _, c := range Redact(Compare(before, after)) {
+			text += " " + c.String()
+		}
+		return text
+	}
+	for _, name := range []string{
+		"DB_PASSWORD", "DB_PASS", "DB_PWD", "MYSQL_PW", "PW", "API_TOKEN", "SECRET", "ACCESS_KEY", "BASIC_AUTH", "REDIS_AUTH", "AUTH", "AUTHORIZATION",
+		"OAUTH2", "JWT", "SENTRY_DSN", "CONNECTION_STRING", "CONN_STR", "COOKIE_SALT", "githubPat", "GITHUB_PAT", "AWS_CRED", "SIGNATURE", "dbPw",
+	} {
+		for _, before := range []map[string]any{spec(name, "earlier"), spec("OTHER", "x"), {}} {
+			if text := shows(before, spec(name, secret)); strings.Contains(text, secret) || !strings.Contains(text, hidden) {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+	}
+	for _, name := range []string{"PATH", "PATTERN", "AUTHOR", "SPATIAL", "CONNECT_TIMEOUT", "COMPAT", "LOG_LEVEL", "UPWARD"} {
+		for _, before := range []map[string]any{spec(name, "earlier"), {}} {
+			if text := shows(before, spec(name, secret)); !strings.Contains(text, secret) {
+				t.Errorf("%s is hidden: %s", name, text)
+			}
+		}
+	}
+	for _, before := range []map[string]any{probe("/health", "x"), {}} {
+		after := probe("/health?token="+secret, "Bearer "+secret)
+		if text := shows(before, after); strings.Contains(text, secret) || !strings.Contains(text, "/health?") || !strings.Contains(text, "Authorization") {
+			t.Errorf("a probe: %s", text)
+		}
+	}
+	if text := shows(spec("DATABASE", "x"), spec("DATABASE", "postgres://app:"+secret+"@db:5432/shop")); strings.Contains(text, secret) ||
+		!strings.Contains(text, "postgres://app:"+hidden+"@db:5432/shop") {
+		t.Errorf("a URL: %s", text)
+	}
+	if text := shows(map[string]any{}, spec("DOCS", "https://example.com:8080/a@b")); !strings.Contains(text, "https://example.com:8080/a@b") {
+		t.Errorf("a URL without a password: %s", text)
+	}
+}
