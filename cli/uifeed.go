@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// pollPause is the time between two lists of what may not be watched, listPause between two attempts to list what may not be listed,
+	// pollPause is the time between two lists of what may not be watched, or between two attempts to list what may not be listed,
 	// and retryPause between two attempts to reach an API server that does not answer.
-	pollPause, listPause, retryPause = 10 * time.Second, time.Minute, 2 * time.Second
+	pollPause, retryPause = 10 * time.Second, 2 * time.Second
 )
 
 // Follow implements ui.Follower.
@@ -124,10 +124,8 @@ func (f *feed) pause(p *part) time.Duration {
 	case p.missing != "" && p.required:
 		f.changed() // Nothing else tells of a change.
 		return pollPause
-	case p.missing == "" && p.unwatched != "":
+	case p.missing != "", p.unwatched != "":
 		return pollPause
-	case p.missing != "":
-		return listPause
 	}
 	return retryPause / 2
 }

@@ -90,8 +90,8 @@ func TestAnswers(t *testing.T) {
 		{"no right to watch", watched, forbidden, false, true, "you may not watch them in shop", "", pollPause},
 		{"a list without it", !watched, nil, false, false, "you may not watch them in shop", "", pollPause},
 		{"the right to watch", watched, nil, false, true, "", "", retryPause / 2},
-		{"no right to list", !watched, forbidden, false, true, "", "you may not list them in shop", listPause},
-		{"no such kind", !watched, apierrors.NewNotFound(gr, ""), false, true, "", "the cluster does not have the kind", listPause},
+		{"no right to list", !watched, forbidden, false, true, "", "you may not list them in shop", pollPause},
+		{"no such kind", !watched, apierrors.NewNotFound(gr, ""), false, true, "", "the cluster does not have the kind", pollPause},
 	} {
 		before := changes
 		err := f.noteAnswer(t.Context(), p, step.watched, step.err)

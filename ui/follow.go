@@ -67,8 +67,8 @@ const (
 	linger = 30 * time.Second
 	// pauseList and pauseResource are the least time between two looks at what has changed. The list is at hand, a resource takes requests.
 	pauseList, pauseResource = 200 * time.Millisecond, time.Second
-	// pauseProblem is the time until a resource that could not be read is read again.
-	pauseProblem = 5 * time.Second
+	// pauseProblem is the time until a resource that could not be read is read again, pauseRefused until one that may not be read is.
+	pauseProblem, pauseRefused = 5 * time.Second, 10 * time.Second
 )
 
 // hub shares the topics among the open pages: each is followed and read once, however many pages show it.
@@ -244,6 +244,10 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	switch {
 	case !failed && (reads || f.Name == ""):
 		f.failing = time.Time{}
+		if apierrors.IsForbidden(next.err) { // Nothing else tells when it may be read.
+			pause = pauseRefused
+			wake(f.dirty)
+		}
 	case failed:
 		pause = pauseProblem
 		wake(f.dirty)

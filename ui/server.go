@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"mime"
@@ -64,6 +65,8 @@ type route struct {
 }
 
 const (
+	// outside is where the login is, and what it needs, for a browser that does not know the folder of the pages.
+	outside = "/"
 	// idleLife is how long the server runs without a request.
 	idleLife = 12 * time.Hour
 	maxBody  = 64 << 10
@@ -86,7 +89,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{options: o, listener: listener, id: random(16)}
 	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}}
 	s.hub.ctx, s.end = context.WithCancel(ctx)
-	s.sessions = &sessions{now: o.Now, ends: map[[32]byte]time.Time{}}
+	s.sessions = &sessions{now: o.Now, all: map[[sha256.Size]byte]*session{}}
 	if _, s.port, err = net.SplitHostPort(listener.Addr().String()); err != nil {
 		return nil, err
 	}
@@ -110,6 +113,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	for _, r := range s.routes {
 		mux.HandleFunc(r.method+" /"+s.id+"/"+r.path, s.guard(r))
 	}
+	// Outside of the folder, nothing names it before the login.
+	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
+	mux.HandleFunc("POST "+outside+"login", s.guard(route{open: true, handle: s.login}))
 	mux.HandleFunc("/", s.elsewhere)
 	s.handler = s.checkHost(mux)
 	return s, nil
@@ -204,7 +210,7 @@ func (s *Server) guard(route route) http.HandlerFunc {
 		}
 		secret, ok := s.secret(r)
 		if !ok {
-			s.showLogin(w, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, "/"+s.id+"/"), "")
+			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.page("")), "")
 			return
 		}
 		token := formToken(secret)
@@ -212,16 +218,16 @@ func (s *Server) guard(route route) http.HandlerFunc {
 			http.Error(w, "The request comes from another page. Reload this one, and try again.", http.StatusForbidden)
 			return
 		}
+		if write && !s.sessions.mayWrite(secret) {
+			http.Error(w, "Too many requests. Try again in a second.", http.StatusTooManyRequests)
+			return
+		}
 		route.handle(w, r)
 	}
 }
 
-// checkForm reads a form, and answers the request if it is none, too large, or one too many.
+// checkForm reads a form, and answers the request if it is none, or too large.
 func (s *Server) checkForm(w http.ResponseWriter, r *http.Request) bool {
-	if !s.sessions.mayWrite() {
-		http.Error(w, "Too many requests. Try again in a second.", http.StatusTooManyRequests)
-		return false
-	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		http.Error(w, "Send a form.", http.StatusUnsupportedMediaType)
@@ -235,7 +241,8 @@ func (s *Server) checkForm(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// elsewhere answers all other paths. One below the folder of another server leads to the same page here.
+// elsewhere answers all other paths with the login, which does not name the folder: no other user of the machine is to learn it. One below
+// the folder of another server leads to the same page here.
 func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "There is no such page.", http.StatusNotFound)
@@ -246,11 +253,10 @@ func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is no such page.", http.StatusNotFound)
 		return
 	}
-	if len(id) == len(s.id) {
-		http.Redirect(w, r, "/"+s.id+"/login?to="+url.QueryEscape(rest), http.StatusSeeOther)
-		return
+	if len(id) != len(s.id) {
+		rest = ""
 	}
-	s.showLogin(w, http.StatusUnauthorized, "", "")
+	s.showLogin(w, r, http.StatusUnauthorized, rest, "")
 }
 
 // page returns the path of a page, whatever "to" is: always one below the folder.
@@ -265,11 +271,15 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, s.page(to), http.StatusSeeOther)
 		return
 	}
-	s.showLogin(w, http.StatusOK, to, "")
+	s.showLogin(w, r, http.StatusOK, to, "")
 }
 
-func (s *Server) showLogin(w http.ResponseWriter, status int, to, problem string) {
-	s.render(w, status, "login.html", map[string]any{"Base": s.page(""), "To": to, "Problem": problem})
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
+	base := outside
+	if strings.HasPrefix(r.URL.Path, s.page("")) {
+		base = s.page("")
+	}
+	s.render(w, status, "login.html", map[string]any{"Base": base, "To": to, "Problem": problem})
 }
 
 // login takes a code from any page, as the code itself is the proof: a file on this machine sends it. The answer is a page that
@@ -278,7 +288,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	to := r.PostFormValue("to")
 	secret, ok := s.sessions.login(strings.TrimSpace(r.PostFormValue("code")))
 	if !ok {
-		s.showLogin(w, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
+		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{

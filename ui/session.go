@@ -15,7 +15,7 @@ const (
 	codeLife, sessionLife = 10 * time.Minute, 12 * time.Hour
 	// maxSessions is how many browsers can be logged in at once.
 	maxSessions = 16
-	// maxWrites is how many requests a second may change something.
+	// maxWrites is how many requests a second of a session may change something.
 	maxWrites = 10
 )
 
@@ -25,10 +25,14 @@ type sessions struct {
 	now     func() time.Time
 	code    string
 	codeEnd time.Time
-	// ends has the end of each session by the hash of its secret, so that a lookup takes no time that tells of the secret.
-	ends   map[[sha256.Size]byte]time.Time
-	second time.Time
-	writes int
+	// all has each session by the hash of its secret, so that a lookup takes no time that tells of the secret.
+	all map[[sha256.Size]byte]*session
+}
+
+// session is a browser that is logged in: until when, and how many requests have changed something since the beginning of a second.
+type session struct {
+	end, second time.Time
+	writes      int
 }
 
 // random returns n random bytes in hexadecimal digits.
@@ -52,19 +56,19 @@ func (s *sessions) login(code string) (secret string, ok bool) {
 	defer s.mu.Unlock()
 	s.forget()
 	now := s.now()
-	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 || len(s.ends) >= maxSessions {
+	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 || len(s.all) >= maxSessions {
 		return "", false
 	}
 	s.code, secret = "", random(32)
-	s.ends[sha256.Sum256([]byte(secret))] = now.Add(sessionLife)
+	s.all[sha256.Sum256([]byte(secret))] = &session{end: now.Add(sessionLife)}
 	return secret, true
 }
 
 // forget removes the sessions that are over. The caller holds the lock.
 func (s *sessions) forget() {
-	for hash, end := range s.ends {
-		if !s.now().Before(end) {
-			delete(s.ends, hash)
+	for hash, known := range s.all {
+		if !s.now().Before(known.end) {
+			delete(s.all, hash)
 		}
 	}
 }
@@ -73,26 +77,30 @@ func (s *sessions) forget() {
 func (s *sessions) valid(secret string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	end, ok := s.ends[sha256.Sum256([]byte(secret))]
-	return ok && s.now().Before(end)
+	known := s.all[sha256.Sum256([]byte(secret))]
+	return known != nil && s.now().Before(known.end)
 }
 
 // logout ends a session.
 func (s *sessions) logout(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.ends, sha256.Sum256([]byte(secret)))
+	delete(s.all, sha256.Sum256([]byte(secret)))
 }
 
-// mayWrite counts a request that changes something, and reports whether it is within the limit of a second.
-func (s *sessions) mayWrite() bool {
+// mayWrite counts a request of a session that changes something, and reports whether it is within the limit of a second.
+func (s *sessions) mayWrite(secret string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.now(); now.Sub(s.second) >= time.Second {
-		s.second, s.writes = now, 0
+	known := s.all[sha256.Sum256([]byte(secret))]
+	if known == nil {
+		return false
 	}
-	s.writes++
-	return s.writes <= maxWrites
+	if now := s.now(); now.Sub(known.second) >= time.Second {
+		known.second, known.writes = now, 0
+	}
+	known.writes++
+	return known.writes <= maxWrites
 }
 
 // formToken is what the forms of a session have in them. It is useless without the cookie, and does not tell its secret.

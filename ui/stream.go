@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// beat is the time between two comments of a stream, by which either side notices that the other one is gone.
+	// beat is the time between two comments of a stream, by which either side notices that the other one is gone, and after which ages are
+	// shown anew.
 	beat = 15 * time.Second
 	// writeTime is how long a tab may take nothing. The browser opens the stream of a tab that is there once more.
 	writeTime = time.Minute
@@ -111,7 +112,13 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 	topic := Topic{Kind: kind.Name, Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	s.serveStream(w, r, topic, func(c *content) ([]fragment, []string, error) {
 		data := s.common(r)
-		s.addResource(r, data, kind, c.snapshot, c.err)
+		found := c.snapshot
+		if found != nil { // It has the time at which it was read, and ages are those of now.
+			now := *found
+			now.Now = s.options.Now()
+			found = &now
+		}
+		s.addResource(r, data, kind, found, c.err)
 		all, err := fragmentsOf(resourceFragments, data)
 		return all, nil, err
 	})
@@ -151,8 +158,12 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 		case <-seat.ousted:
 			send([]byte("event: pause\ndata: {}\n\n"))
 			return
-		case <-ticker.C:
-			more = send([]byte(": here\n\n"))
+		case <-ticker.C: // Ages grow, although nothing changes.
+			text, err := out.update(seat.content())
+			if err != nil {
+				return
+			}
+			more = send(append(text, ": here\n\n"...))
 		case <-seat.news:
 			first := len(out.sent) == 0
 			text, err := out.update(seat.content())

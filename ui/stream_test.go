@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -323,6 +325,37 @@ func TestResourceStreamBeginsBlind(t *testing.T) {
 	}
 	m.change(func() { m.err = nil })
 	f.until(func() bool { return f.state.Connected && strings.Contains(f.shown["spec"], "nginx:1.16.1") })
+}
+
+// TestAges follows a resource that nothing changes: its page, and one that is opened later, have the ages of their time.
+func TestAges(t *testing.T) {
+	t.Parallel()
+	m := newMoving(0)
+	changed := time.Now()
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", Generation: 1}}
+	app.Spec.Image = "nginx:1"
+	app.Status.ObservedGeneration = 1
+	app.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl", Operation: "Update", Time: &metav1.Time{Time: changed}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:image":{}}}`),
+	}}
+	r, _ := view.Of(app)
+	m.snapshot = &view.Snapshot{Resource: r, Now: changed}
+	s := listen(t, m)
+	var later atomic.Int64
+	s.options.Now = func() time.Time { return changed.Add(time.Duration(later.Load())) }
+	run(t, s)
+	secret := login(t, s)
+	for _, age := range []time.Duration{40 * time.Second, 50 * time.Minute} {
+		later.Store(int64(age))
+		f := followPage(t, s, secret, "app/shop/cart/events")
+		f.until(func() bool { return len(f.shown) == len(resourceFragments) })
+		if want := "changed " + map[bool]string{true: "40 s", false: "50 min"}[age < time.Minute] + " ago by kubectl"; !strings.Contains(f.shown["why"], want) {
+			t.Errorf("after %s, the page has no %q:\n%s", age, want, f.shown["why"])
+		}
+	}
+	if reads := m.count(&m.reads); reads != 1 {
+		t.Errorf("the resource was read %d times", reads)
+	}
 }
 
 // TestSlowPage changes a list many times while a page takes nothing. What it takes then is the latest, and no more than a page.

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -253,32 +254,90 @@ func TestLogin(t *testing.T) {
 	if got := page.send(s, "/"+s.id+"/").Code; got != http.StatusUnauthorized {
 		t.Errorf("the list after 12 hours: %d", got)
 	}
-	for range maxWrites {
-		post("login", "wrong", "", nil)
-	}
-	if got := post("login", s.NewCode(), "", nil).Code; got != http.StatusTooManyRequests {
-		t.Errorf("one request too many: %d", got)
-	}
-	now = now.Add(time.Second)
 	if got := post("login", s.NewCode(), "", url.Values{"more": {strings.Repeat("x", maxBody)}}).Code; got != http.StatusBadRequest {
 		t.Errorf("a form that is too large: %d", got)
 	}
 }
 
-// TestElsewhere checks the paths that no route serves.
+// TestLimit has others send wrong codes, and one session too many forms: neither is in the way of another session, or of a login.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	s := listen(t, newFake())
+	now := time.Now()
+	s.sessions.now = func() time.Time { return now }
+	login := func(code string) int {
+		q := request{host: "127.0.0.1:" + s.port, method: http.MethodPost, contentType: "application/x-www-form-urlencoded", form: url.Values{"code": {code}}}
+		return q.send(s, outside+"login").Code
+	}
+	for range 10 * maxWrites {
+		if got := login("wrong"); got != http.StatusForbidden {
+			t.Fatalf("a wrong code: %d", got)
+		}
+	}
+	if got := login(s.NewCode()); got != http.StatusOK {
+		t.Errorf("a right code after wrong ones: %d", got)
+	}
+	first, _ := s.sessions.login(s.NewCode())
+	second, _ := s.sessions.login(s.NewCode())
+	pause := func(secret, token string) int {
+		q := request{
+			host: "127.0.0.1:" + s.port, site: "same-origin", method: http.MethodPost, cookie: secret, token: token,
+			contentType: "application/x-www-form-urlencoded", form: url.Values{},
+		}
+		return q.send(s, "/"+s.id+"/app/shop/cart/pause").Code
+	}
+	for range 10 * maxWrites {
+		if got := pause(first, "wrong"); got != http.StatusForbidden {
+			t.Fatalf("a form of another page: %d", got)
+		}
+	}
+	for i := range maxWrites + 1 {
+		want := http.StatusBadRequest // It has no version.
+		if i == maxWrites {
+			want = http.StatusTooManyRequests
+		}
+		if got := pause(first, formToken(first)); got != want {
+			t.Errorf("form %d: %d, want %d", i+1, got, want)
+		}
+	}
+	if got := pause(second, formToken(second)); got != http.StatusBadRequest {
+		t.Errorf("a form of another session: %d", got)
+	}
+	now = now.Add(time.Second)
+	if got := pause(first, formToken(first)); got != http.StatusBadRequest {
+		t.Errorf("a second later: %d", got)
+	}
+}
+
+// TestElsewhere checks the paths that no route serves. Without a session, none of them tells the folder, in which a cookie is sent.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	s := listen(t, newFake())
 	for path, wanted := range map[string]int{
-		"/": 401, "/api/v1/secrets": 401, "/" + s.id + "/nothing": 404, "/" + random(16) + "/app/shop/cart": 303,
+		"/": 401, "/api/v1/secrets": 401, "/" + s.id + "/nothing": 404, "/" + random(16) + "/app/shop/cart": 401, "/style.css": 200,
 	} {
 		q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet}
 		answer := q.send(s, path)
 		if answer.Code != wanted {
 			t.Errorf("%s: %d, want %d", path, answer.Code, wanted)
 		}
-		if to := "/" + s.id + "/login?to=app%2Fshop%2Fcart"; wanted == 303 && answer.Header().Get("Location") != to {
-			t.Errorf("%s leads to %s, want %s", path, answer.Header().Get("Location"), to)
+		text := answer.Body.String()
+		if told := text + fmt.Sprint(answer.Header()); strings.Contains(told, s.id) {
+			t.Errorf("%s tells the folder: %s", path, told)
+		}
+		if to := `name="to" value="app/shop/cart"`; strings.Contains(path, "shop") && !strings.Contains(text, to) {
+			t.Errorf("%s lacks %s:\n%s", path, to, text)
+		}
+	}
+	for code, wanted := range map[string]int{"wrong": 403, s.NewCode(): 200} {
+		q := request{
+			host: "127.0.0.1:" + s.port, method: http.MethodPost, contentType: "application/x-www-form-urlencoded",
+			form: url.Values{"code": {code}, "to": {"app/shop/cart"}},
+		}
+		answer := q.send(s, outside+"login")
+		leads := strings.Contains(answer.Body.String(), "/"+s.id+"/app/shop/cart") && strings.Contains(answer.Header().Get("Set-Cookie"), "Path=/"+s.id+"/")
+		if answer.Code != wanted || leads != (wanted == 200) || !leads && strings.Contains(answer.Body.String(), s.id) {
+			t.Errorf("a login from elsewhere: %d %v\n%s", answer.Code, answer.Header(), answer.Body)
 		}
 	}
 	for _, to := range []string{"//evil.example/", "http://evil.example/", "\\\\evil.example", "/"} {
