@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// beat is the time between two comments of a stream, by which either side notices that the other one is gone, and after which ages are
-	// shown anew.
+	// beat is the time between two comments of a stream, by which either side notices that the other one is gone. With each, the ages on the
+	// page become those of the present.
 	beat = 15 * time.Second
 	// writeTime is how long a tab may take nothing. The browser opens the stream of a tab that is there once more.
 	writeTime = time.Minute

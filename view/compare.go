@@ -146,7 +146,7 @@ func redact(path string, value any) any {
 func redactText(path, text string) string {
 	variable := variableValue.FindStringSubmatch(path)
 	switch {
-	case variable != nil && secretName.MatchString(variable[1]), headerValue.MatchString(path), strings.HasSuffix(path, "rootPass"):
+	case len(variable) == 2 && secretName.MatchString(variable[1]), headerValue.MatchString(path), strings.HasSuffix(path, "rootPass"):
 		return hidden
 	case httpPath.MatchString(path):
 		if before, _, found := strings.Cut(text, "?"); found {
