@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -63,9 +64,12 @@ func TestAway(t *testing.T) {
 	if text := b.text(); strings.Contains(text, "No resources found") {
 		t.Errorf("without the API server, the page is\n%s", text)
 	}
-	if problem := value[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); problem == "" {
-		t.Errorf("the page has no alert:\n%s", b.text())
-	}
+	harness.Eventually(t, func() error { // The stream may know less than the page for a moment, and shows what it knows until it has noticed.
+		if problem := value[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); problem == "" {
+			return fmt.Errorf("the page has no alert:\n%s", b.text())
+		}
+		return nil
+	})
 	b.visit(c.base+"app/"+ns+"/cart", http.StatusBadGateway)
 	g.unshut()
 	b.visit(c.base, http.StatusOK)
