@@ -49,8 +49,8 @@ TESTFLAGS ?=
 TEST_TIMEOUT ?= 60m
 # The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
 RACE ?=
-# How many suites run side by side.
-SUITES ?= 1
+# How many suites run side by side. They wait more than they compute, unless the race detector runs.
+SUITES ?= $(if $(RACE),1,2)
 
 # One setting for all: with two, Go compiles every package twice. Only -race asks for another.
 export CGO_ENABLED = 0
@@ -161,8 +161,8 @@ GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $
 .PHONY: test
 test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./...,$(PKG)),test-consumer test-cluster test-networkpolicy test-gitops) $(if $(filter ./... ./test/ui,$(PKG)),test-ui) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
 
-# First all is compiled, then one suite runs after the other: each has a control plane of its own, and side by side with
-# others, or with compilers, it would on a small machine mostly test patience.
+# First all is compiled, then the suites run, SUITES at a time: each has a control plane of its own, and side by side with
+# many others, or with compilers, it would on a small machine mostly test patience.
 # The race detector is not asked about packages without goroutines: it would make them eight times slower.
 WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
 .PHONY: test-operator
@@ -177,7 +177,7 @@ test-operator: # Without an API server: make test-unit. With one: make test-inte
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server, in half a minute.
-	@$(MAKE) --no-print-directory test-operator test-api SUITES=2 \
+	@$(MAKE) --no-print-directory test-operator test-api \
 		PKG='./api/... ./cli/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./test/fixture/... ./ui/... ./view/... ./webhooks/...'
 
 .PHONY: test-integration
