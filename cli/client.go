@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"huolala.cn/app-operator/api/client/clientset/versioned"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
@@ -159,9 +159,7 @@ func inWords(err error, verb, what, namespace string) error {
 // withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.
 type withoutObjects struct{ error }
 
-var repeatedObject = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
-
-func (e withoutObjects) Error() string { return repeatedObject.ReplaceAllString(e.error.Error(), "$1") }
+func (e withoutObjects) Error() string { return message.OmitObjects(e.error.Error()) }
 
 func (e withoutObjects) Unwrap() error { return e.error }
 

@@ -73,8 +73,11 @@ type restarted struct {
 func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
 	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
 	tried, err := c.restartEach(ctx, t, now, options)
-	if err != nil || dryRun {
-		return tried, err
+	switch {
+	case err != nil:
+		return nil, err
+	case dryRun:
+		return tried, nil
 	}
 	options.DryRun = nil
 	return c.restartEach(ctx, t, now, options)
@@ -95,9 +98,6 @@ func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource,
 			return err
 		})
 		if err != nil {
-			if len(options.DryRun) > 0 {
-				done = nil
-			}
 			return done, inWords(err, "restart", kind+" "+name, t.namespace)
 		}
 		done = append(done, w)
@@ -106,29 +106,37 @@ func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource,
 }
 
 func (c *clients) restartDeployment(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	api := c.kube.AppsV1().Deployments(now.ObjectMeta.Namespace)
-	live, err := api.Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		err = checkWorkload(now, live)
-	}
+	live, err := restartOne(ctx, c.kube.AppsV1().Deployments(now.ObjectMeta.Namespace), now, name, at, options)
 	if err != nil {
 		return 0, err
 	}
-	_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
-	return ptr.Deref(live.Spec.Replicas, 1), err
+	return ptr.Deref(live.Spec.Replicas, 1), nil
 }
 
 func (c *clients) restartStatefulSet(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	api := c.kube.AppsV1().StatefulSets(now.ObjectMeta.Namespace)
-	live, err := api.Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		err = checkWorkload(now, live)
-	}
+	live, err := restartOne(ctx, c.kube.AppsV1().StatefulSets(now.ObjectMeta.Namespace), now, name, at, options)
 	if err != nil {
 		return 0, err
 	}
-	_, err = api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
-	return ptr.Deref(live.Spec.Replicas, 1), err
+	return ptr.Deref(live.Spec.Replicas, 1), nil
+}
+
+// workloads reads and changes the workloads of a type.
+type workloads[T metav1.Object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Patch(ctx context.Context, name string, how types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// restartOne restarts a workload if it is the resource's, and returns it.
+func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *view.Resource, name, at string, options metav1.PatchOptions) (T, error) {
+	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return live, err
+	}
+	if err := checkWorkload(now, live); err != nil {
+		return live, err
+	}
+	return api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
 }
 
 // checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's. A UnitedDeployment without a

@@ -266,12 +266,11 @@ func (s *Server) page(to string) string {
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
-	to := r.URL.Query().Get("to")
 	if _, ok := s.secret(r); ok {
-		http.Redirect(w, r, s.page(to), http.StatusSeeOther)
+		http.Redirect(w, r, s.page(""), http.StatusSeeOther)
 		return
 	}
-	s.showLogin(w, r, http.StatusOK, to, "")
+	s.showLogin(w, r, http.StatusOK, "", "")
 }
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {

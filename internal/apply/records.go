@@ -15,17 +15,19 @@ import (
 // that changes it becomes its owner. It looks for the name in the text of the managed fields, which is much cheaper than to
 // decode them; no other field of an object has the name of such an annotation.
 func OwnsAnnotation(live client.Object, manager, key string) bool {
+	return ownsNamed(live, manager, `"f:`+key+`"`)
+}
+
+// ownsNamed reports whether the text of the fields that the manager's apply requests own has a name in it.
+func ownsNamed(live client.Object, manager, name string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+key+`"`)
+		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), name)
 	})
 }
 
 // ownsReference reports whether the manager's apply requests own an object's reference to an owner.
 func ownsReference(live client.Object, manager string, owner types.UID) bool {
-	key := fmt.Sprintf(`"k:{\"uid\":\"%s\"}"`, owner)
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), key)
-	})
+	return ownsNamed(live, manager, fmt.Sprintf(`"k:{\"uid\":\"%s\"}"`, owner))
 }
 
 // Applies reports whether the manager's apply requests own anything of a live object, as they do unless another tool has made

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/message"
 )
 
 // withheld stands for words that repeat a value of a Secret.
@@ -36,9 +38,8 @@ const maxPrefix = 1 << 10
 const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplate)`
 
 var (
-	// quotedValue is how the API server repeats the value of a private field, and what is no plain value of any field.
+	// quotedValue is how the API server repeats the value of a private field.
 	quotedValue = regexp.MustCompile(`(` + privateFields + `[^\s:]*: (?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":{\s][^:\s]*)`)
-	wholeValue  = regexp.MustCompile(`((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
 	causeValue  = regexp.MustCompile(`^((?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":\s]+)`)
 	privatePath = regexp.MustCompile(`(?:^|[.\[])` + privateFields + `(?:$|[.\[])`)
 )
@@ -82,7 +83,7 @@ func (p *plan) redactError(err error) error {
 
 // redact returns words without private values.
 func redact(words string, private []string) string {
-	words = wholeValue.ReplaceAllString(words, "$1")
+	words = message.OmitObjects(words)
 	words = quotedValue.ReplaceAllString(words, "$1")
 	for _, value := range private {
 		for _, spelling := range spellings(value) {

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,9 +32,7 @@ func removeTemplate(obj client.Object, fields map[string]any) {
 // OwnsTemplate reports whether the manager's apply requests own anything of the pod template of a live object. As OwnsAnnotation, it
 // looks for the name in the text of the managed fields; no other field of a Deployment has it.
 func OwnsTemplate(live client.Object, manager string) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return ofApply(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:template"`)
-	})
+	return ownsNamed(live, manager, `"f:template"`)
 }
 
 // movesTemplate reports whether the pod template of a Deployment of ours becomes that of our manager, or ceases to be.

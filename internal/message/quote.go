@@ -1,7 +1,10 @@
 // Package message shapes other programs' words for conditions and events.
 package message
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // maxQuote limits what is repeated of another program's words, in bytes.
 const maxQuote = 256
@@ -14,3 +17,9 @@ func Quote(words string) string {
 	}
 	return words
 }
+
+// repeatedObject matches how the API server repeats an object, or what else is no plain value of a field.
+var repeatedObject = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
+
+// OmitObjects returns an answer of the API server without the objects that it repeats, which may have secrets in them.
+func OmitObjects(words string) string { return repeatedObject.ReplaceAllString(words, "$1") }
