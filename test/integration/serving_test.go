@@ -658,6 +658,32 @@ func TestServingInvalid(t *testing.T) {
 	}
 }
 
+// podsGoOn changes the pods of an App one of whose objects cannot be made, or checks that there are none, if that has to be there first.
+func podsGoOn(t *testing.T, app *appv1.App, first bool) {
+	t.Helper()
+	d := deployment(app)
+	if first {
+		plane.Absent(t, d)
+		return
+	}
+	plane.Read(t, d)
+	settle(t, d)
+	plane.Stands(t, app, "Ready=True")
+	setImage(t, app, "nginx:1.17")
+	image(t, d, "nginx:1.17")
+}
+
+// allowLesser gives the manager that runs with the Role "lesser" a right.
+func allowLesser(t *testing.T, namespace, resource string, verbs ...string) {
+	t.Helper()
+	group := schema.ParseGroupResource(resource)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lesser"}}
+	plane.Read(t, role)
+	plane.Change(t, role, func() {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{group.Group}, Resources: []string{group.Resource}, Verbs: verbs})
+	})
+}
+
 // TestServingWithoutRightToWrite runs a manager that may see the objects around the pods, and not write those of one type. All other
 // objects are made, the condition names what is missing, and with the right the object is made.
 func TestServingWithoutRightToWrite(t *testing.T) {
@@ -687,24 +713,8 @@ func TestServingWithoutRightToWrite(t *testing.T) {
 					plane.Read(t, blocks[other].named(ns, "web"))
 				}
 			}
-			if d := deployment(app); b.first {
-				plane.Absent(t, d)
-			} else {
-				plane.Read(t, d)
-				settle(t, d)
-				plane.Stands(t, app, "Ready=True")
-				setImage(t, app, "nginx:1.17")
-				image(t, d, "nginx:1.17")
-			}
-
-			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "lesser"}}
-			plane.Read(t, role)
-			plane.Change(t, role, func() {
-				role.Rules = append(role.Rules, rbacv1.PolicyRule{
-					APIGroups: []string{schema.ParseGroupResource(b.resource).Group}, Resources: []string{b.short()},
-					Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
-				})
-			})
+			podsGoOn(t, app, b.first)
+			allowLesser(t, ns, b.resource, "get", "list", "watch", "create", "update", "patch", "delete")
 			plane.Stands(t, app, "Applied=True")
 			plane.Read(t, b.named(ns, "web"))
 		})
@@ -750,23 +760,8 @@ func TestServingWithoutRights(t *testing.T) {
 					plane.Read(t, blocks[other].named(ns, "web"))
 				}
 			}
-			if d := deployment(app); b.first {
-				plane.Absent(t, d)
-			} else {
-				plane.Read(t, d)
-				settle(t, d)
-				plane.Stands(t, app, "Ready=True")
-				setImage(t, app, "nginx:1.17")
-				image(t, d, "nginx:1.17")
-			}
-
-			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "lesser"}}
-			plane.Read(t, role)
-			plane.Change(t, role, func() {
-				role.Rules = append(role.Rules, rbacv1.PolicyRule{
-					APIGroups: []string{group.Group}, Resources: []string{group.Resource}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
-				})
-			})
+			podsGoOn(t, app, b.first)
+			allowLesser(t, ns, b.resource, "get", "list", "watch", "create", "patch", "delete")
 			plane.Stands(t, app, "Applied=True")
 			obj := b.named(ns, "web")
 			plane.Read(t, obj)

@@ -51,6 +51,29 @@ func holdApp(t *testing.T, app *appv1.App, value string) {
 	})
 }
 
+// staysAsItIs applies an App again and again, as a tool does that applies a repository, and starts another manager: neither this nor that one
+// changes anything. It returns the manager that runs.
+func staysAsItIs(t *testing.T, m *harness.Manager, app *appv1.App, times int) *harness.Manager {
+	t.Helper()
+	m.Idle(t)
+	m.Requests.Reset()
+	for i := range times {
+		plane.Read(t, app)
+		plane.Change(t, app, func() { app.Labels = map[string]string{"sync": fmt.Sprint(i)} })
+	}
+	m.Idle(t)
+	if got := m.Requests.Counts(); len(got) > 0 {
+		t.Errorf("while an earlier spec is in force, the manager sends %v", got)
+	}
+	m.Stop(t)
+	m = plane.Start(t, app.Namespace)
+	m.Idle(t)
+	if got := m.Requests.Writes(); len(got) > 0 || m.Requests.Counts()["get replicasets"] > 0 {
+		t.Errorf("the next manager sends %v", m.Requests.Counts())
+	}
+	return m
+}
+
 // TestHold goes back from an image that does not come up: the pods that run go on, no ReplicaSet is made, and the bad manifest, applied
 // again and again, changes nothing. Then the spec counts again.
 func TestHold(t *testing.T) {
@@ -84,22 +107,7 @@ func TestHold(t *testing.T) {
 	if got := replicaSetNames(t, ns); !slices.Equal(got, sets) || len(sets) != 2 {
 		t.Errorf("there are the ReplicaSets %q, and were %q", got, sets)
 	}
-	m.Idle(t)
-	m.Requests.Reset()
-	for i := range 10 { // As a tool does that applies a repository.
-		plane.Read(t, app)
-		plane.Change(t, app, func() { app.Labels = map[string]string{"sync": fmt.Sprint(i)} })
-	}
-	m.Idle(t)
-	if got := m.Requests.Counts(); len(got) > 0 {
-		t.Errorf("while it is held, the manager sends %v", got)
-	}
-	m.Stop(t)
-	m = plane.Start(t, ns)
-	m.Idle(t)
-	if got := m.Requests.Writes(); len(got) > 0 || m.Requests.Counts()["get replicasets"] > 0 {
-		t.Errorf("the next manager sends %v", m.Requests.Counts())
-	}
+	m = staysAsItIs(t, m, app, 10)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 	m.Idle(t)

@@ -37,22 +37,7 @@ func TestRollback(t *testing.T) {
 	if len(sets) != 2 {
 		t.Errorf("there are the ReplicaSets %q, want two", sets)
 	}
-	m.Idle(t)
-	m.Requests.Reset()
-	for i := range 100 { // As a tool does that applies a repository.
-		plane.Read(t, app)
-		plane.Change(t, app, func() { app.Labels = map[string]string{"sync": fmt.Sprint(i)} })
-	}
-	m.Idle(t)
-	if got := m.Requests.Counts(); len(got) > 0 {
-		t.Errorf("while it is rolled back, the manager sends %v", got)
-	}
-	m.Stop(t)
-	m = plane.Start(t, ns)
-	m.Idle(t)
-	if got := m.Requests.Writes(); len(got) > 0 || m.Requests.Counts()["get replicasets"] > 0 {
-		t.Errorf("the next manager sends %v", m.Requests.Counts())
-	}
+	m = staysAsItIs(t, m, app, 100)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} })
 	plane.Stands(t, app, "Applied=True")
