@@ -37,7 +37,7 @@ func TestRollback(t *testing.T) {
 	if len(sets) != 2 {
 		t.Errorf("there are the ReplicaSets %q, want two", sets)
 	}
-	m = staysAsItIs(t, m, app, 100)
+	staysAsItIs(t, m, app, 100)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} })
 	plane.Stands(t, app, "Applied=True")
