@@ -31,11 +31,16 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 	if err != nil {
 		return nil, err
 	}
+	return c.changesOf(ctx, objects, o.manager, func(left string) { fmt.Fprintln(r.Err, left) })
+}
+
+// changesOf returns the changes that applying objects would make. It tells leave of those that are not ours.
+func (c *clients) changesOf(ctx context.Context, objects []*unstructured.Unstructured, manager string, leave func(string)) ([]change, error) {
 	var changes []change
 	for _, obj := range objects {
 		kind, ours := view.KindOf(obj.GetKind())
 		if !ours || obj.GroupVersionKind().Group != appv1.GroupVersion.Group {
-			fmt.Fprintf(r.Err, "Not planned: %s %s, which is no resource of app-operator\n", obj.GetKind(), obj.GetName())
+			leave(fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName()))
 			continue
 		}
 		t := target{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}
@@ -43,14 +48,14 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 			t.namespace = c.namespace
 			obj.SetNamespace(c.namespace)
 		}
-		change, err := c.apply(ctx, t, obj, o.manager)
+		change, err := c.apply(ctx, t, obj, manager)
 		if err != nil {
 			return nil, err
 		}
 		changes = append(changes, change)
 	}
 	if len(changes) == 0 {
-		return nil, errors.New("the files have no App, ModelBox, UnitedDeployment or CloudManager")
+		return nil, apierrors.NewBadRequest("there is no App, ModelBox, UnitedDeployment or CloudManager to plan")
 	}
 	return changes, nil
 }
@@ -101,7 +106,7 @@ func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstruc
 func (c *clients) create(t target, data []byte) change {
 	return change{target: t, verb: "create", send: func(ctx context.Context) error {
 		return c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).
-			Param("dryRun", "All").Param("fieldManager", fieldManager).Body(data).Do(ctx).Error()
+			Param("dryRun", "All").Param("fieldManager", fieldManager).Param("fieldValidation", "Strict").Body(data).Do(ctx).Error()
 	}}
 }
 

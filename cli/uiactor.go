@@ -183,6 +183,29 @@ func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error
 	return &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods), Blocked: all.Problem()}, nil
 }
 
+// Preview implements ui.Actor.
+func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) {
+	objects, err := decodeObjects(strings.NewReader(text), "the text")
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	var left []string
+	changes, err := a.clients.changesOf(ctx, objects, "", func(what string) { left = append(left, what+"\n") })
+	if err != nil {
+		return nil, err
+	}
+	var plans []*plan.Plan
+	for i := range changes {
+		p, err := changes[i].ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	all := view.PlanOf(plans...)
+	return &ui.Proposal{Text: all.Text(view.Style{}) + strings.Join(left, ""), Pods: int(all.Restarts.Pods), Blocked: all.Problem()}, nil
+}
+
 // Act implements ui.Actor.
 func (a *actor) Act(ctx context.Context, act ui.Action, version string) error {
 	if act.Do == ui.Restart {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,8 @@ type Actor interface {
 	Propose(ctx context.Context, a Action) (*Proposal, error)
 	// Act carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
 	Act(ctx context.Context, a Action, version string) error
+	// Preview says what applying resources in YAML would do, and changes nothing. The answer has no version.
+	Preview(ctx context.Context, text string) (*Proposal, error)
 }
 
 // ErrChanged says that a resource has changed since an action on it was proposed.
@@ -121,11 +124,11 @@ func action(r *http.Request) (Action, bool) {
 func (a *Action) check() string {
 	switch a.Do {
 	case Scale:
-		if n, err := strconv.ParseInt(a.Value, 10, 32); err != nil || n < 0 {
+		if n, err := strconv.ParseInt(a.Value, 10, 32); err != nil || n < 0 || a.Value != strconv.FormatInt(n, 10) {
 			return "The number of pods must be a whole number from 0."
 		}
 	case Rollback:
-		if n, err := strconv.ParseInt(a.Value, 10, 64); err != nil || n < 1 {
+		if n, err := strconv.ParseInt(a.Value, 10, 64); err != nil || n < 1 || a.Value != strconv.FormatInt(n, 10) {
 			return "Choose a revision of the history."
 		}
 	case Hold:
@@ -202,6 +205,7 @@ func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind
 		return
 	}
 	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
+	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
 	data["Offers"] = offers(found)
 	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
 		data["NotAllowed"] = err.Error()

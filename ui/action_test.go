@@ -64,17 +64,19 @@ func TestRefusedActions(t *testing.T) {
 		status int
 		says   string
 	}{
-		"changed":       {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
-		"forbidden":     {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
-		"partial":       {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
-		"broken":        {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
-		"no version":    {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
-		"no such":       {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
-		"no such kind":  {"secret/shop/cart/pause", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
-		"scale to what": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"many"}}, nil, http.StatusBadRequest, "must be a whole number"},
-		"scale below":   {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"-1"}}, nil, http.StatusBadRequest, "must be a whole number"},
-		"back to what":  {"app/shop/cart/rollback", url.Values{"version": {"7"}, "value": {"x"}}, nil, http.StatusBadRequest, "Choose a revision"},
-		"hold what":     {"app/shop/cart/hold", url.Values{"version": {"7"}}, nil, http.StatusBadRequest, "Choose a revision"},
+		"changed":        {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
+		"forbidden":      {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
+		"partial":        {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
+		"broken":         {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
+		"no version":     {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
+		"no such":        {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"no such kind":   {"secret/shop/cart/pause", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"scale to what":  {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"many"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale below":    {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"-1"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale as typed": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"+5"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale by eight": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"007"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"back to what":   {"app/shop/cart/rollback", url.Values{"version": {"7"}, "value": {"x"}}, nil, http.StatusBadRequest, "Choose a revision"},
+		"hold what":      {"app/shop/cart/hold", url.Values{"version": {"7"}}, nil, http.StatusBadRequest, "Choose a revision"},
 	} {
 		actor := &acted{err: c.err}
 		s := listenWith(t, newFake(), actor)

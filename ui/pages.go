@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
@@ -25,9 +24,6 @@ var assets embed.FS
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape}).ParseFS(files, "templates/*.html"))
-
-// maxRows is how many rows a page has; a filter leads to the others.
-const maxRows = 200
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -79,85 +75,9 @@ func (s *Server) render(w http.ResponseWriter, status int, name string, data map
 func (s *Server) common(r *http.Request) map[string]any {
 	secret, _ := s.secret(r)
 	return map[string]any{
-		"Base": s.page(""), "Token": formToken(secret), "Context": s.options.Context, "Namespaces": s.options.Namespaces,
+		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": formToken(secret), "Context": s.options.Context, "Namespaces": s.options.Namespaces,
 		"Time": s.options.Now().Format("15:04:05"),
 	}
-}
-
-// item is a row with the address of its page.
-type item struct {
-	view.Row
-	Link string
-}
-
-// ID identifies the row on its page.
-func (i *item) ID() string { return strings.ToLower(i.Kind) + "/" + i.Namespace + "/" + i.Name }
-
-// count is how many resources are in a state.
-type count struct {
-	State  view.State
-	Number int
-}
-
-func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
-	data := s.common(r)
-	query := r.URL.Query()
-	data["Refresh"], data["Events"] = query.Has("refresh"), s.page("events")+"?"+url.Values{"filter": {query.Get("filter")}}.Encode()
-	list, err := s.options.Reader.List(r.Context())
-	s.addList(data, query.Get("filter"), list, err)
-	status := http.StatusOK
-	if err != nil {
-		status = http.StatusBadGateway
-	}
-	s.render(w, status, "list.html", data)
-}
-
-// addList adds the rows that suit a filter, or why there are none.
-func (s *Server) addList(data map[string]any, filter string, list *view.List, err error) {
-	data["Filter"] = filter
-	if err != nil {
-		data["Problem"] = err.Error()
-		return
-	}
-	var items []item
-	numbers := map[view.State]int{}
-	for _, row := range list.Items {
-		numbers[row.State]++
-		if matches(&row, filter) {
-			items = append(items, item{row, s.address(row.Kind, row.Namespace, row.Name)})
-		}
-	}
-	var counts []count
-	for _, state := range []view.State{
-		view.StateStalled, view.StateDeleting, view.StateUnobserved, view.StateProgressing, view.StatePaused, view.StateReady,
-	} {
-		if numbers[state] > 0 {
-			counts = append(counts, count{state, numbers[state]})
-		}
-	}
-	data["More"], data["None"] = max(0, len(items)-maxRows), len(items) == 0
-	data["Items"], data["Counts"], data["NotShown"] = items[:min(len(items), maxRows)], counts, list.NotShown
-}
-
-// matches reports whether a row suits all words of a filter: each is in one of its columns, or, with the name of a column before it, as in
-// "state:ready", is the whole of that one.
-func matches(row *view.Row, filter string) bool {
-	columns := map[string]string{
-		"kind": row.Kind, "namespace": row.Namespace, "name": row.Name, "state": string(row.State), "reason": row.Reason,
-	}
-	text := strings.ToLower(strings.Join([]string{
-		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Message, row.Image,
-	}, " "))
-	for word := range strings.FieldsSeq(strings.ToLower(filter)) {
-		column, value, _ := strings.Cut(word, ":")
-		if whole, found := columns[column]; found && strings.EqualFold(whole, value) {
-			continue
-		}
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
 }
 
 // record is the history of a part of a resource.
@@ -181,6 +101,7 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	data := s.common(r)
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
+	data["Again"] = choice{rows: moreRows, refresh: !r.URL.Query().Has("refresh")}.query()
 	data["Events"] = s.address(kind.Name, namespace, name) + "/events"
 	found, err := s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
 	s.addResource(r, data, kind, found, err)
@@ -207,13 +128,14 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	s.addActions(r, data, kind, &found.Resource)
 }
 
-// statusOf returns the status of a page that an error of the API server stands in the way of.
+// statusOf returns the status of a page that an error stands in the way of: the API server's, unless the fault is its own. That nobody is
+// logged in is for this server to say.
 func statusOf(err error) int {
-	switch {
-	case apierrors.IsNotFound(err):
-		return http.StatusNotFound
-	case apierrors.IsForbidden(err):
-		return http.StatusForbidden
+	var refused apierrors.APIStatus
+	if errors.As(err, &refused) {
+		if code := int(refused.Status().Code); code >= 400 && code < 500 && code != http.StatusUnauthorized {
+			return code
+		}
 	}
 	return http.StatusBadGateway
 }
@@ -243,14 +165,21 @@ func historyOf(s *view.Snapshot) []record {
 	return records
 }
 
-// specText returns the spec as YAML, without values that may be secret.
-func specText(r *view.Resource) (string, error) {
+// specOf returns the spec as data.
+func specOf(r *view.Resource) (map[string]any, error) {
 	text, err := json.Marshal(r.Spec)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var spec map[string]any
-	if err := json.Unmarshal(text, &spec); err != nil {
+	err = json.Unmarshal(text, &spec)
+	return spec, err
+}
+
+// specText returns the spec as YAML, without values that may be secret.
+func specText(r *view.Resource) (string, error) {
+	spec, err := specOf(r)
+	if err != nil {
 		return "", err
 	}
 	shown, err := yaml.Marshal(view.RedactSpec(spec))

@@ -70,6 +70,8 @@ const (
 	// idleLife is how long the server runs without a request.
 	idleLife = 12 * time.Hour
 	maxBody  = 64 << 10
+	// lastTime is how long the streams have to tell their pages that the server ends.
+	lastTime = 3 * time.Second
 	// policy lets a page load the style sheet and the program from here, follow a stream of events, and send forms, and nothing else. Only
 	// the one policy "happ" of the program makes markup of texts.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
@@ -107,7 +109,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Actor != nil {
 		const path = "{kind}/{namespace}/{name}/{action}"
-		s.routes = append(s.routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act})
+		s.routes = append(s.routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act},
+			route{http.MethodGet, "plan", false, s.planPage}, route{http.MethodPost, "plan", false, s.showPlan})
 	}
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
@@ -145,7 +148,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				s.end() // The streams say so.
-				last, end := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				last, end := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 				_ = server.Shutdown(last)
 				end()
 				_ = server.Close()

@@ -51,7 +51,7 @@ type connection struct {
 
 // The fragments of the pages, by the names of their templates, which are their IDs.
 var (
-	listFragments     = []string{"problem", "counts", "missing", "rest"}
+	listFragments     = []string{"problem", "counts", "menus", "missing", "rest"}
 	resourceFragments = []string{"problem", "why", "actions", "pods", "tree", "history", "happened", "spec"}
 )
 
@@ -83,10 +83,10 @@ func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
 
 // listEvents follows the list.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
-	filter := r.URL.Query().Get("filter")
+	chosen := choiceOf(r.URL)
 	s.serveStream(w, r, Topic{}, func(c *content) ([]fragment, []string, error) {
 		data := s.common(r)
-		s.addList(data, filter, c.list, c.err)
+		s.addList(data, chosen, c.list, c.err)
 		all, err := fragmentsOf(listFragments, data)
 		items, _ := data["Items"].([]item)
 		ids := []string{}
@@ -176,6 +176,8 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			// The more there was to say, the longer is the pause.
 			select {
 			case <-r.Context().Done():
+			case <-s.hub.ctx.Done():
+			case <-seat.ousted:
 			case <-time.After(time.Duration(len(text)) * time.Second / maxRate):
 			}
 		}

@@ -366,7 +366,7 @@ func TestSlowPage(t *testing.T) {
 	out := &stream{sent: map[string][sha256.Size]byte{}}
 	out.render = func(c *content) ([]fragment, []string, error) {
 		data := map[string]any{}
-		s.addList(data, "", c.list, nil)
+		s.addList(data, choice{rows: moreRows}, c.list, nil)
 		all, err := fragmentsOf(listFragments, data)
 		return all, nil, err
 	}

@@ -73,6 +73,13 @@ func (a *acted) Act(_ context.Context, act Action, version string) error {
 	return a.err
 }
 
+func (a *acted) Preview(_ context.Context, text string) (*Proposal, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &Proposal{Text: "plan of " + text + evil, Pods: 1}, nil
+}
+
 // cluster is what a server reads and follows.
 type cluster interface {
 	Reader
@@ -151,6 +158,8 @@ func want(q request, r route, s *Server, secret string) int {
 		return http.StatusForbidden
 	case write && strings.HasSuffix(r.path, "{action}"):
 		return http.StatusBadRequest // The version is missing.
+	case write && r.path == "plan":
+		return http.StatusOK
 	case write:
 		return http.StatusSeeOther
 	}
@@ -397,7 +406,7 @@ func TestEscaped(t *testing.T) {
 			continue
 		}
 		q := request{host: "127.0.0.1:" + s.port, method: r.method, cookie: secret}
-		text := q.send(s, address(s, r)+"?to="+url.QueryEscape(evil)+"&filter="+url.QueryEscape("img")).Body.String()
+		text := q.send(s, address(s, r)+"?to="+url.QueryEscape(evil)+"&of=app/shop/cart&filter="+url.QueryEscape("img")).Body.String()
 		if strings.Contains(text, "<img") || strings.Contains(text, secret) {
 			t.Errorf("%s has markup of the cluster, or the session's secret:\n%s", r.path, text)
 		}

@@ -45,3 +45,6 @@ func KindOf(word string) (Kind, bool) {
 	}
 	return Kind{}, false
 }
+
+// APIVersion is the API version of the resources of a kind.
+func (Kind) APIVersion() string { return appv1.GroupVersion.String() }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -353,6 +354,47 @@ func TestUIActions(t *testing.T) {
 		t.Error("the App is held")
 	}
 	says(t, b.get(home+"/rollback?value=99", http.StatusBadGateway), "there is no revision 99")
+}
+
+// TestUIPlan asks for plans of resources in YAML: of a change, of a new one, of several, of what is not ours, and of what is wrong. The page
+// begins with the text of a resource, and changes none.
+func TestUIPlan(t *testing.T) {
+	t.Parallel()
+	u := planner(t)
+	app := newApp(t, u, "nginx:1")
+	b := open(t, u)
+	b.login()
+	page := b.get("plan?of=app/"+u.namespace+"/web", http.StatusOK)
+	_, draft, _ := strings.Cut(page, "<textarea")
+	_, draft, _ = strings.Cut(draft, ">")
+	draft, _, _ = strings.Cut(draft, "</textarea>")
+	draft = strings.TrimPrefix(html.UnescapeString(draft), "\n")
+	says(t, draft, "kind: App", "name: web", "image: nginx:1")
+	ask := func(text string, status int) string {
+		return b.send(http.MethodPost, "plan", url.Values{"token": {hidden(t, page, "token")}, "text": {text}}, status)
+	}
+	says(t, ask(draft, http.StatusOK), "nothing changes", "No pod restarts.")
+	second := "apiVersion: app.huolala.cn/v1\nkind: App\nmetadata: {name: second}\nspec: {image: 'nginx:1'}\n"
+	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+	both := strings.ReplaceAll(draft, "nginx:1", "nginx:2") + "---\n" + second + "---\n" + config
+	says(t, ask(both, http.StatusOK), "nginx:1 -&gt; nginx:2", "2 pods restart", "App "+u.namespace+"/second (new)", "Not planned: ConfigMap settings")
+	for text, wrong := range map[string]string{
+		"": "there is no App", config: "there is no App", "a: b: c": "the text: ", "kind: [": "the text: ",
+		strings.ReplaceAll(second, "image", "imgae"):  "spec.imgae",
+		strings.ReplaceAll(second, "second", "Wrong"): "metadata.name",
+	} {
+		status, page := b.try(http.MethodPost, "plan", url.Values{"token": {hidden(t, page, "token")}, "text": {text}})
+		if status < 400 || status >= 500 || !strings.Contains(page, wrong) {
+			t.Errorf("%q: %d, want %q\n%s", text, status, wrong, page)
+		}
+	}
+	generation := app.Generation
+	if plane.Read(t, app); app.Generation != generation {
+		t.Errorf("the App was changed: %+v", app.Spec)
+	}
+	if code, _, said := u.try("tree", "second"); code != 1 || !strings.Contains(said, "there is no App second") {
+		t.Errorf("%d: %s", code, said)
+	}
 }
 
 // rightsOf returns the rights that a command needs, and those that it shows more with.

@@ -247,7 +247,7 @@ func TestFilterAsTyped(t *testing.T) {
 	b.press("1 Paused")
 	b.keys(kb.Enter)
 	b.without([]string{ns + "/billing", ns + "/cart2"}, "App "+ns+"/cart")
-	if query := value[string](b, "location.search"); query != "?filter=state:Paused" {
+	if query := value[string](b, "location.search"); query != "?filter=state%3APaused" {
 		t.Errorf("the address has %q", query)
 	}
 }

@@ -155,3 +155,50 @@ func TestScale(t *testing.T) {
 		t.Errorf("the App has %d replicas", n)
 	}
 }
+
+// TestPlan goes from the page of an App to the plan of a change of its text, with the keyboard alone.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	config, ns := planner(t)
+	app := fixture.NewApp(ns, "cart")
+	settle(t, appv1.ReasonReady, app)
+	b, c := newTab(t), open(t, config, "-n", ns)
+	b.login(c)
+	b.visit(c.base+"app/"+ns+"/cart", http.StatusOK)
+	b.press("Plan a change of it …")
+	b.keys(kb.Enter)
+	b.until("Plan of a change")
+	b.press("textarea text")
+	value[bool](b, `document.activeElement.select(), true`)
+	b.keys("apiVersion: app.huolala.cn/v1\rkind: App\rmetadata: {name: cart}\rspec: {image: 'nginx:9'}")
+	b.press("Show the plan")
+	b.keys(kb.Enter)
+	b.until("nginx:9", "pods restart.", "Nothing has changed")
+	if text := value[string](b, `document.getElementById("text").value`); !strings.Contains(text, "spec: {image: 'nginx:9'}") {
+		t.Errorf("the text of the form is %q", text)
+	}
+	image := app.Spec.Image
+	if plane.Read(t, app); app.Spec.Image != image {
+		t.Errorf("the plan has changed the image to %s", app.Spec.Image)
+	}
+}
+
+// TestMenus limits the list to a kind by its menu, which stays open while the list changes.
+func TestMenus(t *testing.T) {
+	t.Parallel()
+	config, ns := administrator(t)
+	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart"), fixture.NewModelBox(ns, "search"))
+	b := newTab(t)
+	b.login(open(t, config, "-n", ns))
+	b.live()
+	b.press("kind: all")
+	b.keys(kb.Enter)
+	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "billing"))
+	b.until("App "+ns+"/billing", "ModelBox "+ns+"/search")
+	if open := value[bool](b, `document.getElementById("menu-kind").open`); !open {
+		t.Error("the menu is closed")
+	}
+	b.press("ModelBox")
+	b.keys(kb.Enter)
+	b.without([]string{ns + "/cart", ns + "/billing"}, "ModelBox "+ns+"/search", "kind: ModelBox")
+}
