@@ -51,6 +51,8 @@ TEST_TIMEOUT ?= 60m
 RACE ?=
 # How many suites run side by side. They wait more than they compute, unless the race detector runs.
 SUITES ?= $(if $(RACE),1,2)
+# How far the heaps of tests and of their API servers grow: larger ones take less time to collect. The race detector has large ones anyway.
+TEST_GOGC ?= $(if $(RACE),100,300)
 
 # One setting for all: with two, Go compiles every package twice. Only -race asks for another.
 export CGO_ENABLED = 0
@@ -155,7 +157,7 @@ WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
 API_PKG = $(filter ./...,$(PKG)) $(patsubst ./api/%,./%,$(filter ./api/%,$(PKG)))
 ROOT_PKG = $(filter-out ./api/% ./test/ui,$(PKG))
 # vet is a target of its own; here it would only run twice.
-GO_TEST = go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
+GO_TEST = GOGC=$(TEST_GOGC) go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
 # CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a quarter of them, more random specs and faults.
 .PHONY: test

@@ -225,7 +225,7 @@ func (s *Deps) readContent(ctx context.Context, d *target, r *resource.ConfigRef
 // quiet. Pods that are in trouble get it at once.
 func (s *Deps) contentIsDue(d *target, objects []content.Object) bool {
 	c := d.config
-	underWay, stuck := c.rolloutState()
+	underWay, stuck := c.rolloutState(s.Clock.Now())
 	if underWay && !stuck {
 		return false // The end of the rollout is seen.
 	}
@@ -237,23 +237,17 @@ func (s *Deps) contentIsDue(d *target, objects []content.Object) bool {
 }
 
 // rolloutState reports whether a rollout of the live Deployment is under way, and whether its pods are in trouble.
-func (c *configTarget) rolloutState() (underWay, stuck bool) {
+func (c *configTarget) rolloutState(now time.Time) (underWay, stuck bool) {
 	d := c.deployment
 	if d == nil {
 		return false, false
 	}
-	verdict := health.Deployment(d, c.pods)
+	verdict := health.Deployment(d, c.pods, now)
 	if verdict.Ready {
 		return false, false
 	}
 	stuck = verdict.Stalled || verdict.Reason != appv1.ReasonProgressing
-	for i := range d.Status.Conditions {
-		p := &d.Status.Conditions[i]
-		if p.Type == appsv1.DeploymentProgressing && p.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration >= d.Generation {
-			return false, stuck // Pods were lost since it was complete.
-		}
-	}
-	return true, stuck
+	return !health.LostPods(d), stuck
 }
 
 // decideContent returns what to record, and notes which content replaces pods.
@@ -288,7 +282,7 @@ func (s *Deps) decideContent(ctx context.Context, d *target, recorded resource.C
 	for id := range seen {
 		waits = waits || seen[id].Unread
 	}
-	_, stuck := c.rolloutState()
+	_, stuck := c.rolloutState(s.Clock.Now())
 	s.Content.Settle(d.contentOwner(), waits, stuck)
 	return next, nil
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -88,6 +92,9 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 	report, err := k.plan(&dry)(ctx, copied)
 	for _, found := range foreseen.Objects() {
 		object := newPlanObject(&found)
+		if object.Pods != nil && object.Pods.Replaced {
+			object.Pods.Kept = s.keptPods(ctx, &found)
+		}
 		made.Objects = append(made.Objects, object)
 		made.Incomplete = made.Incomplete || object.Unasked
 	}
@@ -180,6 +187,52 @@ func newPlanPods(found *apply.Foreseen) *plan.Pods {
 		pods.Missing = 0
 	}
 	return pods
+}
+
+// maxPlanSets is how many ReplicaSets a plan reads. A Deployment in a rollout has pods of two, rarely of more.
+const maxPlanSets = 4
+
+// keptPods is how many pods of a Deployment run already what it would have: those of an earlier revision, during a rollout that is taken
+// back. Pods whose ReplicaSet cannot be read count as replaced.
+func (s *Deps) keptPods(ctx context.Context, found *apply.Foreseen) int32 {
+	before, ok := found.Before.(*appsv1.Deployment)
+	after, changed := found.After.(*appsv1.Deployment)
+	if !ok || !changed || before.Status.Replicas == before.Status.UpdatedReplicas && before.Status.ObservedGeneration >= before.Generation {
+		return 0 // All of them run what is to change.
+	}
+	selector, err := metav1.LabelSelectorAsSelector(before.Spec.Selector)
+	if err != nil {
+		return 0
+	}
+	var pods corev1.PodList
+	if err := s.Client.List(ctx, &pods, client.InNamespace(before.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return 0
+	}
+	running := map[string]int32{}
+	for i := range pods.Items {
+		owner := metav1.GetControllerOf(&pods.Items[i])
+		if owner != nil && owner.Kind == "ReplicaSet" && pods.Items[i].DeletionTimestamp == nil {
+			running[owner.Name]++
+		}
+	}
+	var kept int32
+	for _, name := range slices.Sorted(maps.Keys(running))[:min(len(running), maxPlanSets)] {
+		var set appsv1.ReplicaSet
+		if err := s.Live.Get(ctx, client.ObjectKey{Namespace: before.Namespace, Name: name}, &set); err != nil || !metav1.IsControlledBy(&set, before) {
+			continue
+		}
+		if equality.Semantic.DeepEqual(templateOf(&set), &after.Spec.Template) {
+			kept += running[name]
+		}
+	}
+	return kept
+}
+
+// templateOf returns the pod template of a Deployment's ReplicaSet as the Deployment had it.
+func templateOf(set *appsv1.ReplicaSet) *corev1.PodTemplateSpec {
+	template := set.Spec.Template.DeepCopy()
+	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return template
 }
 
 // missingPods is how many pods of a Deployment may be missing while they are replaced, as its controller counts

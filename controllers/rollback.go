@@ -69,7 +69,7 @@ func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark 
 	if !ok || live == nil || d.paused || d.history.LastGood == nil || mark.ReplicaSet != "" || !d.mayRollBack() {
 		return nil
 	}
-	verdict := health.Deployment(live, d.pods)
+	verdict := health.Deployment(live, d.pods, s.Clock.Now())
 	if !verdict.Stalled || !d.ownsRecord(live) {
 		return nil
 	}
@@ -113,9 +113,7 @@ func (d *target) unfitForRollback(m provenance, source *holdSource, set *appsv1.
 		}
 		return fmt.Sprintf(messageSameSpec, set.Name)
 	}
-	template := set.Spec.Template.DeepCopy()
-	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	if equality.Semantic.DeepEqual(*template, m.template) {
+	if equality.Semantic.DeepEqual(*templateOf(set), m.template) {
 		return fmt.Sprintf(messageSameTemplate, set.Name)
 	}
 	return ""

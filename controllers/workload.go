@@ -616,9 +616,9 @@ func serviceOf(w *resource.Workload) *corev1.Service {
 	return nil
 }
 
-// isReady reports whether the pods of the owner's live Deployment are ready.
+// isReady reports whether the pods of the owner's live Deployment are ready, which is no matter of time.
 func (o *state) isReady(owner client.Object) bool {
-	return o.deployment != nil && metav1.IsControlledBy(o.deployment, owner) && health.Deployment(o.deployment, o.pods).Ready
+	return o.deployment != nil && metav1.IsControlledBy(o.deployment, owner) && health.Deployment(o.deployment, o.pods, time.Time{}).Ready
 }
 
 // liveObject returns the live object that a wanted one is compared with, nil if there is none. Of a type without a field of its
@@ -864,7 +864,7 @@ func (s *Deps) reportStatus(d *target, seen *state, report *reconciler.Report) {
 	status.UnavailableReplicas = live.Status.UnavailableReplicas
 	status.Selector = metav1.FormatLabelSelector(live.Spec.Selector)
 	d.reportInputs(live)
-	reportVerdict(report, health.Deployment(live, seen.pods), seen.service)
+	reportVerdict(report, health.Deployment(live, seen.pods, s.Clock.Now()), seen.service)
 }
 
 // reportVerdict states in the report how the pods are doing, and whether the Service can be reached from where it is to be.
@@ -876,6 +876,7 @@ func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *c
 	}
 	report.Ready, report.Stalled = verdict.Ready, verdict.Stalled
 	report.Reason, report.Message = verdict.Reason, verdict.Message
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, verdict.Again)
 }
 
 // reportUnstatedReplicas says in a condition of its own that an autoscaler cannot read the scale subresource of the custom

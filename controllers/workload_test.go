@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -540,7 +542,7 @@ func TestReportStatus(t *testing.T) {
 			c.change(d)
 		}
 		var report reconciler.Report
-		(&Deps{}).reportStatus(d, &c.seen, &report)
+		(&Deps{Clock: clocktesting.NewFakePassiveClock(time.Time{})}).reportStatus(d, &c.seen, &report)
 		got := *d.status
 		if len(got.Conditions) != 1 {
 			t.Errorf("%s: the conditions are %v", name, got.Conditions)

@@ -64,7 +64,7 @@ func ProgressOf(s *Snapshot) *Progress {
 	}
 	for _, d := range s.deployments() {
 		p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
-		verdict := health.Deployment(d, s.podsOfDeployment(d))
+		verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 		p.unsettled = p.unsettled || !verdict.Ready
 		sets := s.replicaSets(d.UID)
 		for i, rs := range sets {

@@ -87,7 +87,7 @@ func prune(n *Node, depth int) {
 
 func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 	wanted := ptr.Deref(d.Spec.Replicas, 1)
-	verdict := health.Deployment(d, s.podsOfDeployment(d))
+	verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 	n := Node{
 		Kind: "Deployment", Name: d.Name, Ready: fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted), State: verdict.Reason,
 		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: created(d.ObjectMeta),

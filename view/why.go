@@ -129,7 +129,7 @@ func (s *Snapshot) descend(reason string) []Step {
 		}
 	}
 	for _, d := range s.deployments() {
-		verdict := health.Deployment(d, s.podsOfDeployment(d))
+		verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 		if verdict.Ready {
 			continue
 		}

@@ -99,11 +99,13 @@ type Object struct {
 
 // Pods is what happens to the pods of an object.
 type Pods struct {
-	// Replaced says that the pod template changes, so that all pods that run are replaced.
+	// Replaced says that the pod template changes, so that all pods that run are replaced, but those that are Kept.
 	Replaced bool `json:"replaced"`
 	// Running is how many there are, Wanted how many there would be.
 	Running int32 `json:"running"`
 	Wanted  int32 `json:"wanted"`
+	// Kept is how many of them run already what is wanted, as those of the revision before do during a rollout, and stay.
+	Kept int32 `json:"kept,omitempty"`
 	// Missing is how many of the wanted ones may be missing at a time while they are replaced.
 	Missing int32 `json:"missing,omitempty"`
 }
@@ -151,7 +153,7 @@ func Decode(err error) (*Plan, error) {
 	return &p, nil
 }
 
-// ReplacedPods is how many pods would be replaced: of those that run, as many as are wanted.
+// ReplacedPods is how many pods would be replaced: of those that run, as many as are wanted, without those that are kept.
 func (p *Plan) ReplacedPods() int32 {
 	var n int32
 	for i := range p.Objects {
@@ -164,7 +166,7 @@ func (o *Object) replacedPods() int32 {
 	if o.Pods == nil || !o.Pods.Replaced {
 		return 0
 	}
-	return min(o.Pods.Running, o.Pods.Wanted)
+	return max(0, min(o.Pods.Running, o.Pods.Wanted)-o.Pods.Kept)
 }
 
 // Summary is the plan in a few words: "2 objects wait, 2 pods would be replaced".

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -191,7 +192,7 @@ func TestStallHasOneText(t *testing.T) {
 	again := container(corev1.ContainerStatus{
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: corev1.ContainerState{Terminated: failed},
 	})
-	first := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), []corev1.Pod{ended(failed)})
+	first := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), []corev1.Pod{ended(failed)}, time.Time{})
 	if !first.Stalled || first.Reason != appv1.ReasonCrashLoopBackOff {
 		t.Fatalf("the verdict is %+v", first)
 	}
@@ -199,14 +200,14 @@ func TestStallHasOneText(t *testing.T) {
 		{loops("10s", failed)}, {again}, {again, again}, {ended(failed), loops("10s", failed), again}, {again, waiting("ContainerCreating", "")},
 	} {
 		for available := range int32(3) {
-			if diff := cmp.Diff(first, Deployment(deployment(3, 4, 3, available, deadlineExceeded), pods)); diff != "" {
+			if diff := cmp.Diff(first, Deployment(deployment(3, 4, 3, available, deadlineExceeded), pods, time.Time{})); diff != "" {
 				t.Errorf("%d available (-first +this):\n%s", available, diff)
 			}
 		}
 	}
 	for _, pods := range [][]corev1.Pod{nil, {waiting("ContainerCreating", "")}} {
-		silent := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), pods)
-		if diff := cmp.Diff(silent, Deployment(deployment(3, 4, 2, 1, deadlineExceeded), pods)); diff != "" {
+		silent := Deployment(deployment(3, 3, 3, 0, deadlineExceeded), pods, time.Time{})
+		if diff := cmp.Diff(silent, Deployment(deployment(3, 4, 2, 1, deadlineExceeded), pods, time.Time{})); diff != "" {
 			t.Errorf("without a cause (-first +this):\n%s", diff)
 		}
 	}

@@ -7,10 +7,13 @@ package health
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
@@ -24,12 +27,14 @@ type Verdict struct {
 	Stalled bool
 	// Reason is the condition's reason, Message the line next to it.
 	Reason, Message string
+	// Again is in how long time alone makes it another verdict, 0 if it does not.
+	Again time.Duration
 }
 
-// Deployment judges a Deployment by its status and by the pods that belong to it. The rule for being ready is that of
+// Deployment judges a Deployment at a time by its status and by the pods that belong to it. The rule for being ready is that of
 // "kubectl rollout status" and kstatus: the controller has seen the latest change, every pod is of the latest template
 // and available, and no other pod is left.
-func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
+func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict {
 	object := "Deployment " + d.Name
 	wanted := int32(1)
 	if d.Spec.Replicas != nil {
@@ -42,8 +47,9 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 	}
 
 	c := condition(d, appsv1.DeploymentProgressing)
-	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed
-	v := Verdict{Stalled: stalled, Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
+	left, measured := timeLeft(d, now)
+	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed || measured && left == 0
+	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
 	if stalled {
 		v.Reason, v.Message = appv1.ReasonProgressDeadlineExceeded, object+": the rollout has not finished"+resume(d)
 	}
@@ -56,6 +62,38 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod) Verdict {
 		v.Message += deadline(d)
 	}
 	return v
+}
+
+// LostPods reports whether the Deployment's controller has seen the latest change and its rollout has finished, although pods may have been
+// lost since.
+func LostPods(d *appsv1.Deployment) bool {
+	return rolledOut(d) && d.Status.Replicas <= d.Status.UpdatedReplicas
+}
+
+// rolledOut reports whether the Deployment's controller says that the rollout has finished. It says so of the one before, too.
+func rolledOut(d *appsv1.Deployment) bool {
+	c := condition(d, appsv1.DeploymentProgressing)
+	return c != nil && c.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration >= d.Generation
+}
+
+// timeLeft returns in how long a rollout is overdue that the Deployment's controller does not measure. That happens on the way to a
+// ReplicaSet that exists: until its first progress is seen, the condition stays that of the rollout before, which never times out
+// (k8s.io/kubernetes/pkg/controller/deployment, DeploymentTimedOut); if no pod can be created, or a write of the status fails, it stays for
+// good. The time counts from the latest change of the Deployment.
+func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured bool) {
+	if !rolledOut(d) || LostPods(d) || d.Spec.Paused || progressDeadline(d) == math.MaxInt32 {
+		return 0, false
+	}
+	var changed time.Time
+	for i := range d.ManagedFields {
+		if entry := &d.ManagedFields[i]; entry.Subresource == "" && entry.Time != nil && entry.Time.After(changed) {
+			changed = entry.Time.Time
+		}
+	}
+	if changed.IsZero() {
+		return 0, false
+	}
+	return max(0, changed.Add(time.Duration(progressDeadline(d))*time.Second).Sub(now)), true
 }
 
 // explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
@@ -117,11 +155,12 @@ func notSeen(object string) string {
 
 // deadline says which time limit has passed.
 func deadline(d *appsv1.Deployment) string {
-	seconds := int32(600) // The API server's default.
-	if d.Spec.ProgressDeadlineSeconds != nil {
-		seconds = *d.Spec.ProgressDeadlineSeconds
-	}
-	return fmt.Sprintf(messageNoProgress, seconds)
+	return fmt.Sprintf(messageNoProgress, progressDeadline(d))
+}
+
+// progressDeadline is how many seconds a rollout may make no progress.
+func progressDeadline(d *appsv1.Deployment) int32 {
+	return ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600) // The API server's default.
 }
 
 // podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of

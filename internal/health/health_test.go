@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -167,7 +168,7 @@ func TestDeployment(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Deployment(c.deployment, c.pods)); diff != "" {
+			if diff := cmp.Diff(c.want, Deployment(c.deployment, c.pods, time.Time{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -191,11 +192,11 @@ func TestVerdictKnowsNoOrder(t *testing.T) {
 			conditions = append(conditions, replicaFailure(quotaMessage))
 		}
 		d := deployment(5, 5, 5, 0, conditions...)
-		first := Deployment(d, pods)
+		first := Deployment(d, pods, time.Time{})
 		for range 50 {
 			src.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 			src.Shuffle(len(conditions), func(i, j int) { conditions[i], conditions[j] = conditions[j], conditions[i] })
-			if diff := cmp.Diff(first, Deployment(d, pods)); diff != "" {
+			if diff := cmp.Diff(first, Deployment(d, pods, time.Time{})); diff != "" {
 				t.Fatalf("another order (-first +again):\n%s", diff)
 			}
 		}
@@ -206,11 +207,11 @@ func TestVerdictKnowsNoOrder(t *testing.T) {
 func TestVerdictFitsACondition(t *testing.T) {
 	long := strings.Repeat("界 is\nlong\t", 100_000)
 	for name, v := range map[string]Verdict{
-		"pull":      Deployment(deployment(1, 1, 1, 0), []corev1.Pod{waiting("ErrImagePull", long)}),
-		"config":    Deployment(deployment(1, 1, 1, 0), []corev1.Pod{waiting("CreateContainerConfigError", long)}),
-		"scheduler": Deployment(deployment(1, 1, 1, 0), []corev1.Pod{unschedulable(long)}),
-		"rejected":  Deployment(deployment(1, 0, 0, 0, replicaFailure(long), deadlineExceeded), nil),
-		"quota":     Deployment(deployment(1, 0, 0, 0, replicaFailure(`pods "a" is forbidden: exceeded quota: `+long)), nil),
+		"pull":      Deployment(deployment(1, 1, 1, 0), []corev1.Pod{waiting("ErrImagePull", long)}, time.Time{}),
+		"config":    Deployment(deployment(1, 1, 1, 0), []corev1.Pod{waiting("CreateContainerConfigError", long)}, time.Time{}),
+		"scheduler": Deployment(deployment(1, 1, 1, 0), []corev1.Pod{unschedulable(long)}, time.Time{}),
+		"rejected":  Deployment(deployment(1, 0, 0, 0, replicaFailure(long), deadlineExceeded), nil, time.Time{}),
+		"quota":     Deployment(deployment(1, 0, 0, 0, replicaFailure(`pods "a" is forbidden: exceeded quota: `+long)), nil, time.Time{}),
 	} {
 		if len(v.Message) > 1000 || strings.ContainsAny(v.Message, "\n\t\uFFFD") {
 			t.Errorf("%s: the message has %d bytes, or more than one line: %.1000q", name, len(v.Message), v.Message)
@@ -227,8 +228,47 @@ func BenchmarkDeployment(b *testing.B) {
 	d := deployment(100, 100, 100, 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if Deployment(d, pods).Ready {
+		if Deployment(d, pods, time.Time{}).Ready {
 			b.Fatal("ready")
+		}
+	}
+}
+
+// TestDeploymentWithoutEstimate judges rollouts on the way to a ReplicaSet that exists, which the Deployment's controller does not measure.
+func TestDeploymentWithoutEstimate(t *testing.T) {
+	changed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}
+	measured := before
+	measured.Reason = "ReplicaSetUpdated"
+	never := changed.Add(24 * time.Hour)
+	for name, c := range map[string]struct {
+		deployment *appsv1.Deployment
+		now        time.Time
+		again      time.Duration
+		stalled    bool
+	}{
+		"in time":          {deployment(3, 4, 1, 3, before), changed.Add(4 * time.Minute), 6 * time.Minute, false},
+		"overdue":          {deployment(3, 4, 1, 3, before), changed.Add(10 * time.Minute), 0, true},
+		"no pod yet":       {deployment(3, 3, 0, 3, before), changed.Add(11 * time.Minute), 0, true},
+		"measured":         {deployment(3, 4, 1, 3, measured), never, 0, false},
+		"pods were lost":   {deployment(3, 3, 3, 1, before), never, 0, false},
+		"scaled":           {deployment(5, 3, 3, 3, before), never, 0, false},
+		"without a status": {deployment(3, 4, 1, 3), never, 0, false},
+		"not observed":     {with(deployment(3, 4, 1, 3, before), func(d *appsv1.Deployment) { d.Generation = 3 }), never, 0, false},
+		"paused":           {with(deployment(3, 4, 1, 3, before), func(d *appsv1.Deployment) { d.Spec.Paused = true }), never, 0, false},
+		"another deadline": {with(deployment(3, 4, 1, 3, before), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](60) }), changed.Add(time.Minute), 0, true},
+		"no deadline":      {with(deployment(3, 4, 1, 3, before), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](1<<31 - 1) }), never, 0, false},
+		"its status alone": {deployment(3, 4, 1, 3, before), never, 0, false},
+	} {
+		at := func(when time.Time) *metav1.Time { return ptr.To(metav1.NewTime(when)) }
+		fields := []metav1.ManagedFieldsEntry{{Manager: "app-operator/app", Time: at(changed)}, {Subresource: "status", Time: at(never)}}
+		if name == "its status alone" {
+			fields = fields[1:]
+		}
+		c.deployment.ManagedFields = fields
+		v := Deployment(c.deployment, []corev1.Pod{waiting("ImagePullBackOff", "")}, c.now)
+		if v.Ready || v.Stalled != c.stalled || v.Again != c.again || strings.Contains(v.Message, "no progress for") != c.stalled {
+			t.Errorf("%s: %+v, want stalled %t, again in %s", name, v, c.stalled, c.again)
 		}
 	}
 }

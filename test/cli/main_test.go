@@ -5,7 +5,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,7 +40,7 @@ func run(m *testing.M) (code int) {
 	defer func() { _ = os.RemoveAll(scratch) }()
 	program = filepath.Join(scratch, "kubectl-happ")
 	if err = build(program); err == nil {
-		err = flag.Set("test.parallel", "8")
+		err = harness.Parallel(16)
 	}
 	if err == nil {
 		plane, err = harness.StartCluster("cli", 2)

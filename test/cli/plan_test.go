@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,48 @@ func written(t *testing.T, manifest map[string]any) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestPlanOfAWayBack plans the end of a rollout that fails: the pods that serve run what is wanted, and stay.
+func TestPlanOfAWayBack(t *testing.T) {
+	t.Parallel()
+	u := planner(t)
+	app := newApp(t, u, "nginx:1")
+	u.run("wait", "web")
+	pods := func() []string {
+		var list corev1.PodList
+		if err := plane.Client.List(t.Context(), &list, client.InNamespace(u.namespace), client.MatchingLabels{"app.kubernetes.io/name": "web"}); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i := range list.Items {
+			if list.Items[i].Spec.Containers[0].Image == "nginx:1" {
+				names = append(names, list.Items[i].Name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	serve := pods()
+	if len(serve) != 2 {
+		t.Fatalf("the pods are %q", serve)
+	}
+	plane.Change(t, app, func() { app.Spec.Image = badImage })
+	plane.Until(t, app, func() error { return standing(app, "ImagePullBackOff") })
+	code, out, said := u.try("plan", "web", "--set", "image=nginx:1", "--fail-on-restart")
+	if code != 1 || !strings.Contains(out, "changed, 3 pods become 2") || strings.Contains(out, "RESTART") {
+		t.Errorf("%d\n%s%s", code, out, said)
+	}
+	code, out, said = u.try("plan", "web", "--set", "image=nginx:2", "--fail-on-restart")
+	if code != 3 || !strings.Contains(out, "2 pods are replaced") {
+		t.Errorf("%d\n%s%s", code, out, said)
+	}
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Image = "nginx:1" })
+	u.run("wait", "web")
+	if now := pods(); !slices.Equal(now, serve) {
+		t.Errorf("the pods are %q, and were %q", now, serve)
+	}
 }
 
 // TestPlan plans changes of an App that was created, applied by kubectl and applied on the server, from files and by flags. Nothing is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -76,8 +77,10 @@ type Requests struct {
 	forbidden []Request
 	// waiting is how many requests, watches aside, have yet to be answered, answered how many were.
 	waiting, answered int
-	fault             Fault
-	usage             *usage
+	// writes are the writes that have yet to be answered, each closed by then.
+	writes map[chan struct{}]bool
+	fault  Fault
+	usage  *usage
 	// views are the requests in single namespaces, of a manager that is shared; nil for all others, whose requests are in list.
 	views map[string]*Requests
 }
@@ -108,11 +111,31 @@ func (r *Requests) noting(q Request) *Requests {
 	return r.views[q.Namespace]
 }
 
-// All returns the requests so far.
+// lateAnswer is how long All waits for the answer to a write that was sent before. A fault may hold it for longer.
+const lateAnswer = 2 * time.Second
+
+// All returns the requests so far. What a write has done can be seen before its answer is there, so All waits for the answers to the writes
+// that were sent before.
 func (r *Requests) All() []Request {
+	late := time.After(lateAnswer)
+	for _, answered := range r.underWay() {
+		select {
+		case <-answered:
+			continue
+		case <-late:
+		}
+		break
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.list)
+}
+
+// underWay returns the writes that have yet to be answered.
+func (r *Requests) underWay() []chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.writes))
 }
 
 // Reset forgets the requests so far.
@@ -205,25 +228,38 @@ func (r *Requests) progress() (waiting, answered int) {
 	return r.waiting, r.answered
 }
 
-// begin notes that a request is sent, and end that it has been answered.
-func (r *Requests) begin(q Request) {
+// begin notes that a request is sent, and returns what end is to be called with once it has been answered.
+func (r *Requests) begin(q Request) (answered chan struct{}) {
 	if r == nil {
-		return
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q.counts() {
 		r.waiting++
 	}
+	if !q.Write() {
+		return nil
+	}
+	if r.writes == nil {
+		r.writes = map[chan struct{}]bool{}
+	}
+	answered = make(chan struct{})
+	r.writes[answered] = true
+	return answered
 }
 
-func (r *Requests) end(q Request, forbidden bool) {
+func (r *Requests) end(q Request, forbidden bool, answered chan struct{}) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, q)
+	if answered != nil {
+		delete(r.writes, answered)
+		close(answered)
+	}
 	if forbidden {
 		r.forbidden = append(r.forbidden, q)
 	}
@@ -238,7 +274,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 		q := parse(req)
 		q.Sent = time.Now()
 		noting := r.noting(q)
-		noting.begin(q)
+		done := noting.begin(q)
 		var resp *http.Response
 		var err error
 		answered := 0
@@ -258,7 +294,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 			q.Code = resp.StatusCode
 		}
 		r.usage.note(q, answered)
-		noting.end(q, answered == http.StatusForbidden)
+		noting.end(q, answered == http.StatusForbidden, done)
 		return resp, err
 	})
 }

@@ -18,10 +18,6 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// parallel is how many tests run at once, unless the command line says otherwise. They mostly wait for a manager to have
-// nothing to do, so the number of processors says nothing.
-const parallel = "12"
-
 // plane is the control plane that all tests share; each has a namespace and a manager of its own.
 var plane *harness.Plane
 
@@ -65,7 +61,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
 	ctrl.SetLogger(logr.Discard())
-	err := flag.Set("test.parallel", parallel)
+	err := harness.Parallel(24)
 	if err == nil {
 		plane, err = harness.StartAPIServer()
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +22,19 @@ import (
 // stall plays the Deployment's controller: the rollout under way has made no progress in time.
 func stall(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
+	halfway(t, d, corev1.ConditionFalse, "ProgressDeadlineExceeded")
+}
+
+// halfway plays the Deployment's controller during a rollout, with its words on the progress.
+func halfway(t testing.TB, d *appsv1.Deployment, status corev1.ConditionStatus, reason string) {
+	t.Helper()
 	plane.Read(t, d)
 	plane.ChangeStatus(t, d, func() {
 		n := *d.Spec.Replicas
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: n + 1, UpdatedReplicas: 1, ReadyReplicas: n, AvailableReplicas: n,
 			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
+				{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason},
 			},
 		}
 	})
@@ -144,6 +151,28 @@ func TestRollback(t *testing.T) {
 	set := revision(t, d, "b")
 	isLastGood(t, app, d, set.Name)
 	plane.Stands(t, app, "Applied=True/Applied", "Ready=True", "Stalled=False")
+}
+
+// TestRollbackWithoutEstimate rolls back a spec whose ReplicaSet exists. The Deployment's controller has measured no progress, and never says
+// that the rollout has stalled.
+func TestRollbackWithoutEstimate(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns)
+	app := newApp(ns, "web")
+	app.Spec.ProgressDeadlineSeconds = ptr.To[int32](3)
+	d, good := runsWell(t, app)
+	setImage(t, app, "nginx:2")
+	image(t, d, "nginx:2")
+	changed := time.Now()
+	halfway(t, d, corev1.ConditionTrue, "NewReplicaSetAvailable")
+	image(t, d, "nginx:1.16.1")
+	if took := time.Since(changed); took < time.Second { // Times of managed fields are in whole seconds.
+		t.Errorf("rolled back after %s, and it had 3s", took)
+	}
+	backAgain(t, d, good)
+	plane.Stands(t, app, rolledBack...)
+	harness.Says(t, app, "Stalled", "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "no progress for 3 s")
 }
 
 // TestRollbackDoors leaves a rollback by each of the ways that lead out of it.

@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -14,10 +13,6 @@ import (
 
 	"huolala.cn/app-operator/test/harness"
 )
-
-// parallel is how many tests run at once, unless the command line says otherwise. They mostly wait for controllers, so
-// the number of processors says nothing.
-const parallel = "10"
 
 // plane is the control plane that all tests share; each has a namespace and a manager of its own.
 var plane *harness.Plane
@@ -35,7 +30,7 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	if err = flag.Set("test.parallel", parallel); err == nil {
+	if err = harness.Parallel(20); err == nil {
 		plane, err = harness.StartCluster("workload", 3)
 	}
 	if err != nil {
