@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -135,22 +136,33 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
 }
 
-// FreePort returns a port of this machine that nothing listens on.
+// FreePort returns a port of this machine that nothing listens on, another one each time. It is none of those that the system gives to
+// connections and to listeners without a port (from 32768 on Linux, from 49152 elsewhere): one of these could be taken before it is used.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("%s has no port", l.Addr())
-	}
-	return addr.Port
+	t.Fatal("of 100 ports, none is free")
+	return 0
 }
+
+// The ports of FreePort. Other programs seldom have one of them: those that are well known are below.
+const firstPort, lastPort = 12000, 30000
+
+// givenPorts are those that FreePort has returned.
+var givenPorts sync.Map
 
 // WriteKubeconfig writes a kubeconfig for what cfg connects to, and as whom. It is gone when the test ends.
 func WriteKubeconfig(t testing.TB, cfg *rest.Config) string {
