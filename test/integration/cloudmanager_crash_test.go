@@ -306,8 +306,14 @@ func newStackTrial(t *testing.T, deadly bool) *stackTrial {
 	return &stackTrial{namespace: ns, class: ns, deadly: deadly, victims: map[string]*stackVictim{}}
 }
 
-// TestCloudManagerCrash lets each request of each task go wrong, in the short form a quarter of them: with a manager that goes on, and with one that dies at that
-// moment and has a successor. The end must be the same, with one password and the same pods.
+// stackCrash is a request of a task that goes wrong.
+type stackCrash struct {
+	task    string
+	request int
+}
+
+// TestCloudManagerCrash lets each request of each task go wrong: with a manager that goes on, and with one that dies at that moment and
+// has a successor. The short form has a quarter of them, each with one of the two. The end must be the same, with one password and the same pods.
 func TestCloudManagerCrash(t *testing.T) {
 	t.Parallel()
 	calm := newStackTrial(t, false)
@@ -323,7 +329,18 @@ func TestCloudManagerCrash(t *testing.T) {
 			t.Fatalf("%s takes %d requests, want at least %d", v.task, requests[v.task], least)
 		}
 	}
-	chosen := fixture.Part(t)
+	chosen, turns := fixture.Part(t), fixture.Turns(t, false, true)
+	cases := map[bool][]stackCrash{}
+	for _, task := range slices.Sorted(maps.Keys(requests)) {
+		for request := range requests[task] {
+			if !chosen() {
+				continue
+			}
+			for _, deadly := range turns() {
+				cases[deadly] = append(cases[deadly], stackCrash{task, request + 1})
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		deadly bool
 		mishap string
@@ -334,12 +351,8 @@ func TestCloudManagerCrash(t *testing.T) {
 		// One after the other: each has as many CloudManagers as there are requests, and the other tests run next to.
 		t.Run(name, func(t *testing.T) {
 			tr := newStackTrial(t, c.deadly)
-			for _, task := range slices.Sorted(maps.Keys(requests)) {
-				for request := range requests[task] {
-					if chosen() {
-						tr.add(task, c.mishap, request+1)
-					}
-				}
+			for _, at := range cases[c.deadly] {
+				tr.add(at.task, c.mishap, at.request)
 			}
 			m := tr.run(t)
 			tr.each(t, func(v *stackVictim) { v.check(t) })

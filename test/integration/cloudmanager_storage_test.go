@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -281,7 +282,9 @@ func replaced(t *testing.T, objects ...client.Object) {
 // throughout. Once the change is taken back, the rest of the spec is applied.
 func TestCloudManagerRepairsWhileVolumeResizeFailed(t *testing.T) {
 	t.Parallel()
+	turns := fixture.Turns(t, drifts...)
 	for name := range storageRefusals {
+		edits := turns()
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
@@ -292,7 +295,7 @@ func TestCloudManagerRepairsWhileVolumeResizeFailed(t *testing.T) {
 			if err := fits(set); err != nil {
 				t.Fatalf("a part of the refused spec is applied: %v", err)
 			}
-			for _, drift := range drifts {
+			for _, drift := range edits {
 				drift.edit(t, ns)
 				plane.Until(t, set, func() error { return fits(set) })
 				if t.Failed() {

@@ -27,6 +27,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -307,7 +308,7 @@ func TestConfigRolloutOneApply(t *testing.T) {
 // nothing.
 func TestConfigRolloutShared(t *testing.T) {
 	t.Parallel()
-	const apps = 100
+	apps := fixture.Of(30, 100)
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	config := newConfigMap(ns, "settings", map[string]string{"level": "1"})
@@ -648,12 +649,16 @@ func TestModelBoxConfigRollout(t *testing.T) {
 	plane.Stands(t, box, "ConfigFollowed=True/Followed")
 }
 
-// TestConfigRolloutKilled kills the manager at each request of a rollout for new content, before the API server gets it and after.
+// TestConfigRolloutKilled kills the manager at each request of a rollout for new content, before the API server gets it and after, in
+// the short form at one of the two.
 // The next manager ends the rollout, and makes no second one.
 func TestConfigRolloutKilled(t *testing.T) {
 	t.Parallel()
+	moments := map[string]harness.Fault{"before": mishaps["refused"], "after": mishaps["lost"]}
+	turns := fixture.Turns(t, "before", "after")
 	for _, what := range []string{"get configmaps", "patch deployments", "patch apps/status"} {
-		for name, mishap := range map[string]harness.Fault{"before": mishaps["refused"], "after": mishaps["lost"]} {
+		for _, name := range turns() {
+			mishap := moments[name]
 			t.Run(strings.ReplaceAll(what, "/", "-")+" "+name, func(t *testing.T) {
 				t.Parallel()
 				ns := plane.Namespace(t)

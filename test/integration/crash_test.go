@@ -371,22 +371,25 @@ func undisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map
 	return outcomes, requests
 }
 
-// TestCrash lets each request of each task go wrong in every way, in the short form a quarter of them: once with a manager that goes on, and once with one
-// that dies at that moment and has a successor. Nothing of that may be seen in what comes out.
+// TestCrash lets each request of each task go wrong in every way: once with a manager that goes on, and once with one that dies at that
+// moment and has a successor. The short form has a quarter of them, each with one of the two. Nothing of that may be seen in what comes out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	outcomes, requests := undisturbed(t)
-	chosen := fixture.Part(t)
+	chosen, turns := fixture.Part(t), fixture.Turns(t, false, true)
 	type crash struct {
 		task, mishap string
 		request      int
 	}
-	var cases []crash
+	cases := map[bool][]crash{}
 	for _, task := range slices.Sorted(maps.Keys(requests)) {
 		for _, mishap := range slices.Sorted(maps.Keys(mishaps)) {
 			for request := range requests[task] {
-				if chosen() {
-					cases = append(cases, crash{task, mishap, request + 1})
+				if !chosen() {
+					continue
+				}
+				for _, deadly := range turns() {
+					cases[deadly] = append(cases[deadly], crash{task, mishap, request + 1})
 				}
 			}
 		}
@@ -395,7 +398,7 @@ func TestCrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := &trial{namespace: plane.Namespace(t), deadly: deadly, victims: map[string]*victim{}}
-			for _, c := range cases {
+			for _, c := range cases[deadly] {
 				tr.add(c.task, c.mishap, c.request)
 			}
 			m := tr.run(t)
