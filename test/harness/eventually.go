@@ -12,7 +12,7 @@ import (
 
 const (
 	// soonest and latest are the pauses between two tries of a condition: the first, and the longest that they grow to.
-	soonest, latest = 20 * time.Millisecond, 300 * time.Millisecond
+	soonest, latest = 40 * time.Millisecond, 300 * time.Millisecond
 	// Patience is how long a condition may take. It is long, as machines are slow at times; a test that passes does not
 	// wait for it.
 	Patience = 6 * time.Minute
@@ -26,7 +26,7 @@ func Eventually(t testing.TB, check func() error) {
 	last := errors.New("never tried")
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	pauses := wait.Backoff{Duration: soonest, Factor: 1.3, Cap: latest, Steps: math.MaxInt32}
+	pauses := wait.Backoff{Duration: soonest, Factor: 1.6, Cap: latest, Steps: math.MaxInt32}
 	err := pauses.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil

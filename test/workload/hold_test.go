@@ -55,6 +55,8 @@ func holdApp(t *testing.T, app *appv1.App, value string) {
 // changes anything. It returns the manager that runs.
 func staysAsItIs(t *testing.T, m *harness.Manager, app *appv1.App, times int) *harness.Manager {
 	t.Helper()
+	// What the Deployment's controller still writes of the pods changes the App's status.
+	settled(t, app.Namespace, app.Name)
 	m.Idle(t)
 	m.Requests.Reset()
 	for i := range times {
