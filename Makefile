@@ -50,7 +50,7 @@ TEST_TIMEOUT ?= 60m
 # The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
 RACE ?=
 # How many suites run side by side. They wait more than they compute, unless the race detector runs.
-SUITES ?= $(if $(RACE),1,2)
+SUITES ?= $(if $(RACE),1,$(if $(CI_LONG),2,3))
 # How far the heaps of tests and of their API servers grow: larger ones take less time to collect. The race detector has large ones anyway.
 TEST_GOGC ?= $(if $(RACE),100,300)
 
@@ -159,17 +159,22 @@ ROOT_PKG = $(filter-out ./api/% ./test/ui,$(PKG))
 # vet is a target of its own; here it would only run twice.
 GO_TEST = GOGC=$(TEST_GOGC) go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
-# CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a quarter of them, more random specs and faults.
+# CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a few of them, more random specs and faults, and
+# test/chaos, which else runs by its name alone.
 .PHONY: test
-test: $(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./...,$(PKG)),test-consumer test-cluster test-networkpolicy test-gitops) $(if $(filter ./... ./test/ui,$(PKG)),test-ui) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+test: $(if $(filter ./...,$(PKG)),test-all,$(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./test/ui,$(PKG)),test-ui)) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
 
 # First all is compiled, then the suites run, SUITES at a time: each has a control plane of its own, and side by side with
 # many others, or with compilers, it would on a small machine mostly test patience.
 # The race detector is not asked about packages without goroutines: it would make them eight times slower.
+# The longest suites begin first: next to them there is time for all others.
+LONGEST = /test/(integration|workload)$$
+WITHOUT_CHAOS = $(if $(CI_LONG),,$(filter ./...,$(ROOT_PKG)))
 WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
 .PHONY: test-operator
 test-operator: # Without an API server: make test-unit. With one: make test-integration, make test-workload.
-	@$(WITH_ASSETS); packages="$$(go list $(ROOT_PKG))"; \
+	@$(WITH_ASSETS); packages="$$(go list $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
+		packages="$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true)"; \
 		plain="$$(grep -E '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; \
 		raced="$$(grep -vE '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; failed=; set -x; \
 		if [ -n "$$plain" ]; then go list -test -deps -export $$plain >/dev/null; $(GO_TEST) -p $(SUITES) $$plain || failed=1; fi; \
@@ -197,6 +202,20 @@ examples: ## Test the Apps in examples/: accepted without warnings, and differen
 .PHONY: test-race
 test-race: ## Run all tests with the race detector. Needs a C compiler.
 	@$(MAKE) --no-print-directory test RACE=-race
+
+# The operator's suites, and next to them, one at a time, those that are modules with libraries of their own: all is compiled before.
+# The long forms and the race detector keep two cores busy without company.
+APART = test-ui $(SOME_GITOPS:%=test-gitops-%) test-cluster test-networkpolicy test-consumer
+.PHONY: test-all
+test-all: test-api
+	@for module in test/ui $(SOME_GITOPS:%=test/gitops/%) test/networkpolicy test/consumer; do \
+			(cd $$module; go list -test -deps -export ./... >/dev/null); done; \
+		(cd hack/cluster; go list -test -deps -export -trimpath ./... >/dev/null); \
+		$(MAKE) --no-print-directory -j $(if $(RACE)$(CI_LONG),1,2) SOME_GITOPS='$(SOME_GITOPS)' test-operator test-apart
+
+.PHONY: test-apart
+test-apart:
+	@$(WITH_ASSETS); failed=; for target in $(APART); do $(MAKE) --no-print-directory $$target || failed=1; done; [ -z "$$failed" ]
 
 # Needs no API server.
 .PHONY: test-api
@@ -243,10 +262,14 @@ test-score: bin/kube-score ## Let kube-score judge the objects of the full sampl
 	KUBE_SCORE='$(CURDIR)/bin/kube-score' go test -vet=off -count=1 -run '^TestScore$$' -v ./resource
 
 # Each client is a module with its own versions of Kubernetes' libraries. Argo CD's compares by Kubernetes' own types.
-GITOPS ?= stage flux argocd
+GITOPS ?= $(ALL_GITOPS)
+ALL_GITOPS = stage flux argocd
+# One of them in the short form of all tests, another one each minute.
+SOME_GITOPS := $(if $(CI_LONG),$(ALL_GITOPS),$(word $(shell echo $$(($$(date +%s) / 60 % 3 + 1))),$(ALL_GITOPS)))
 .PHONY: test-gitops
-test-gitops: ## Apply, compare, wait and prune by kubectl, Flux and Argo CD themselves. GITOPS='stage flux argocd' chooses the clients.
-	@$(WITH_ASSETS); set -x; for client in $(GITOPS); do (cd test/gitops/$$client; $(GO_TEST) ./...); done
+test-gitops: $(GITOPS:%=test-gitops-%) ## Apply, compare, wait and prune by kubectl, Flux and Argo CD themselves. GITOPS='stage flux argocd' chooses the clients.
+test-gitops-%:
+	@$(WITH_ASSETS); cd test/gitops/$*; set -x; $(GO_TEST) ./...
 
 # What of it is in `make test` is a few hundred specs, always the same ones: a change fails for what it changes. FUZZ_SEED= makes
 # a failure happen again.
