@@ -87,15 +87,10 @@ func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	var plans []*plan.Plan
-	for _, change := range changes {
-		p, err := change.ask(ctx)
-		if err != nil {
-			return err
-		}
-		plans = append(plans, p)
+	all, err := planAll(ctx, changes)
+	if err != nil {
+		return err
 	}
-	all := view.PlanOf(plans...)
 	if printed, err := r.printData(o.output, all); err != nil {
 		return err
 	} else if !printed {
@@ -121,6 +116,19 @@ type change struct {
 	target
 	verb string
 	send func(ctx context.Context) error
+}
+
+// planAll asks for the plan of each change, and returns them as one.
+func planAll(ctx context.Context, changes []change) (*view.Plan, error) {
+	var plans []*plan.Plan
+	for i := range changes {
+		p, err := changes[i].ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	return view.PlanOf(plans...), nil
 }
 
 // planned returns the changes that are asked for.

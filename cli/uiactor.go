@@ -194,15 +194,10 @@ func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) 
 	if err != nil {
 		return nil, err
 	}
-	var plans []*plan.Plan
-	for i := range changes {
-		p, err := changes[i].ask(ctx)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, p)
+	all, err := planAll(ctx, changes)
+	if err != nil {
+		return nil, err
 	}
-	all := view.PlanOf(plans...)
 	return &ui.Proposal{Text: all.Text(view.Style{}) + strings.Join(left, ""), Pods: int(all.Restarts.Pods), Blocked: all.Problem()}, nil
 }
 
