@@ -786,7 +786,7 @@ func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	report.Event.AddChanges(string(action), line)
 	if message, retry := changes.Overridden(); message != "" {
 		report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
-		report.RetryAfter = retry
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, retry)
 	}
 }
 
