@@ -5,8 +5,8 @@
 # before the definitions (CRDs) are deleted: the garbage collector may never look at the children of a kind that has no
 # definition any more, and their pods run on.
 #
-# KUBECTL is the command, with its flags. NAMESPACE limits the deletion to one namespace. TIMEOUT is in seconds: after it, the
-# script prints what is left and exits with 1.
+# KUBECTL is the command, with its flags. NAMESPACE limits the deletion to one namespace. TIMEOUT is in seconds, from the first
+# deletion: after it, the script prints what is left and exits with 1.
 set -euo pipefail
 
 read -ra kubectl <<< "${KUBECTL:-kubectl}"
@@ -49,7 +49,7 @@ if [ -z "$found" ]; then
 fi
 
 said=''
-deadline=$((SECONDS + timeout))
+deadline=''
 while :; do
   left=$(resources "$found")
   behind=$(owned)
@@ -57,7 +57,7 @@ while :; do
   if [ "$now" != "$said" ]; then echo "$now"; fi
   said=$now
   if [ -z "$left$behind" ]; then exit 0; fi
-  if [ "$SECONDS" -ge "$deadline" ]; then
+  if [ -n "$deadline" ] && [ "$SECONDS" -ge "$deadline" ]; then
     {
       echo "After $timeout s, these are left:"
       printf '%s\n' "$left" "$behind" | sed -n '/./s/^/  /p'
@@ -70,5 +70,7 @@ while :; do
   if [ -n "$left" ]; then
     "${kubectl[@]}" delete "$found" --all "${scope[@]}" --cascade=foreground --wait=false --ignore-not-found > /dev/null
   fi
+  # The time runs from the first deletion: a slow cluster must not end the script before it has deleted anything.
+  deadline=${deadline:-$((SECONDS + timeout))}
   sleep 2
 done
