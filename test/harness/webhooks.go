@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,27 +46,36 @@ func WithWebhooks(opts webhooks.Options) Option {
 // a manager that answers there. The certificate is in a folder, as one of cert-manager or OLM is.
 func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
 	t.Helper()
-	maker := rotator.CertRotator{CAName: "test", DNSName: "localhost", ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	begin, end := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	authority, err := maker.CreateCACert(begin, end)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key, err := maker.CreateCertPEM(authority, begin, end)
+	made, err := localCertificate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), cert, 0o600),
-		os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), key, 0o600),
+		os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), made.cert, 0o600),
+		os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), made.key, 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
 	opts := webhooks.Options{Host: "127.0.0.1", Port: FreePort(t), CertDir: dir}
-	p.Ask(t, namespace, "-"+namespace, opts.Port, authority.CertPEM)
+	p.Ask(t, namespace, "-"+namespace, opts.Port, made.authority)
 	return opts
 }
+
+// keyPair is a certificate with its key, and the authority that has signed it.
+type keyPair struct{ authority, cert, key []byte }
+
+// localCertificate makes a certificate for localhost, once for all tests: keys take long to find.
+var localCertificate = sync.OnceValues(func() (*keyPair, error) {
+	maker := rotator.CertRotator{CAName: "test", DNSName: "localhost", ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	begin, end := time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour)
+	authority, err := maker.CreateCACert(begin, end)
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := maker.CreateCertPEM(authority, begin, end)
+	return &keyPair{authority.CertPEM, cert, key}, err
+})
 
 // Ask installs the webhook configurations of config/webhook for the resources of one namespace, with a suffix behind their
 // names. They call a port of this machine, and trust an authority. The API server waits for an answer for longer than in

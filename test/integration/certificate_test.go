@@ -183,7 +183,7 @@ func TestCertificate(t *testing.T) {
 	go func() { verified <- trusted(ctx, one, two) }()
 	go func() {
 		var n tally
-		next := time.NewTicker(50 * time.Millisecond)
+		next := time.NewTicker(20 * time.Millisecond)
 		defer next.Stop()
 		for ctx.Err() == nil {
 			<-next.C
