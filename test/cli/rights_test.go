@@ -36,6 +36,8 @@ var commands = map[string][]string{
 // is needed is named, and for another one there is less to see, which is said.
 func TestRights(t *testing.T) {
 	t.Parallel()
+	plane.Define(t, harness.HTTPRouteDefinition(t))
+	plane.Define(t, harness.PodMonitorDefinition())
 	for _, n := range plugin.Needs() {
 		if n.Command == "ui" {
 			continue // See TestUIRights.
@@ -105,7 +107,7 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 	app.Spec.PodMonitor = &appv1.PodMonitorSpec{}
 	app.Spec.Ports[0].Name = "http"
 	plane.Create(t, app)
-	plane.Until(t, app, func() error { return standing(app, appv1.ReasonReady) })
+	plane.Stands(t, app, "Ready=True", "Applied=True")
 	switch command {
 	case "resume":
 		plane.Change(t, app, func() { app.Spec.Paused = true })

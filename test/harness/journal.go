@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -75,5 +76,18 @@ func (j *Journal[T]) Each(do func(T)) {
 	defer j.mu.Unlock()
 	for _, obj := range j.seen {
 		do(obj)
+	}
+}
+
+// Changes are the pairs of consecutive states up to the one that obj is in now.
+func (j *Journal[T]) Changes(t testing.TB, obj T) iter.Seq2[T, T] {
+	t.Helper()
+	states := j.UpTo(t, obj)
+	return func(yield func(T, T) bool) {
+		for i := 1; i < len(states); i++ {
+			if !yield(states[i-1], states[i]) {
+				return
+			}
+		}
 	}
 }

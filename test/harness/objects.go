@@ -110,7 +110,7 @@ func (p *Plane) Gone(t testing.TB, obj client.Object) {
 	Eventually(t, func() error {
 		err := p.get(t, obj)
 		if err == nil {
-			return fmt.Errorf("%T %s is still there", obj, obj.GetName())
+			return fmt.Errorf("%T %s is still there, deleted at %s, with the finalizers %v", obj, obj.GetName(), obj.GetDeletionTimestamp(), obj.GetFinalizers())
 		}
 		return client.IgnoreNotFound(err)
 	})

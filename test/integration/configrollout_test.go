@@ -377,6 +377,7 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 			}
 			return nil
 		})
+		m.Idle(t) // An event follows the status.
 		got := m.Requests.Counts()
 		if key == "unused" {
 			got["patch apps/status"] = 1 // One more tells of the pods.

@@ -232,9 +232,7 @@ func (p optionalPlane) useOptionalKinds(t *testing.T, m *harness.Manager, app *a
 // nothing to do writes nothing.
 func TestOptionalKindsAfterAStop(t *testing.T) {
 	t.Parallel()
-	p := startOptionalPlane(t)
-	p.Define(t, harness.HTTPRouteDefinition(t))
-	p.Define(t, harness.PodMonitorDefinition())
+	p := optionalPlane{complete.start(t)}
 	ns := p.Namespace(t)
 	m := p.Start(t, ns)
 	app := newOptionalApp(ns, "web")
@@ -249,10 +247,14 @@ func TestOptionalKindsAfterAStop(t *testing.T) {
 	m.Idle(t)
 	m.Stop(t)
 
+	states := harness.Follow[*appv1.App](t, p.Plane, &appv1.AppList{}, ns)
 	again := p.Start(t, ns)
 	again.Idle(t)
 	if got := again.Requests.Writes(); len(got) > 0 {
 		t.Errorf("after a restart, the manager writes %v", got)
+		for before, after := range states.Changes(t, app) {
+			t.Logf("a state (-before +after):\n%s", cmp.Diff(before.Status, after.Status))
+		}
 	}
 	again.Stop(t)
 	p.Read(t, app)

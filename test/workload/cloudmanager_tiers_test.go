@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -250,6 +251,7 @@ func TestCloudManagerTierFalls(t *testing.T) {
 			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
 			cm.Spec.Identity.Deployment.Strategy, cm.Spec.Front.Deployment.Strategy = "Recreate", "Recreate"
+			states := harness.Follow[*appv1.CloudManager](t, plane, &appv1.CloudManagerList{}, ns)
 			plane.Create(t, cm)
 			inPhase(t, cm, appv1.PhaseReady, "Ready=True")
 			before := tierPods(t, ns)
@@ -293,6 +295,11 @@ func TestCloudManagerTierFalls(t *testing.T) {
 			}
 			if len(want) > 0 {
 				t.Errorf("phases that nobody told of: %v", want)
+			}
+			if t.Failed() {
+				for before, after := range states.Changes(t, cm) {
+					t.Logf("a state (-before +after):\n%s", cmp.Diff(before.Status, after.Status))
+				}
 			}
 		})
 	}
