@@ -13,7 +13,6 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -54,7 +53,7 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	mode := appv1.AdoptWithoutRestart
 	if o.restart {
 		mode = "true"
-	} else if t.kind.Name != resource.KindApp && t.kind.Name != resource.KindModelBox {
+	} else if !t.kind.Holds {
 		return fmt.Errorf("%s %s cannot adopt without a restart; only Apps and ModelBoxes can. See --restart", t.kind.Name, t.name)
 	}
 	asked := c.patch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)

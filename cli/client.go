@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
 	"huolala.cn/app-operator/api/client/clientset/versioned"
+	"huolala.cn/app-operator/api/client/clientset/versioned/scheme"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
@@ -66,47 +68,34 @@ type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 }
 
-// typed is the typed client of a kind in a namespace.
-type typed[T, L runtime.Object] interface {
-	lister[L]
-	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (T, error)
-	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+// kindClient is the client of the custom resources of a kind in a namespace, whatever the kind is.
+type kindClient struct {
+	*gentype.ClientWithList[resource.Object, runtime.Object]
+	chunk int64
 }
 
-// handle is the client of a custom resource's kind in a namespace, whatever the kind is.
-type handle struct {
-	get    func(ctx context.Context, name string) (view.Resource, error)
-	list   func(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error)
-	patch  func(ctx context.Context, name string, pt types.PatchType, data []byte) error
-	remove func(ctx context.Context, name string, opts metav1.DeleteOptions) error
-}
-
-func handleOf[T, L runtime.Object](c typed[T, L], chunk int64) handle {
-	return handle{
-		get: func(ctx context.Context, name string) (view.Resource, error) {
-			obj, err := c.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return view.Resource{}, err
-			}
-			r, _ := view.Of(obj)
-			return r, nil
-		},
-		list: func(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
-			var found []view.Resource
-			err := eachOf(ctx, c, chunk, opts, func(obj runtime.Object) {
-				if r, ok := view.Of(obj); ok {
-					found = append(found, r)
-				}
-			})
-			return found, err
-		},
-		patch: func(ctx context.Context, name string, pt types.PatchType, data []byte) error {
-			_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
-			return err
-		},
-		remove: c.Delete,
+func (c kindClient) get(ctx context.Context, name string) (view.Resource, error) {
+	obj, err := c.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return view.Resource{}, err
 	}
+	r, _ := view.Of(obj)
+	return r, nil
+}
+
+func (c kindClient) list(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
+	var found []view.Resource
+	err := eachOf(ctx, c, c.chunk, opts, func(obj runtime.Object) {
+		if r, ok := view.Of(obj); ok {
+			found = append(found, r)
+		}
+	})
+	return found, err
+}
+
+func (c kindClient) patch(ctx context.Context, name string, pt types.PatchType, data []byte) error {
+	_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
+	return err
 }
 
 // eachOf calls do for each object of a list that is requested in chunks.
@@ -124,17 +113,10 @@ func eachOf[L runtime.Object](ctx context.Context, c lister[L], chunk int64, opt
 }
 
 // of returns the client of a kind in a namespace; in all for an empty one.
-func (c *clients) of(kind view.Kind, namespace string) handle {
-	api := c.app.AppV1()
-	switch kind.Name {
-	case resource.KindModelBox:
-		return handleOf(api.ModelBoxes(namespace), c.chunk)
-	case resource.KindUnitedDeployment:
-		return handleOf(api.UnitedDeployments(namespace), c.chunk)
-	case resource.KindCloudManager:
-		return handleOf(api.CloudManagers(namespace), c.chunk)
-	}
-	return handleOf(api.Apps(namespace), c.chunk)
+func (c *clients) of(kind view.Kind, namespace string) kindClient {
+	return kindClient{gentype.NewClientWithList(
+		kind.Plural, c.app.AppV1().RESTClient(), scheme.ParameterCodec, namespace, kind.New, kind.NewList,
+	), c.chunk}
 }
 
 // inWords returns an error of the API server as a user reads it.

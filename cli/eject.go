@@ -85,7 +85,7 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 	}
 	r.warnGitOps(&s.Resource)
 	orphan, meta := metav1.DeletePropagationOrphan, &s.Resource.ObjectMeta
-	err = c.of(t.kind, t.namespace).remove(ctx, t.name, metav1.DeleteOptions{
+	err = c.of(t.kind, t.namespace).Delete(ctx, t.name, metav1.DeleteOptions{
 		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &meta.UID, ResourceVersion: &meta.ResourceVersion},
 	})
 	if apierrors.IsConflict(err) {
@@ -109,7 +109,7 @@ type object interface {
 func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
 	ours := metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
-	c.gatherServing(g, s, ours, unasked(s.Resource.Serving()))
+	c.gatherServing(g, s, ours, unasked(s.Resource.Serving))
 	g.wait.Wait()
 	var found []object
 	found = appendOwned(found, &s.Resource, s.Accounts)

@@ -27,12 +27,12 @@ type target struct {
 	namespace, name string
 }
 
-// String is how a user names it, such as "mbox/cart"; an App is just its name.
+// String is how a user names it, such as "modelbox/cart"; an App is just its name.
 func (t target) String() string {
-	if t.kind.Name == resource.KindApp {
+	if t.kind.Name == resource.KindApp.Name {
 		return t.name
 	}
-	return t.kind.Short[0] + "/" + t.name
+	return t.kind.Singular() + "/" + t.name
 }
 
 // gathering collects lists that are requested at once.
@@ -82,14 +82,14 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
 	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
 	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
-	if t.kind.Name == resource.KindCloudManager {
+	if r.KeepsData() {
 		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
 	} else {
 		gather(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(t.namespace), ours, &s.Budgets)
 		gather(g, "Ingresses", c.kube.NetworkingV1().Ingresses(t.namespace), ours, &s.Ingresses)
 	}
-	c.gatherServing(g, s, ours, r.Serving())
+	c.gatherServing(g, s, ours, r.Serving)
 	if events {
 		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
 		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
@@ -115,9 +115,8 @@ func podSelector(t target, r *view.Resource) string {
 
 // workloadsOf selects the Deployments of a resource.
 func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
-	if t.kind.Name == resource.KindUnitedDeployment {
-		// It may be another tool's, without our labels.
-		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.Workloads[0]).String()}
+	if w := r.Workloads[0]; w.Foreign {
+		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", w.Name).String()} // It lacks our labels.
 	}
 	return oursOf(t)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -29,7 +28,7 @@ func (r *root) holdCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.kind.Name != resource.KindApp && t.kind.Name != resource.KindModelBox {
+			if !t.kind.Holds {
 				return fmt.Errorf("%s %s cannot be held; only Apps and ModelBoxes can", t.kind.Name, t.name)
 			}
 			replicaSet, err := c.heldReplicaSet(cmd.Context(), t, to)

@@ -212,7 +212,7 @@ func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]cha
 
 // operationsBack returns the operations that restore the spec of a revision.
 func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Operation, error) {
-	now, path, _, err := s.Resource.SpecOf(part)
+	w, err := s.Resource.Recorded(part)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Op
 	if err != nil {
 		return nil, err
 	}
-	return view.Rollback(now, path, rev), nil
+	return view.Rollback(w.Current(), w.Path, rev), nil
 }
 
 // patch returns a dry run of a patch.

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -87,34 +85,35 @@ func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dry
 func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource, options metav1.PatchOptions) ([]restarted, error) {
 	at := time.Now().UTC().Format(time.RFC3339)
 	var done []restarted
-	for i, name := range now.Workloads {
-		kind, restart := "Deployment", c.restartDeployment
-		if t.kind.Name == resource.KindCloudManager && i == 0 {
-			kind, restart = "StatefulSet", c.restartStatefulSet
+	for i := range now.Workloads {
+		meant := &now.Workloads[i]
+		restart := c.restartDeployment
+		if meant.Kind == view.KindStatefulSet {
+			restart = c.restartStatefulSet
 		}
-		w := restarted{kind: kind, name: name}
+		w := restarted{kind: meant.Kind, name: meant.Name}
 		err := again(func() (err error) {
-			w.pods, err = restart(ctx, now, name, at, options)
+			w.pods, err = restart(ctx, now, meant, at, options)
 			return err
 		})
 		if err != nil {
-			return done, inWords(err, "restart", kind+" "+name, t.namespace)
+			return done, inWords(err, "restart", meant.Kind+" "+meant.Name, t.namespace)
 		}
 		done = append(done, w)
 	}
 	return done, nil
 }
 
-func (c *clients) restartDeployment(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	live, err := restartOne(ctx, c.kube.AppsV1().Deployments(now.ObjectMeta.Namespace), now, name, at, options)
+func (c *clients) restartDeployment(ctx context.Context, now *view.Resource, w *view.Workload, at string, options metav1.PatchOptions) (pods int32, err error) {
+	live, err := restartOne(ctx, c.kube.AppsV1().Deployments(now.ObjectMeta.Namespace), now, w, at, options)
 	if err != nil {
 		return 0, err
 	}
 	return ptr.Deref(live.Spec.Replicas, 1), nil
 }
 
-func (c *clients) restartStatefulSet(ctx context.Context, now *view.Resource, name, at string, options metav1.PatchOptions) (pods int32, err error) {
-	live, err := restartOne(ctx, c.kube.AppsV1().StatefulSets(now.ObjectMeta.Namespace), now, name, at, options)
+func (c *clients) restartStatefulSet(ctx context.Context, now *view.Resource, w *view.Workload, at string, options metav1.PatchOptions) (pods int32, err error) {
+	live, err := restartOne(ctx, c.kube.AppsV1().StatefulSets(now.ObjectMeta.Namespace), now, w, at, options)
 	if err != nil {
 		return 0, err
 	}
@@ -128,23 +127,21 @@ type workloads[T metav1.Object] interface {
 }
 
 // restartOne restarts a workload if it is the resource's, and returns it.
-func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *view.Resource, name, at string, options metav1.PatchOptions) (T, error) {
-	live, err := api.Get(ctx, name, metav1.GetOptions{})
+func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *view.Resource, w *view.Workload, at string, options metav1.PatchOptions) (T, error) {
+	live, err := api.Get(ctx, w.Name, metav1.GetOptions{})
 	if err != nil {
 		return live, err
 	}
-	if err := checkWorkload(now, live); err != nil {
+	if err := checkWorkload(now, w, live); err != nil {
 		return live, err
 	}
-	return api.Patch(ctx, name, types.MergePatchType, restartPatch(live, at), options)
+	return api.Patch(ctx, w.Name, types.MergePatchType, restartPatch(live, at), options)
 }
 
-// checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's. A UnitedDeployment without a
-// template means a Deployment of others.
-func checkWorkload(now *view.Resource, live metav1.Object) error {
+// checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's.
+func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) error {
 	owner := metav1.GetControllerOf(live)
-	united, ok := now.Spec.(*appv1.UnitedDeploymentSpec)
-	if ok && united.Template == nil || owner != nil && owner.UID == now.ObjectMeta.UID {
+	if w.Foreign || owner != nil && owner.UID == now.ObjectMeta.UID {
 		return nil
 	}
 	return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/view"
 )
 
 // Right is what a user can be allowed to do in a namespace.
@@ -33,11 +34,11 @@ func rightsBelow() []Right {
 	}
 }
 
-// ours returns a right to the four kinds.
+// ours returns a right to all kinds.
 func ours(verb string, needed bool) []Right {
 	var rights []Right
-	for _, plural := range []string{"apps", "modelboxes", "uniteddeployments", "cloudmanagers"} {
-		rights = append(rights, Right{verb, appv1.GroupVersion.Group, plural, needed})
+	for i := range view.Kinds {
+		rights = append(rights, Right{verb, appv1.GroupVersion.Group, view.Kinds[i].Plural, needed})
 	}
 	return rights
 }

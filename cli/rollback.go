@@ -65,7 +65,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s unhold %s\" first, or add --force",
 			s.Resource.Object(), at, r.name(), t.name)
 	}
-	now, path, _, err := s.Resource.SpecOf(view.Part(o.part))
+	w, err := s.Resource.Recorded(view.Part(o.part))
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	if err != nil {
 		return err
 	}
+	now := w.Current()
 	rev, err := h.Other(now)
 	if o.to != 0 {
 		rev, err = h.Find(o.to)
@@ -83,7 +84,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 		}
 		return err
 	}
-	ops := view.Rollback(now, path, rev)
+	ops := view.Rollback(now, w.Path, rev)
 	if len(ops) == 0 {
 		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.Object(), rev.Number)
 		return nil

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/ui"
 	"huolala.cn/app-operator/view"
 )
@@ -236,17 +235,7 @@ func (f *feed) followAll(s *selection) {
 
 // followKind follows resources of a kind.
 func (f *feed) followKind(kind view.Kind, namespace string, chosen metav1.ListOptions, p *part, into keeper) {
-	api := f.clients.app.AppV1()
-	switch kind.Name {
-	case resource.KindModelBox:
-		follow(f, f.ctx, p, api.ModelBoxes(namespace), chosen, into)
-	case resource.KindUnitedDeployment:
-		follow(f, f.ctx, p, api.UnitedDeployments(namespace), chosen, into)
-	case resource.KindCloudManager:
-		follow(f, f.ctx, p, api.CloudManagers(namespace), chosen, into)
-	default:
-		follow(f, f.ctx, p, api.Apps(namespace), chosen, into)
-	}
+	follow(f, f.ctx, p, f.clients.of(kind, namespace), chosen, into)
 }
 
 // children says what is below a resource: the watches of it are others after each change of this.
@@ -269,7 +258,7 @@ func (f *feed) followOne(t target) {
 func (f *feed) followChildren(t target, r *view.Resource) {
 	next := children{uid: string(r.ObjectMeta.UID), pods: podSelector(t, r)}
 	if len(r.Workloads) > 0 {
-		next.workload = r.Workloads[0]
+		next.workload = r.Workloads[0].Name
 	}
 	f.mu.Lock()
 	if f.children == next {
@@ -292,7 +281,7 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
 	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
 	follow(f, ctx, below("Events"), core.Events(t.namespace), about, newStore(version))
-	if t.kind.Name == resource.KindCloudManager {
+	if r.KeepsData() {
 		follow(f, ctx, below("StatefulSets"), apps.StatefulSets(t.namespace), ours, newStore(version))
 	}
 }

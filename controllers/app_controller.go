@@ -27,7 +27,7 @@ type AppReconciler struct {
 // appKind is the kind App.
 func appKind() kind {
 	return kind{
-		name: resource.KindApp, manager: appManager, podLabel: appv1.LabelApp, scalable: true, serves: true,
+		Kind: resource.KindApp, manager: appManager, seesAutoscaler: true,
 		empty: func() client.Object { return &stored.App{} },
 		list:  func() client.ObjectList { return &stored.AppList{} },
 		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
@@ -59,7 +59,7 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable e
 		serving: &app.Spec.ServingSpec, servingStatus: &app.Status.ServingStatus,
 		paused:      app.Spec.Paused,
 		undecodable: undecodable,
-		scalable:    resource.KindApp,
+		scalable:    resource.KindApp.Name,
 		history:     &app.Status.HistoryStatus,
 		validateRecord: func(record string) field.ErrorList {
 			past := &appv1.App{ObjectMeta: app.ObjectMeta}
@@ -68,7 +68,7 @@ func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable e
 			}
 			return validation.App(past)
 		},
-		config: newConfigTarget(resource.KindApp, &app.Status.ServingStatus),
+		config: newConfigTarget(resource.KindApp.Name, &app.Status.ServingStatus),
 		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.App(app, seen)
 		},

@@ -105,14 +105,14 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 	for _, k := range kinds() {
 		if k.namesService() {
 			if err := indexer.IndexField(ctx, k.empty(), indexService, serviceNames); err != nil {
-				return fmt.Errorf("%s: %w", k.name, err)
+				return fmt.Errorf("%s: %w", k.Name, err)
 			}
 		}
 		if k.index == "" {
 			continue
 		}
 		if err := indexer.IndexField(ctx, k.empty(), k.index, k.childNames); err != nil {
-			return fmt.Errorf("%s: %w", k.name, err)
+			return fmt.Errorf("%s: %w", k.Name, err)
 		}
 	}
 	return nil

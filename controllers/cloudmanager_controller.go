@@ -30,7 +30,7 @@ type CloudManagerReconciler struct {
 // cloudManagerKind is the kind CloudManager.
 func cloudManagerKind() kind {
 	return kind{
-		name: resource.KindCloudManager, manager: cloudManagerManager, podLabel: appv1.LabelCloudManager,
+		Kind: resource.KindCloudManager, manager: cloudManagerManager,
 		empty: func() client.Object { return &stored.CloudManager{} },
 		list:  func() client.ObjectList { return &stored.CloudManagerList{} },
 		index: indexWanted, childNames: cloudManagerChildNames,

@@ -125,7 +125,7 @@ func (s *databaseState) claimTemplate() *corev1.PersistentVolumeClaim {
 	for i := range s.claims {
 		claim := &s.claims[i]
 		size := claim.Spec.Resources.Requests.Storage()
-		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager+"."+s.cm.Name &&
+		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager.Name+"."+s.cm.Name &&
 			(smallest == nil || size.Cmp(*smallest.Spec.Resources.Requests.Storage()) < 0) {
 			smallest = claim
 		}

@@ -26,7 +26,7 @@ import (
 func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*appv1.CloudManager, *resource.Workload) {
 	t.Helper()
 	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "default", UID: "cm-uid", Generation: 3}}
-	cm.SetGroupVersionKind(appv1.GroupVersion.WithKind(resource.KindCloudManager))
+	cm.SetGroupVersionKind(appv1.GroupVersion.WithKind(resource.KindCloudManager.Name))
 	cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Image = "db", "mariadb:10.3"
 	cm.Spec.DB.StatefulSet.Storage.Size = apiresource.MustParse(size)
 	cm.DefaultNames()

@@ -69,7 +69,7 @@ func newConfigTarget(kind string, status *appv1.ServingStatus) *configTarget {
 // watchContent has the resources of a kind looked at that follow content which has changed.
 func watchContent(k *kind, s *Deps, b *builder.Builder) {
 	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
-		s.Content.Register(k.name, queue)
+		s.Content.Register(k.Name, queue)
 		return nil
 	}))
 }

@@ -10,14 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/resource"
 )
 
-// kind is a kind of custom resource: all that differs between the controllers, except for their steps.
+// kind is a kind of custom resource as its controller has it: all that differs between the controllers, except for their steps.
 type kind struct {
-	// name is the kind, manager the field owner of all that its resources apply.
-	name, manager string
-	// podLabel is the label of pods and volume claims that names the resource that they belong to.
-	podLabel string
+	resource.Kind
+	// manager is the field owner of all that its resources apply.
+	manager string
+	// seesAutoscaler is true for a kind whose status reports the autoscaler of a resource itself.
+	seesAutoscaler bool
 	// empty returns an empty resource as it is stored, list an empty list of such.
 	empty func() client.Object
 	list  func() client.ObjectList
@@ -25,8 +27,6 @@ type kind struct {
 	// is empty for a kind whose children have the name of the resource.
 	index      string
 	childNames client.IndexerFunc
-	// scalable is true for a kind that an autoscaler can scale, serves for one whose resources mean objects around the pods.
-	scalable, serves bool
 	// reconciler returns what reconciles a resource.
 	reconciler func(*kind, *Deps) reconcile.Reconciler
 	// plan returns the steps by which a plan is computed: those of the reconciler.
@@ -35,7 +35,8 @@ type kind struct {
 	watchMore func(*kind, *Deps, *builder.Builder)
 }
 
-// kinds returns all kinds. The manager, the indexes, the check that the manager is ready and the tests range over it.
+// kinds returns the controllers' part of all kinds in resource.Kinds. The manager, the indexes, the check that the manager is ready and
+// the tests range over it.
 func kinds() []kind {
 	return []kind{appKind(), modelBoxKind(), unitedDeploymentKind(), cloudManagerKind()}
 }
@@ -57,7 +58,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	if k.watchMore != nil {
 		k.watchMore(k, s, b)
 	}
-	if k.serves {
+	if k.Serves {
 		b.WatchesRawSource(s.Optional.Source(k.manager, func(row *apply.Type) handler.EventHandler {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
@@ -75,7 +76,7 @@ func (k *kind) namesService() bool {
 // mapFunc returns the function that maps an object of a role to the resources that it concerns.
 func (k *kind) mapFunc(s *Deps, role apply.Role) handler.MapFunc {
 	if role.Has(apply.RoleClaim | apply.RolePod) {
-		return mapByLabel(k.podLabel)
+		return mapByLabel(k.PodLabel)
 	}
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		requests := k.mapOwnedOrNamed(ctx, s, obj)

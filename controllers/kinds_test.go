@@ -19,6 +19,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/resource"
 )
 
 // specs are specs of each kind by which the resource "web" wants children: "web" of an App and a ModelBox, "held" of a
@@ -37,7 +38,7 @@ var wantedNames = map[string][]string{
 func newStored(t *testing.T, k *kind, spec string) client.Object {
 	t.Helper()
 	obj := k.empty()
-	text := `{"apiVersion":"app.huolala.cn/v1","kind":"` + k.name + `","metadata":{"name":"web","namespace":"default","uid":"1"},"spec":` + spec + `}`
+	text := `{"apiVersion":"app.huolala.cn/v1","kind":"` + k.Name + `","metadata":{"name":"web","namespace":"default","uid":"1"},"spec":` + spec + `}`
 	if err := json.Unmarshal([]byte(text), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func mappedNames(t *testing.T, k *kind, s *Deps, obj client.Object) []string {
 	var names []string
 	for _, req := range k.mapFunc(s, apply.TypeOf(obj).Role)(t.Context(), obj) {
 		if req.Namespace != "default" {
-			t.Errorf("%s: a request for the namespace %q", k.name, req.Namespace)
+			t.Errorf("%s: a request for the namespace %q", k.Name, req.Namespace)
 		}
 		names = append(names, req.Name)
 	}
@@ -96,32 +97,35 @@ func newChild(t *testing.T, row *apply.Type, name, controllerKind, controller st
 // TestKindsAreComplete checks that each row says what the others range over it for.
 func TestKindsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range kinds() {
-		for _, key := range []string{k.name, k.manager, k.podLabel} {
+	if len(kinds()) != len(resource.Kinds) {
+		t.Fatalf("%d kinds of %d have a controller", len(kinds()), len(resource.Kinds))
+	}
+	for i, k := range kinds() {
+		if k.Name != resource.Kinds[i].Name {
+			t.Errorf("%s is where %s is in resource.Kinds", k.Name, resource.Kinds[i].Name)
+		}
+		for _, key := range []string{k.Name, k.manager, k.PodLabel} {
 			if key == "" || seen[key] {
-				t.Errorf("%s: %q is missing, or another kind's", k.name, key)
+				t.Errorf("%s: %q is missing, or another kind's", k.Name, key)
 			}
 			seen[key] = true
 		}
 		if (k.index == "") != (k.childNames == nil) {
-			t.Errorf("%s has an index without its function, or the other way", k.name)
+			t.Errorf("%s has an index without its function, or the other way", k.Name)
 		}
-		if specs[k.name] == "" {
-			t.Errorf("the tests have no spec for %s", k.name)
+		if specs[k.Name] == "" {
+			t.Errorf("the tests have no spec for %s", k.Name)
 		}
 		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&k, &Deps{}) == nil {
-			t.Errorf("%s lacks a part", k.name)
+			t.Errorf("%s lacks a part", k.Name)
 		}
-	}
-	if len(seen) != 12 {
-		t.Errorf("%d keys", len(seen))
 	}
 }
 
 // TestMapOwnedOrNamed maps a child of each type to resources of each kind: those that control it, or want one of its name.
 func TestMapOwnedOrNamed(t *testing.T) {
 	for _, k := range kinds() {
-		s := withCache(t, newStored(t, &k, specs[k.name]))
+		s := withCache(t, newStored(t, &k, specs[k.Name]))
 		for i := range apply.Types {
 			row := &apply.Types[i]
 			if !row.Role.Has(apply.RoleChild) {
@@ -131,18 +135,18 @@ func TestMapOwnedOrNamed(t *testing.T) {
 				obj  client.Object
 				want []string
 			}{
-				"owned, by another name":   {newChild(t, row, "former", k.name, "web"), []string{"web"}},
+				"owned, by another name":   {newChild(t, row, "former", k.Name, "web"), []string{"web"}},
 				"nobody's":                 {newChild(t, row, "unknown", "", ""), nil},
 				"another kind's":           {newChild(t, row, "unknown", "Other", "web"), nil},
-				"owned by one that is not": {newChild(t, row, "unknown", k.name, "gone"), []string{"gone"}},
+				"owned by one that is not": {newChild(t, row, "unknown", k.Name, "gone"), []string{"gone"}},
 			} {
 				if got := mappedNames(t, &k, s, c.obj); !slices.Equal(got, c.want) {
-					t.Errorf("%s, %T, %s: %q, want %q", k.name, row.Object, name, got, c.want)
+					t.Errorf("%s, %T, %s: %q, want %q", k.Name, row.Object, name, got, c.want)
 				}
 			}
-			for _, wanted := range wantedNames[k.name] {
+			for _, wanted := range wantedNames[k.Name] {
 				if got := mappedNames(t, &k, s, newChild(t, row, wanted, "", "")); !slices.Equal(got, []string{"web"}) {
-					t.Errorf("%s, %T: an object of the name %s that it wants: %q", k.name, row.Object, wanted, got)
+					t.Errorf("%s, %T: an object of the name %s that it wants: %q", k.Name, row.Object, wanted, got)
 				}
 			}
 		}
@@ -156,11 +160,11 @@ func TestMapByLabel(t *testing.T) {
 		for _, obj := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 			obj.SetNamespace("default")
 			if got := mappedNames(t, &k, s, obj); len(got) > 0 {
-				t.Errorf("%s, %T without a label: %q", k.name, obj, got)
+				t.Errorf("%s, %T without a label: %q", k.Name, obj, got)
 			}
-			obj.SetLabels(map[string]string{k.podLabel: "web"})
+			obj.SetLabels(map[string]string{k.PodLabel: "web"})
 			if got := mappedNames(t, &k, s, obj); !slices.Equal(got, []string{"web"}) {
-				t.Errorf("%s, %T: %q", k.name, obj, got)
+				t.Errorf("%s, %T: %q", k.Name, obj, got)
 			}
 		}
 	}
@@ -169,26 +173,26 @@ func TestMapByLabel(t *testing.T) {
 // TestMapScaleTarget maps autoscalers to the resources that they scale, themselves or by their workload objects.
 func TestMapScaleTarget(t *testing.T) {
 	for _, k := range kinds() {
-		s := withCache(t, newStored(t, &k, specs[k.name]))
+		s := withCache(t, newStored(t, &k, specs[k.Name]))
 		scaler := func(kind, name string) client.Object {
 			h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "scaler"}}
 			h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: kind, Name: name}
 			return h
 		}
 		for _, workload := range []string{"Deployment", "StatefulSet"} {
-			if got := mappedNames(t, &k, s, scaler(workload, wantedNames[k.name][0])); !slices.Equal(got, []string{"web"}) {
-				t.Errorf("%s by its %s: %q", k.name, workload, got)
+			if got := mappedNames(t, &k, s, scaler(workload, wantedNames[k.Name][0])); !slices.Equal(got, []string{"web"}) {
+				t.Errorf("%s by its %s: %q", k.Name, workload, got)
 			}
 		}
-		if got := mappedNames(t, &k, s, scaler("ReplicaSet", wantedNames[k.name][0])); len(got) > 0 {
-			t.Errorf("%s by a ReplicaSet: %q", k.name, got)
+		if got := mappedNames(t, &k, s, scaler("ReplicaSet", wantedNames[k.Name][0])); len(got) > 0 {
+			t.Errorf("%s by a ReplicaSet: %q", k.Name, got)
 		}
 		var want []string
-		if k.scalable {
+		if k.seesAutoscaler {
 			want = []string{"web"}
 		}
-		if got := mappedNames(t, &k, s, scaler(k.name, "web")); !slices.Equal(got, want) {
-			t.Errorf("%s itself: %q, want %q", k.name, got, want)
+		if got := mappedNames(t, &k, s, scaler(k.Name, "web")); !slices.Equal(got, want) {
+			t.Errorf("%s itself: %q, want %q", k.Name, got, want)
 		}
 	}
 }
@@ -200,14 +204,14 @@ func TestChildNamesOfAnUndecodable(t *testing.T) {
 			continue
 		}
 		if got := k.childNames(newStored(t, &k, `{"db":5,"deploymentName":{}}`)); len(got) > 0 {
-			t.Errorf("%s: %q", k.name, got)
+			t.Errorf("%s: %q", k.Name, got)
 		}
 		if got := k.childNames(&appsv1.Deployment{}); len(got) > 0 {
-			t.Errorf("%s: a Deployment has %q", k.name, got)
+			t.Errorf("%s: a Deployment has %q", k.Name, got)
 		}
-		want := wantedNames[k.name]
-		if got := k.childNames(newStored(t, &k, specs[k.name])); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", k.name, got, want)
+		want := wantedNames[k.Name]
+		if got := k.childNames(newStored(t, &k, specs[k.Name])); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", k.Name, got, want)
 		}
 	}
 }

@@ -318,7 +318,7 @@ func TestMappersOfABrokenCache(t *testing.T) {
 	for _, k := range kinds() {
 		requests := k.byChildName(logr.NewContext(t.Context(), logr.Discard()), s, types.NamespacedName{Namespace: namespace, Name: "web"})
 		if got := len(requests); (got == 1) != (k.index == "") {
-			t.Errorf("%s: %v", k.name, requests)
+			t.Errorf("%s: %v", k.Name, requests)
 		}
 	}
 }

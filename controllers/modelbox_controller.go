@@ -25,7 +25,7 @@ type ModelBoxReconciler struct {
 // modelBoxKind is the kind ModelBox.
 func modelBoxKind() kind {
 	return kind{
-		name: resource.KindModelBox, manager: modelBoxManager, podLabel: appv1.LabelModelBox, scalable: true, serves: true,
+		Kind: resource.KindModelBox, manager: modelBoxManager, seesAutoscaler: true,
 		empty: func() client.Object { return &stored.ModelBox{} },
 		list:  func() client.ObjectList { return &stored.ModelBoxList{} },
 		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
@@ -53,7 +53,7 @@ func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, und
 		serving: &box.Spec.ServingSpec, servingStatus: &box.Status.ServingStatus,
 		paused:      box.Spec.Paused,
 		undecodable: undecodable,
-		scalable:    resource.KindModelBox,
+		scalable:    resource.KindModelBox.Name,
 		history:     &box.Status.HistoryStatus,
 		validateRecord: func(record string) field.ErrorList {
 			past := &appv1.ModelBox{ObjectMeta: box.ObjectMeta}
@@ -62,7 +62,7 @@ func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, und
 			}
 			return validation.ModelBox(past)
 		},
-		config: newConfigTarget(resource.KindModelBox, &box.Status.ServingStatus),
+		config: newConfigTarget(resource.KindModelBox.Name, &box.Status.ServingStatus),
 		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.ModelBox(box, seen)
 		},

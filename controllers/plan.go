@@ -39,7 +39,7 @@ type Planner struct {
 func newPlanner(s *Deps) *Planner {
 	p := &Planner{deps: *s, kinds: map[string]*kind{}}
 	for _, k := range kinds() {
-		p.kinds[k.name] = &k
+		p.kinds[k.Name] = &k
 	}
 	return p
 }
@@ -83,7 +83,7 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 		return nil, fmt.Errorf("%T is no API object", obj)
 	}
 	made := &plan.Plan{
-		Version: plan.Version, Kind: k.name, Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		Version: plan.Version, Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		Paused: resumeResource(copied), Objects: []plan.Object{},
 	}
 	var foreseen apply.Foresight

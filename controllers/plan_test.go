@@ -24,15 +24,15 @@ func TestEveryKindIsPlanned(t *testing.T) {
 	}
 	planner := newPlanner(&Deps{})
 	for _, k := range kinds() {
-		if k.plan == nil || planner.kinds[k.name] == nil || planner.kinds[k.name].name != k.name {
-			t.Errorf("%s is not planned", k.name)
+		if k.plan == nil || planner.kinds[k.Name] == nil || planner.kinds[k.Name].Name != k.Name {
+			t.Errorf("%s is not planned", k.Name)
 		}
-		obj := paused[k.name]
+		obj := paused[k.Name]
 		if obj == nil {
-			t.Fatalf("%s is not tested", k.name)
+			t.Fatalf("%s is not tested", k.Name)
 		}
 		if !resumeResource(obj) || resumeResource(obj) {
-			t.Errorf("%s is not resumed", k.name)
+			t.Errorf("%s is not resumed", k.Name)
 		}
 	}
 }

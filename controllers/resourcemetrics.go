@@ -92,7 +92,7 @@ func (m *resourceMetrics) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, k := range kinds() {
-		summary := newResourceSummary(k.name, len(m.readers) > 1)
+		summary := newResourceSummary(k.Name, len(m.readers) > 1)
 		known := false
 		for reader := range m.readers {
 			known = summary.read(ctx, reader, &k) || known

@@ -36,7 +36,7 @@ type UnitedDeploymentReconciler struct {
 // unitedDeploymentKind is the kind UnitedDeployment.
 func unitedDeploymentKind() kind {
 	return kind{
-		name: resource.KindUnitedDeployment, manager: unitedDeploymentManager, podLabel: appv1.LabelUnitedDeployment,
+		Kind: resource.KindUnitedDeployment, manager: unitedDeploymentManager,
 		empty: func() client.Object { return &stored.UnitedDeployment{} },
 		list:  func() client.ObjectList { return &stored.UnitedDeploymentList{} },
 		index: stored.IndexDeployment, childNames: unitedDeploymentChildNames,
@@ -123,7 +123,7 @@ func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *app
 // scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
 func scaleConflict(ud *appv1.UnitedDeployment, seen *state, elder string) error {
 	controller := controllerOfOurs(seen.deployment)
-	if controller != nil && controller.Kind == resource.KindUnitedDeployment && controller.Name == ud.Name &&
+	if controller != nil && controller.Kind == resource.KindUnitedDeployment.Name && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
 			messageDeploymentOfEarlier, seen.deployment.Name, controller.Kind)

@@ -63,7 +63,7 @@ func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) 
 // mapController maps an object to its controller, if that is of the kind.
 func (k *kind) mapController(obj client.Object) []ctrl.Request {
 	c := metav1.GetControllerOfNoCopy(obj)
-	if c == nil || c.Kind != k.name || !apply.IsOfOurGroup(c) {
+	if c == nil || c.Kind != k.Name || !apply.IsOfOurGroup(c) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: c.Name}}}
@@ -74,7 +74,7 @@ func (k *kind) mapScaleTarget(ctx context.Context, s *Deps, obj client.Object) [
 	target := apply.ScaleTarget(obj)
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: target.Name}
 	switch {
-	case target.Kind == k.name && k.scalable:
+	case target.Kind == k.Name && k.seesAutoscaler:
 		return s.requestIfExists(ctx, k.empty(), key)
 	case target.Kind == "Deployment" || target.Kind == "StatefulSet":
 		return k.byChildName(ctx, s, key)

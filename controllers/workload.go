@@ -76,7 +76,7 @@ func (s *Deps) currentInputs(ctx context.Context, spec *appv1.WorkloadSpec) (res
 // newSkeleton returns the reconciler of a kind, with its steps.
 func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
 	return &reconciler.Reconciler[T]{
-		Kind:     k.name,
+		Kind:     k.Name,
 		Client:   s.Client,
 		Recorder: s.Recorder,
 		Clock:    s.Clock,
@@ -86,7 +86,7 @@ func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconcile
 			s.Engine.Forget(name, k.manager)
 			s.Records.forgetOwner(k.manager, name)
 			s.Pending.forgetOwner(k.manager, name)
-			s.Content.Forget(content.Owner{Kind: k.name, NamespacedName: name})
+			s.Content.Forget(content.Owner{Kind: k.Name, NamespacedName: name})
 		},
 	}
 }

@@ -40,7 +40,7 @@ func newWebApp() *appv1.App {
 func newAppTarget(app *appv1.App) *target {
 	return &target{
 		owner: app, manager: appManager, name: app.Name, spec: &app.Spec.WorkloadSpec, status: &app.Status.WorkloadStatus,
-		scalable: resource.KindApp,
+		scalable: resource.KindApp.Name,
 		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 			return resource.App(app, seen)
 		},

@@ -212,7 +212,7 @@ func (w *world) patchSubresource(ctx context.Context, c client.Client, sub strin
 func kindNamed(t *testing.T, name string) *kind {
 	t.Helper()
 	for _, k := range kinds() {
-		if k.name == name {
+		if k.Name == name {
 			return &k
 		}
 	}
@@ -417,7 +417,7 @@ func containsAll(text string, words ...string) bool {
 func newPod(t *testing.T, kindName, name, reason string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
-		kindNamed(t, kindName).podLabel: "web", appv1.LabelInstance: "web",
+		kindNamed(t, kindName).PodLabel: "web", appv1.LabelInstance: "web",
 	}}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "no such image"}},

@@ -14,17 +14,11 @@ timeout=${TIMEOUT:-300}
 scope=(--all-namespaces)
 if [ -n "${NAMESPACE:-}" ]; then scope=(--namespace "$NAMESPACE"); fi
 
-kinds=(apps modelboxes uniteddeployments cloudmanagers)
 children=deployments,statefulsets,replicasets,services,pods
 
-# defined prints the kinds that the cluster has, separated by commas.
+# defined prints the operator's kinds that the cluster has, separated by commas.
 defined() {
-  local name found=()
-  for kind in "${kinds[@]}"; do
-    name=$("${kubectl[@]}" get crd "$kind.app.huolala.cn" --ignore-not-found -o name)
-    if [ -n "$name" ]; then found+=("$kind.app.huolala.cn"); fi
-  done
-  (IFS=,; echo "${found[*]-}")
+  "${kubectl[@]}" get crd -o jsonpath='{range .items[?(@.spec.group=="app.huolala.cn")]}{.metadata.name}{"\n"}{end}' | paste -sd, -
 }
 
 # resources prints what there is of the kinds, a line each.

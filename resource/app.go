@@ -3,13 +3,17 @@ package resource
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// KindApp is the kind of an App.
-const KindApp = "App"
+// KindApp is the kind App.
+var KindApp = Kind{
+	Name: "App", Plural: "apps", ShortNames: []string{"happ"}, PodLabel: appv1.LabelApp, Scales: true, Serves: true, Holds: true,
+	New: func() Object { return &appv1.App{} }, NewList: func() runtime.Object { return &appv1.AppList{} },
+}
 
 // App returns the workload that an App means, and what is wrong with its podTemplate.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
@@ -21,7 +25,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 		namespace:   app.Namespace,
 		instance:    app.Name,
 		component:   "app",
-		owner:       *metav1.NewControllerRef(app, appv1.GroupVersion.WithKind(KindApp)),
+		owner:       *metav1.NewControllerRef(app, appv1.GroupVersion.WithKind(KindApp.Name)),
 		container:   app.Name,
 		selector:    map[string]string{appv1.LabelApp: app.Name},
 		path:        field.NewPath("spec"),

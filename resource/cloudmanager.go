@@ -9,14 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// KindCloudManager is the kind of a CloudManager.
-const KindCloudManager = "CloudManager"
+// KindCloudManager is the kind CloudManager.
+var KindCloudManager = Kind{
+	Name: "CloudManager", Plural: "cloudmanagers", ShortNames: []string{"cmgr"}, PodLabel: appv1.LabelCloudManager,
+	New: func() Object { return &appv1.CloudManager{} }, NewList: func() runtime.Object { return &appv1.CloudManagerList{} },
+}
 
 // DataVolume is the name of the database's volume, and of the claim template for it.
 const DataVolume = "datadir"
@@ -96,7 +100,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 			fromSecret("MYSQL_ROOT_PASSWORD", cm, SecretPassword),
 		},
 	}, seen)
-	w.RetainedFor = KindCloudManager + "." + cm.Name
+	w.RetainedFor = KindCloudManager.Name + "." + cm.Name
 	w.Retain = ptr.Deref(db.Storage.Retain, true)
 	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
 	spec := &cm.Spec.DB.StatefulSet
@@ -183,7 +187,7 @@ func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload
 		namespace: cm.Namespace,
 		instance:  cm.Name,
 		component: string(t.role),
-		owner:     *metav1.NewControllerRef(cm, appv1.GroupVersion.WithKind(KindCloudManager)),
+		owner:     *metav1.NewControllerRef(cm, appv1.GroupVersion.WithKind(KindCloudManager.Name)),
 		container: t.spec.Name,
 		// The component's name is part of it, so that its Service never leads to the pods of one by an earlier name.
 		selector:    map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: t.spec.Name},

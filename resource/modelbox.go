@@ -5,13 +5,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// KindModelBox is the kind of a ModelBox.
-const KindModelBox = "ModelBox"
+// KindModelBox is the kind ModelBox.
+var KindModelBox = Kind{
+	Name: "ModelBox", Plural: "modelboxes", ShortNames: []string{"mbox"}, PodLabel: appv1.LabelModelBox, Scales: true, Serves: true, Holds: true,
+	New: func() Object { return &appv1.ModelBox{} }, NewList: func() runtime.Object { return &appv1.ModelBoxList{} },
+}
 
 // ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplate.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
@@ -23,7 +27,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 		namespace:       box.Namespace,
 		instance:        box.Name,
 		component:       "modelbox",
-		owner:           *metav1.NewControllerRef(box, appv1.GroupVersion.WithKind(KindModelBox)),
+		owner:           *metav1.NewControllerRef(box, appv1.GroupVersion.WithKind(KindModelBox.Name)),
 		container:       cmp.Or(box.Spec.Name, box.Name),
 		selector:        map[string]string{appv1.LabelModelBox: box.Name},
 		path:            field.NewPath("spec"),

@@ -3,13 +3,17 @@ package resource
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// KindUnitedDeployment is the kind of a UnitedDeployment.
-const KindUnitedDeployment = "UnitedDeployment"
+// KindUnitedDeployment is the kind UnitedDeployment.
+var KindUnitedDeployment = Kind{
+	Name: "UnitedDeployment", Plural: "uniteddeployments", ShortNames: []string{"hud", "ud"}, PodLabel: appv1.LabelUnitedDeployment, Scales: true,
+	New: func() Object { return &appv1.UnitedDeployment{} }, NewList: func() runtime.Object { return &appv1.UnitedDeploymentList{} },
+}
 
 // UnitedDeployment returns the workload that the template of a UnitedDeployment means, and what is wrong with the
 // template's podTemplate. There must be a template.
@@ -20,7 +24,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 		namespace:   ud.Namespace,
 		instance:    ud.Name,
 		component:   "uniteddeployment",
-		owner:       *metav1.NewControllerRef(ud, appv1.GroupVersion.WithKind(KindUnitedDeployment)),
+		owner:       *metav1.NewControllerRef(ud, appv1.GroupVersion.WithKind(KindUnitedDeployment.Name)),
 		container:   ud.Spec.DeploymentName,
 		selector:    unitedDeploymentSelector(ud, seen),
 		path:        field.NewPath("spec", "template"),

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -74,7 +73,7 @@ type offer struct {
 }
 
 // offers returns the actions that suit the state of a resource.
-func offers(r *view.Resource) []offer {
+func offers(kind view.Kind, r *view.Resource) []offer {
 	var found []offer
 	add := func(do, value string) { found = append(found, offer{do, verbs[do], value}) }
 	if r.Paused {
@@ -89,13 +88,13 @@ func offers(r *view.Resource) []offer {
 		add(Restart, "")
 	}
 	switch {
-	case !has(r.Kind, Hold):
+	case !has(kind, Hold):
 	case r.HeldAt() != "":
 		add(Unhold, "")
-	case r.Serving() != nil:
+	case r.Serving != nil:
 		add(Hold, view.LastGood)
 	}
-	if serving := r.Serving(); has(r.Kind, Scale) && (serving == nil || serving.Autoscaling == nil) {
+	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
 		_, wanted, _ := strings.Cut(r.Ready, "/")
 		add(Scale, wanted)
 	}
@@ -103,12 +102,12 @@ func offers(r *view.Resource) []offer {
 }
 
 // has reports whether a kind of resources has an action.
-func has(kind, do string) bool {
+func has(kind view.Kind, do string) bool {
 	switch do {
 	case Hold, Unhold:
-		return kind == resource.KindApp || kind == resource.KindModelBox
-	case Scale, Rollback: // A CloudManager has several numbers of pods, and two histories.
-		return kind != resource.KindCloudManager
+		return kind.Holds
+	case Scale, Rollback: // A kind with several numbers of pods has several histories.
+		return kind.Scales
 	}
 	return verbs[do] != ""
 }
@@ -117,7 +116,7 @@ func has(kind, do string) bool {
 func action(r *http.Request) (Action, bool) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
-	return a, known && has(kind.Name, a.Do)
+	return a, known && has(kind, a.Do)
 }
 
 // check returns what is wrong with the value of an action, empty if nothing is.
@@ -206,10 +205,10 @@ func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind
 	}
 	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
 	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
-	data["Offers"] = offers(found)
+	data["Offers"] = offers(kind, found)
 	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
 		data["NotAllowed"] = err.Error()
 		return
 	}
-	data["Returns"], data["Holds"] = has(kind.Name, Rollback), has(kind.Name, Hold)
+	data["Returns"], data["Holds"] = has(kind, Rollback), has(kind, Hold)
 }

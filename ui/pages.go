@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -142,12 +141,9 @@ func statusOf(err error) int {
 
 // historyOf returns the history of each part that has one. Values that may be secret are hidden.
 func historyOf(s *view.Snapshot) []record {
-	parts := []view.Part{""}
-	if s.Resource.Kind == resource.KindCloudManager {
-		parts = []view.Part{view.PartFront, view.PartIdentity}
-	}
 	var records []record
-	for _, part := range parts {
+	for i := range s.Resource.Workloads {
+		part := s.Resource.Workloads[i].Part
 		history, err := view.HistoryOf(s, part)
 		if err != nil {
 			continue

@@ -58,12 +58,6 @@ type Change struct {
 // Part is a part of a custom resource whose workload has a history of its own.
 type Part string
 
-// The parts of a CloudManager that have a history. The database has none: what a volume holds does not go back.
-const (
-	PartFront    Part = "front"
-	PartIdentity Part = "identity"
-)
-
 // unrecorded are the fields of a spec that no revision has: the pods do not depend on them.
 var unrecorded = servingFields()
 
@@ -82,63 +76,60 @@ func servingFields() []string {
 // ErrNoHistory says that a part of a resource has no history.
 var ErrNoHistory = errors.New("no history")
 
-// SpecOf returns the part of a resource's spec that the revisions of a workload are records of, as JSON, the path to it in the
-// resource, and the name of the Deployment.
-func (r *Resource) SpecOf(part Part) (spec map[string]any, path, deployment string, err error) {
-	if cm, ok := r.Spec.(*appv1.CloudManagerSpec); ok {
-		switch part {
-		case PartFront:
-			return toMap(cm.Front.Deployment), "/spec/front/deployment", r.Workloads[2], nil
-		case PartIdentity:
-			return toMap(cm.Identity.Deployment), "/spec/identity/deployment", r.Workloads[1], nil
-		case "":
-			return nil, "", "", fmt.Errorf("%w: a CloudManager has one for each of its Deployments; choose with --part front or --part identity", ErrNoHistory)
+// Recorded returns the workload of a part whose revisions are recorded; the part is empty for a kind with one workload.
+func (r *Resource) Recorded(part Part) (*Workload, error) {
+	for i := range r.Workloads {
+		switch w := &r.Workloads[i]; {
+		case w.Part != part:
+		case w.Foreign:
+			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another; see kubectl rollout history deployment/%s",
+				ErrNoHistory, w.Name, w.Name)
+		case w.Spec != nil:
+			return w, nil
 		}
-		return nil, "", "", fmt.Errorf("%w: part %q has none; choose front or identity", ErrNoHistory, part)
 	}
-	if part != "" {
-		return nil, "", "", fmt.Errorf("%w: only a CloudManager has parts; leave out --part", ErrNoHistory)
+	switch parts := r.parts(); {
+	case len(parts) == 0:
+		return nil, fmt.Errorf("%w: %s has no parts; leave out --part", ErrNoHistory, r.Object())
+	case part == "":
+		return nil, fmt.Errorf("%w: %s has one for each of its Deployments; choose with --part %s", ErrNoHistory, r.Object(),
+			strings.Join(parts, " or --part "))
+	default:
+		return nil, fmt.Errorf("%w: part %q has none; choose %s", ErrNoHistory, part, strings.Join(parts, " or "))
 	}
-	if ud, ok := r.Spec.(*appv1.UnitedDeploymentSpec); ok {
-		if ud.Template == nil {
-			return nil, "", "", fmt.Errorf("%w: without spec.template, Deployment %s belongs to another; see kubectl rollout history deployment/%s",
-				ErrNoHistory, r.Workloads[0], r.Workloads[0])
-		}
-		return toMap(ud.Template), "/spec/template", r.Workloads[0], nil
-	}
-	return toMap(r.Spec), "/spec", r.Workloads[0], nil
 }
 
-// emptySpec returns an empty spec of the type that the records of a part have.
-func (r *Resource) emptySpec() any {
-	switch r.Spec.(type) {
-	case *appv1.AppSpec:
-		return &appv1.AppSpec{}
-	case *appv1.ModelBoxSpec:
-		return &appv1.ModelBoxSpec{}
-	case *appv1.UnitedDeploymentSpec:
-		return &appv1.WorkloadSpec{}
+// parts returns the names of the parts that have a history.
+func (r *Resource) parts() []string {
+	var parts []string
+	for i := range r.Workloads {
+		if w := &r.Workloads[i]; w.Spec != nil && w.Part != "" {
+			parts = append(parts, string(w.Part))
+		}
 	}
-	return &appv1.Component{}
+	return parts
 }
+
+// Current returns the part of the spec that the revisions of the workload are records of, as JSON.
+func (w *Workload) Current() map[string]any { return toMap(w.Spec) }
 
 // HistoryOf returns the history of a part of a resource; part is empty for a kind with one workload.
 func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	r := &s.Resource
-	_, _, deployment, err := r.SpecOf(part)
+	w, err := r.Recorded(part)
 	if err != nil {
 		return nil, err
 	}
 	h := &History{
-		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: deployment,
+		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
 		Revisions: []Revision{}, NotShown: s.Missing,
 	}
 	for _, d := range s.deployments() {
-		if d.Name != deployment {
+		if d.Name != w.Name {
 			continue
 		}
 		for i, rs := range s.replicaSets(d.UID) {
-			h.Revisions = append(h.Revisions, s.revision(rs, i == 0))
+			h.Revisions = append(h.Revisions, s.revision(w, rs, i == 0))
 		}
 	}
 	for i := range h.Revisions {
@@ -154,13 +145,13 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 }
 
 // revision returns what a ReplicaSet has recorded. A record that names another image than the pods run is not believed.
-func (s *Snapshot) revision(rs *appsv1.ReplicaSet, current bool) Revision {
+func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Revision {
 	rev := Revision{
 		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
 		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
 	}
 	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
-	spec := s.Resource.emptySpec()
+	spec := w.NewRecord()
 	switch err := resource.DecodeSpec(record, spec); {
 	case record == "":
 		rev.Note = "no record: no rollback"

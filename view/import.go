@@ -63,7 +63,7 @@ func ImportOf(from *Source) (*Import, error) {
 	}
 	i := &importing{from: from, selector: d.Spec.Selector.MatchLabels}
 	i.App = &appv1.App{
-		TypeMeta: metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp},
+		TypeMeta: metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp.Name},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: d.Name, Annotations: map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart},
 		},

@@ -4,29 +4,25 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
 )
 
-// Kind is a kind of custom resource, as a user names it and as its pods are found.
+// Kind is a kind of custom resource as the views have it.
 type Kind struct {
-	// Name is the kind, Plural the resource of the API.
-	Name, Plural string
-	// Short are further names that a user can write, in lower case.
-	Short []string
-	// PodLabel is the label of pods that has the resource's name.
-	PodLabel string
+	resource.Kind
+	// of returns what the views need of a resource of the kind, and false for any other object.
+	of func(runtime.Object) (Resource, bool)
 }
 
-// Kinds are all kinds, in the order of a table.
+// Kinds are the views of all kinds in resource.Kinds, in the same order.
 var Kinds = []Kind{
-	{Name: resource.KindApp, Plural: "apps", Short: []string{"app", "happ"}, PodLabel: appv1.LabelApp},
-	{Name: resource.KindModelBox, Plural: "modelboxes", Short: []string{"modelbox", "mbox"}, PodLabel: appv1.LabelModelBox},
-	{
-		Name: resource.KindUnitedDeployment, Plural: "uniteddeployments", Short: []string{"uniteddeployment", "hud", "ud"},
-		PodLabel: appv1.LabelUnitedDeployment,
-	},
-	{Name: resource.KindCloudManager, Plural: "cloudmanagers", Short: []string{"cloudmanager", "cmgr"}, PodLabel: appv1.LabelCloudManager},
+	{resource.KindApp, appResource},
+	{resource.KindModelBox, modelBoxResource},
+	{resource.KindUnitedDeployment, unitedDeploymentResource},
+	{resource.KindCloudManager, cloudManagerResource},
 }
 
 // KindOf returns the kind of a name that a user has written: the kind, its plural, a short name, each with or without the group.
@@ -39,12 +35,99 @@ func KindOf(word string) (Kind, bool) {
 		word = name
 	}
 	for _, k := range Kinds {
-		if word == k.Plural || slices.Contains(k.Short, word) {
+		if word == k.Plural || word == k.Singular() || slices.Contains(k.ShortNames, word) {
 			return k, true
 		}
 	}
 	return Kind{}, false
 }
 
+// Singular is the kind as a user writes it, such as "modelbox".
+func (k Kind) Singular() string { return strings.ToLower(k.Name) }
+
 // APIVersion is the API version of the resources of a kind.
 func (Kind) APIVersion() string { return appv1.GroupVersion.String() }
+
+// Of returns the resource that an object of one of the kinds is, and false for any other object.
+func Of(obj runtime.Object) (Resource, bool) {
+	for i := range Kinds {
+		if r, ok := Kinds[i].of(obj); ok {
+			r.Kind = Kinds[i].Name
+			return r, true
+		}
+	}
+	return Resource{}, false
+}
+
+func appResource(obj runtime.Object) (Resource, bool) {
+	app, ok := obj.(*appv1.App)
+	if !ok {
+		return Resource{}, false
+	}
+	return ofWorkload(Resource{
+		ObjectMeta: app.ObjectMeta, Image: app.Spec.Image, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
+		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec]}},
+	}, &app.Status.WorkloadStatus), true
+}
+
+func modelBoxResource(obj runtime.Object) (Resource, bool) {
+	box, ok := obj.(*appv1.ModelBox)
+	if !ok {
+		return Resource{}, false
+	}
+	return ofWorkload(Resource{
+		ObjectMeta: box.ObjectMeta, Image: box.Spec.Image, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
+		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec]}},
+	}, &box.Status.WorkloadStatus), true
+}
+
+func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
+	ud, ok := obj.(*appv1.UnitedDeployment)
+	if !ok {
+		return Resource{}, false
+	}
+	w := Workload{Kind: KindDeployment, Name: ud.Spec.DeploymentName, Foreign: ud.Spec.Template == nil}
+	r := Resource{ObjectMeta: ud.ObjectMeta, Paused: ud.Spec.Paused, Spec: &ud.Spec}
+	if template := ud.Spec.Template; template != nil {
+		w.Spec, w.Path, w.NewRecord = template, "/spec/template", newOf[appv1.WorkloadSpec]
+		r.Image = template.Image
+	}
+	r.Workloads = []Workload{w}
+	return ofWorkload(r, &ud.Status.WorkloadStatus), true
+}
+
+// ofWorkload adds what the status of a kind with one workload says.
+func ofWorkload(r Resource, status *appv1.WorkloadStatus) Resource {
+	r.Ready, r.Selector, r.Status = status.Ready, status.Selector, status.CommonStatus
+	r.Outdated = status.LatestRendering != 0 || status.LatestSize != ""
+	return r
+}
+
+func cloudManagerResource(obj runtime.Object) (Resource, bool) {
+	cm, ok := obj.(*appv1.CloudManager)
+	if !ok {
+		return Resource{}, false
+	}
+	named := cm.DeepCopy()
+	named.DefaultNames()
+	r := Resource{
+		ObjectMeta: cm.ObjectMeta, Paused: cm.Spec.Paused, Ready: cm.Status.Ready, Status: cm.Status.CommonStatus, Spec: &cm.Spec,
+		Workloads: []Workload{
+			{Kind: KindStatefulSet, Name: named.Spec.DB.StatefulSet.Name, Part: "db"}, // What a volume holds does not go back.
+			{
+				Kind: KindDeployment, Name: named.Spec.Identity.Deployment.Name, Part: "identity",
+				Spec: cm.Spec.Identity.Deployment, Path: "/spec/identity/deployment", NewRecord: newOf[appv1.Component],
+			},
+			{
+				Kind: KindDeployment, Name: named.Spec.Front.Deployment.Name, Part: "front",
+				Spec: cm.Spec.Front.Deployment, Path: "/spec/front/deployment", NewRecord: newOf[appv1.Component],
+			},
+		},
+	}
+	for _, tier := range []*appv1.TierStatus{&cm.Status.DB, &cm.Status.Identity, &cm.Status.Front} {
+		r.Outdated = r.Outdated || tier.LatestRendering != 0 || tier.LatestSize != ""
+	}
+	return r, true
+}
+
+func newOf[T any]() any { return new(T) }

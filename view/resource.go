@@ -7,10 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 )
 
 // Resource is a custom resource of any kind, with what the views need of it.
@@ -19,8 +17,8 @@ type Resource struct {
 	ObjectMeta metav1.ObjectMeta
 	// Image is the image of the spec, empty for a kind that has none or several.
 	Image string
-	// Workloads are the names of the Deployments and StatefulSets that the spec means, in the order in which they start.
-	Workloads []string
+	// Workloads are the Deployments and StatefulSets that the spec means, in the order in which they start.
+	Workloads []Workload
 	// Paused is true while nothing is written to the children.
 	Paused bool
 	// Ready is the number of ready pods out of the wanted ones, like "2/2".
@@ -30,8 +28,29 @@ type Resource struct {
 	// Selector selects the pods, empty where the status has none.
 	Selector string
 	Status   appv1.CommonStatus
-	// Spec is the custom resource's spec.
-	Spec any
+	// Spec is the custom resource's spec, Serving the part that describes what stands around the pods, nil for a kind that has none.
+	Spec    any
+	Serving *appv1.ServingSpec
+}
+
+// The kinds of workloads.
+const (
+	KindDeployment  = "Deployment"
+	KindStatefulSet = "StatefulSet"
+)
+
+// Workload is a Deployment or a StatefulSet that a resource means.
+type Workload struct {
+	Kind, Name string
+	// Foreign is true for one that belongs to another tool.
+	Foreign bool
+	// Part names the part of the resource that means it, empty for a kind with one workload.
+	Part Part
+	// Spec is the part of the resource's spec that the workload's revisions are records of, nil for one without a history. Path is the
+	// JSON pointer to it in the resource, and NewRecord returns an empty record.
+	Spec      any
+	Path      string
+	NewRecord func() any
 }
 
 // LastGood is the value of HeldAt for the last revision that was ready.
@@ -40,61 +59,10 @@ const LastGood = appv1.HoldLastGood
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
-// Serving returns the part of the spec that describes what stands around the pods, nil for a kind that has none.
-func (r *Resource) Serving() *appv1.ServingSpec {
-	switch spec := r.Spec.(type) {
-	case *appv1.AppSpec:
-		return &spec.ServingSpec
-	case *appv1.ModelBoxSpec:
-		return &spec.ServingSpec
-	}
-	return nil
+// KeepsData reports whether a workload of the resource has volumes.
+func (r *Resource) KeepsData() bool {
+	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Kind == KindStatefulSet })
 }
-
-// Of returns the resource that an object of one of the four kinds is, and false for any other object.
-func Of(obj runtime.Object) (Resource, bool) {
-	switch o := obj.(type) {
-	case *appv1.App:
-		return Resource{
-			Kind: resource.KindApp, ObjectMeta: o.ObjectMeta, Image: o.Spec.Image, Workloads: []string{o.Name}, Paused: o.Spec.Paused,
-			Ready: o.Status.Ready, Selector: o.Status.Selector, Status: o.Status.CommonStatus, Spec: &o.Spec,
-			Outdated: outdated(&o.Status.WorkloadStatus),
-		}, true
-	case *appv1.ModelBox:
-		return Resource{
-			Kind: resource.KindModelBox, ObjectMeta: o.ObjectMeta, Image: o.Spec.Image,
-			Workloads: []string{o.Name}, Paused: o.Spec.Paused,
-			Ready: o.Status.Ready, Selector: o.Status.Selector, Status: o.Status.CommonStatus, Spec: &o.Spec,
-			Outdated: outdated(&o.Status.WorkloadStatus),
-		}, true
-	case *appv1.UnitedDeployment:
-		r := Resource{
-			Kind: resource.KindUnitedDeployment, ObjectMeta: o.ObjectMeta, Workloads: []string{o.Spec.DeploymentName},
-			Paused: o.Spec.Paused, Ready: o.Status.Ready, Selector: o.Status.Selector, Status: o.Status.CommonStatus, Spec: &o.Spec,
-			Outdated: outdated(&o.Status.WorkloadStatus),
-		}
-		if o.Spec.Template != nil {
-			r.Image = o.Spec.Template.Image
-		}
-		return r, true
-	case *appv1.CloudManager:
-		named := o.DeepCopy()
-		named.DefaultNames()
-		return Resource{
-			Kind: resource.KindCloudManager, ObjectMeta: o.ObjectMeta, Paused: o.Spec.Paused, Ready: o.Status.Ready,
-			Workloads: []string{
-				named.Spec.DB.StatefulSet.Name, named.Spec.Identity.Deployment.Name, named.Spec.Front.Deployment.Name,
-			},
-			Status: o.Status.CommonStatus, Spec: &o.Spec,
-			Outdated: outdatedTier(o.Status.Front) || outdatedTier(o.Status.Identity) || outdatedTier(o.Status.DB),
-		}, true
-	}
-	return Resource{}, false
-}
-
-func outdated(s *appv1.WorkloadStatus) bool { return s.LatestRendering != 0 || s.LatestSize != "" }
-
-func outdatedTier(s appv1.TierStatus) bool { return s.LatestRendering != 0 || s.LatestSize != "" }
 
 // Object returns how a resource is called in a sentence, such as "App shop/cart".
 func (r *Resource) Object() string {

@@ -62,14 +62,16 @@ func controls(uid types.UID, obj metav1.Object) bool {
 
 // deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
 func (s *Snapshot) deployments() []*appsv1.Deployment {
+	rank := func(d *appsv1.Deployment) int {
+		return slices.IndexFunc(s.Resource.Workloads, func(w Workload) bool { return w.Kind == KindDeployment && w.Name == d.Name })
+	}
 	var found []*appsv1.Deployment
 	for i := range s.Deployments {
 		d := &s.Deployments[i]
-		if controls(s.Resource.ObjectMeta.UID, d) || slices.Contains(s.Resource.Workloads, d.Name) {
+		if controls(s.Resource.ObjectMeta.UID, d) || rank(d) >= 0 {
 			found = append(found, d)
 		}
 	}
-	rank := func(d *appsv1.Deployment) int { return slices.Index(s.Resource.Workloads, d.Name) }
 	slices.SortStableFunc(found, func(a, b *appsv1.Deployment) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 	})

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 var update = flag.Bool("update", false, "Write the files in testdata.")
@@ -168,9 +169,18 @@ func TestReasons(t *testing.T) {
 	golden(t, "reasons.txt", all.String())
 }
 
-// TestKinds compares the table of kinds with the definitions.
+// TestKinds compares the table of kinds with the definitions, and with that of all kinds.
 func TestKinds(t *testing.T) {
-	for _, k := range Kinds {
+	if len(Kinds) != len(resource.Kinds) {
+		t.Fatalf("%d kinds of %d have a view", len(Kinds), len(resource.Kinds))
+	}
+	for i, k := range Kinds {
+		if k.Name != resource.Kinds[i].Name {
+			t.Errorf("%s is where %s is in resource.Kinds", k.Name, resource.Kinds[i].Name)
+		}
+		if r, ok := Of(k.New()); !ok || r.Kind != k.Name || (r.Serving != nil) != k.Serves || len(r.Workloads) == 0 {
+			t.Errorf("%s: %v, %+v", k.Name, ok, r)
+		}
 		data, err := os.ReadFile(filepath.Join("../config/crd/bases", appv1.GroupVersion.Group+"_"+k.Plural+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -180,6 +190,12 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		names := crd.Spec.Names
+		if short := k.ShortNames[:len(names.ShortNames)]; !slices.Equal(short, names.ShortNames) {
+			t.Errorf("%s begins its short names with %q, its definition has %q", k.Name, short, names.ShortNames)
+		}
+		if scale := crd.Spec.Versions[0].Subresources.Scale; (scale != nil) != k.Scales {
+			t.Errorf("%s: Scales is %t", k.Name, k.Scales)
+		}
 		for _, word := range append([]string{names.Kind, names.Plural, names.Singular, names.Plural + "." + crd.Spec.Group}, names.ShortNames...) {
 			if found, ok := KindOf(word); !ok || found.Name != k.Name {
 				t.Errorf("%s is %q, want %s", word, found.Name, k.Name)

@@ -43,11 +43,7 @@ func wantsAdoption(owner client.Object) bool {
 
 // adoptsWithoutRestart reports whether it leaves the pod template of a Deployment that it takes over as it is.
 func adoptsWithoutRestart(owner client.Object) bool {
-	switch owner.(type) {
-	case *appv1.App, *appv1.ModelBox:
-		return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart
-	}
-	return false
+	return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart && resource.KindOf(owner).Holds
 }
 
 // adoptable reports whether a live object is one that the owner takes over by its annotation alone.

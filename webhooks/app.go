@@ -3,7 +3,7 @@ package webhooks
 import (
 	"context"
 
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -13,9 +13,9 @@ import (
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *validators) setUpApp(mgr ctrl.Manager) {
-	serve(mgr, &validator[*appv1.App]{
-		validators: s, kind: resource.KindApp,
+func (s *validators) setUpApp(server webhook.Server) {
+	serve(server, &validator[*appv1.App]{
+		validators: s, kind: resource.KindApp.Name,
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(app *appv1.App, see seer) review {
@@ -26,7 +26,7 @@ func (s *validators) setUpApp(mgr ctrl.Manager) {
 			return found
 		},
 		neighbours: func(ctx context.Context, app, old *appv1.App) []string {
-			said := s.unreadableScale(ctx, resource.KindApp, app, app.Spec.Replicas)
+			said := s.unreadableScale(ctx, resource.KindApp.Name, app, app.Spec.Replicas)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -16,10 +15,10 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-cloudmanager,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create;update,versions=v1,name=vcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-cloudmanager,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create,versions=v1,name=mcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *validators) setUpCloudManager(mgr ctrl.Manager) {
-	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
-	serve(mgr, &validator[*appv1.CloudManager]{
-		validators: s, kind: resource.KindCloudManager,
+func (s *validators) setUpCloudManager(server webhook.Server) {
+	server.Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
+	serve(server, &validator[*appv1.CloudManager]{
+		validators: s, kind: resource.KindCloudManager.Name,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
 		empty:  func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
 		review: reviewCloudManager,

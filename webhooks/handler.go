@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -39,10 +38,10 @@ type storedResource[T client.Object] interface {
 // which refuses each update of a resource whose old spec cannot be decoded, the one that repairs it included.
 type handler[T client.Object] struct{ *validator[T] }
 
-// serve has the manager answer for a kind.
-func serve[T client.Object](mgr ctrl.Manager, v *validator[T]) {
+// serve has the server answer for a kind.
+func serve[T client.Object](server webhook.Server, v *validator[T]) {
 	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
-	mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: counted{&handler[T]{v}, v.kind}})
+	server.Register(path, &webhook.Admission{Handler: counted{&handler[T]{v}, v.kind}})
 }
 
 // Handle implements admission.Handler.

@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -15,12 +14,12 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-modelbox,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create;update,versions=v1,name=vmodelbox.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-modelbox,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create,versions=v1,name=mmodelbox.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *validators) setUpModelBox(mgr ctrl.Manager) {
-	mgr.GetWebhookServer().Register("/mutate-app-huolala-cn-v1-modelbox", &webhook.Admission{Handler: &defaulter{
+func (s *validators) setUpModelBox(server webhook.Server) {
+	server.Register("/mutate-app-huolala-cn-v1-modelbox", &webhook.Admission{Handler: &defaulter{
 		names: func(name string) map[string]string { return map[string]string{"name": name} },
 	}})
-	serve(mgr, &validator[*appv1.ModelBox]{
-		validators: s, kind: resource.KindModelBox,
+	serve(server, &validator[*appv1.ModelBox]{
+		validators: s, kind: resource.KindModelBox.Name,
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {
@@ -31,7 +30,7 @@ func (s *validators) setUpModelBox(mgr ctrl.Manager) {
 			return found
 		},
 		neighbours: func(ctx context.Context, box, old *appv1.ModelBox) []string {
-			said := s.unreadableScale(ctx, resource.KindModelBox, box, box.Spec.Replicas)
+			said := s.unreadableScale(ctx, resource.KindModelBox.Name, box, box.Spec.Replicas)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec

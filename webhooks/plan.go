@@ -186,7 +186,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 	if !ok || !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive || !h.validators.read(ctx, wanted, live) {
 		return
 	}
-	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment && !wantsAdoption(obj) {
+	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment.Name && !wantsAdoption(obj) {
 		last.Action = plan.Scaled
 		return
 	}

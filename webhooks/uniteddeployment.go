@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -14,9 +14,9 @@ import (
 
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-uniteddeployment,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=uniteddeployments,verbs=create;update,versions=v1,name=vuniteddeployment.app.huolala.cn,admissionReviewVersions=v1
 
-func (s *validators) setUpUnitedDeployment(mgr ctrl.Manager) {
-	serve(mgr, &validator[*appv1.UnitedDeployment]{
-		validators: s, kind: resource.KindUnitedDeployment,
+func (s *validators) setUpUnitedDeployment(server webhook.Server) {
+	serve(server, &validator[*appv1.UnitedDeployment]{
+		validators: s, kind: resource.KindUnitedDeployment.Name,
 		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
 		review: func(ud *appv1.UnitedDeployment, see seer) review {

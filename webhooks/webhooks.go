@@ -137,12 +137,17 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 		planner: planner, paces: newPaces(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
-	s.setUpApp(mgr)
-	s.setUpModelBox(mgr)
-	s.setUpUnitedDeployment(mgr)
-	s.setUpCloudManager(mgr)
+	s.register(mgr.GetWebhookServer())
 	expiry.webhooks.Store(w)
 	return mgr.AddReadyzCheck("webhooks", served)
+}
+
+// register has the server answer for all kinds in resource.Kinds.
+func (s *validators) register(server webhook.Server) {
+	s.setUpApp(server)
+	s.setUpModelBox(server)
+	s.setUpUnitedDeployment(server)
+	s.setUpCloudManager(server)
 }
 
 // validators is what the webhooks of all kinds work with.

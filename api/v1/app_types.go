@@ -79,3 +79,6 @@ type AppList struct {
 
 // CommonStatus returns the part of the status that all kinds share.
 func (a *App) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }
+
+// History returns the part of the status that the kinds share whose Deployment can be held at an earlier ReplicaSet.
+func (a *App) History() *HistoryStatus { return &a.Status.HistoryStatus }

@@ -92,3 +92,6 @@ type ModelBoxList struct {
 
 // CommonStatus returns the part of the status that all kinds share.
 func (a *ModelBox) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }
+
+// History returns the part of the status that the kinds share whose Deployment can be held at an earlier ReplicaSet.
+func (a *ModelBox) History() *HistoryStatus { return &a.Status.HistoryStatus }

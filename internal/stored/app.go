@@ -1,6 +1,7 @@
 package stored
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -52,3 +53,11 @@ func (l *AppList) DeepCopyObject() runtime.Object {
 
 // ServiceName returns the name that the App states for its Service, empty if it states none.
 func (r *App) ServiceName() string { return r.Spec.serviceName(false) }
+
+// Condition implements Observed.
+func (r *App) Condition(name string) *metav1.Condition {
+	return condition(&r.Status.Value.CommonStatus, name)
+}
+
+// Outdated implements Observed.
+func (r *App) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }

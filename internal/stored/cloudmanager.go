@@ -1,6 +1,7 @@
 package stored
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -48,4 +49,19 @@ func (l *CloudManagerList) DeepCopyObject() runtime.Object {
 	out := &CloudManagerList{}
 	l.copyTo(&out.list, (*CloudManager).DeepCopyInto)
 	return out
+}
+
+// Condition implements Observed.
+func (r *CloudManager) Condition(name string) *metav1.Condition {
+	return condition(&r.Status.Value.CommonStatus, name)
+}
+
+// Outdated implements Observed.
+func (r *CloudManager) Outdated() (rendering, size bool) {
+	status := &r.Status.Value
+	for _, tier := range []*appv1.TierStatus{&status.DB, &status.Identity, &status.Front} {
+		rendering = rendering || tier.LatestRendering != 0
+		size = size || tier.LatestSize != ""
+	}
+	return rendering, size
 }

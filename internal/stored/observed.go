@@ -17,47 +17,8 @@ type Observed interface {
 	Outdated() (rendering, size bool)
 }
 
-// Condition implements Observed.
-func (r *App) Condition(name string) *metav1.Condition {
-	return meta.FindStatusCondition(r.Status.Value.Conditions, name)
-}
-
-// Outdated implements Observed.
-func (r *App) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
-
-// Condition implements Observed.
-func (r *ModelBox) Condition(name string) *metav1.Condition {
-	return meta.FindStatusCondition(r.Status.Value.Conditions, name)
-}
-
-// Outdated implements Observed.
-func (r *ModelBox) Outdated() (rendering, size bool) {
-	return outdated(&r.Status.Value.WorkloadStatus)
-}
-
-// Condition implements Observed.
-func (r *UnitedDeployment) Condition(name string) *metav1.Condition {
-	return meta.FindStatusCondition(r.Status.Value.Conditions, name)
-}
-
-// Outdated implements Observed.
-func (r *UnitedDeployment) Outdated() (rendering, size bool) {
-	return outdated(&r.Status.Value.WorkloadStatus)
-}
-
-// Condition implements Observed.
-func (r *CloudManager) Condition(name string) *metav1.Condition {
-	return meta.FindStatusCondition(r.Status.Value.Conditions, name)
-}
-
-// Outdated implements Observed.
-func (r *CloudManager) Outdated() (rendering, size bool) {
-	status := &r.Status.Value
-	for _, tier := range []*appv1.TierStatus{&status.DB, &status.Identity, &status.Front} {
-		rendering = rendering || tier.LatestRendering != 0
-		size = size || tier.LatestSize != ""
-	}
-	return rendering, size
+func condition(status *appv1.CommonStatus, name string) *metav1.Condition {
+	return meta.FindStatusCondition(status.Conditions, name)
 }
 
 func outdated(status *appv1.WorkloadStatus) (rendering, size bool) {

@@ -1,6 +1,7 @@
 package stored
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -65,4 +66,14 @@ func (l *UnitedDeploymentList) Naming(deployment string) []appv1.UnitedDeploymen
 		found[i].Spec.DeploymentName = deployment
 	}
 	return found
+}
+
+// Condition implements Observed.
+func (r *UnitedDeployment) Condition(name string) *metav1.Condition {
+	return condition(&r.Status.Value.CommonStatus, name)
+}
+
+// Outdated implements Observed.
+func (r *UnitedDeployment) Outdated() (rendering, size bool) {
+	return outdated(&r.Status.Value.WorkloadStatus)
 }

@@ -151,6 +151,6 @@ func (w *world) tell(ctx context.Context, app *appv1.App) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, GenerateName: app.Name + "-"},
 		EventTime:  metav1.NowMicro(), ReportingController: "floor", ReportingInstance: "floor", Type: corev1.EventTypeNormal,
 		Action: "Reconcile", Reason: "Created", Note: "created Deployment " + app.Name + ", Service " + app.Name,
-		Regarding: corev1.ObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp, Namespace: app.Namespace, Name: app.Name, UID: app.UID},
+		Regarding: corev1.ObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp.Name, Namespace: app.Namespace, Name: app.Name, UID: app.UID},
 	})
 }

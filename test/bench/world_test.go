@@ -105,7 +105,7 @@ func (w *world) end(b *testing.B) {
 // app returns the App of a number, as a user would write it.
 func (w *world) app(i int) *appv1.App {
 	app := &appv1.App{
-		TypeMeta:   metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp},
+		TypeMeta:   metav1.TypeMeta{APIVersion: appv1.GroupVersion.String(), Kind: resource.KindApp.Name},
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.shard(i), Name: fmt.Sprintf("app-%05d", i)},
 	}
 	app.Spec.Replicas = ptr.To[int32](2)

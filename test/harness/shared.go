@@ -83,7 +83,7 @@ func (p *Plane) deleteResources(t testing.TB, namespace string) {
 	ctx, cancel := cleanupContext()
 	defer cancel()
 	for _, k := range fixture.Kinds {
-		if err := p.Client.DeleteAllOf(ctx, k.New(namespace, ""), client.InNamespace(namespace)); err != nil {
+		if err := p.Client.DeleteAllOf(ctx, k.New(), client.InNamespace(namespace)); err != nil {
 			t.Logf("delete the resources of the kind %s in namespace %s: %v", k.Name, namespace, err)
 		}
 	}

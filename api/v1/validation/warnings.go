@@ -41,11 +41,8 @@ func AnnotationWarnings(obj metav1.Object) []string {
 // hasHistory reports whether a resource is of a kind whose Deployment can be held at an earlier ReplicaSet, and adopted without
 // its template.
 func hasHistory(obj metav1.Object) bool {
-	switch obj.(type) {
-	case *appv1.App, *appv1.ModelBox:
-		return true
-	}
-	return false
+	_, ok := obj.(interface{ History() *appv1.HistoryStatus })
+	return ok
 }
 
 // annotationWarning is what to say of one of the operator's annotations, empty for nothing.
