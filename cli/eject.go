@@ -109,39 +109,28 @@ type object interface {
 func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
 	ours := metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
-	c.gatherServing(g, s, ours, unasked(s.Resource.Serving))
-	g.wait.Wait()
-	var found []object
-	found = appendOwned(found, &s.Resource, s.Accounts)
-	found = appendOwned(found, &s.Resource, s.Policies)
+	if serving := s.Resource.Serving; serving != nil {
+		c.gatherAround(g, s, ours, func(around *view.AroundType) bool { return !around.Always && !around.Asked(serving) }) // All others are there.
+		g.wait.Wait()
+	}
+	found := appendAround(nil, s, true)
 	found = appendOwned(found, &s.Resource, s.StatefulSets)
 	found = appendOwned(found, &s.Resource, s.Deployments)
 	found = appendOwned(found, &s.Resource, s.Services)
 	found = appendOwned(found, &s.Resource, s.Autoscalers)
-	found = appendOwned(found, &s.Resource, s.Budgets)
-	found = appendOwned(found, &s.Resource, s.Ingresses)
-	return appendOwned(found, &s.Resource, s.Optional), g.missing
+	return appendAround(found, s, false), g.missing
 }
 
-// unasked asks for what gatherServing can request and a spec does not ask for.
-func unasked(spec *appv1.ServingSpec) *appv1.ServingSpec {
-	var rest appv1.ServingSpec
-	if spec == nil {
-		spec = &appv1.ServingSpec{}
+// appendAround adds what stands around the pods and is applied before the first of them, or after it.
+func appendAround(found []object, s *view.Snapshot, first bool) []object {
+	for i := range view.AroundTypes {
+		if around := &view.AroundTypes[i]; around.First == first {
+			for _, obj := range s.Owned(around) {
+				found = append(found, obj)
+			}
+		}
 	}
-	if spec.NetworkPolicy == nil {
-		rest.NetworkPolicy = &appv1.NetworkPolicySpec{}
-	}
-	if spec.ServiceAccount == nil {
-		rest.ServiceAccount = &appv1.ServiceAccountSpec{}
-	}
-	if spec.HTTPRoute == nil {
-		rest.HTTPRoute = &appv1.HTTPRouteSpec{}
-	}
-	if spec.PodMonitor == nil {
-		rest.PodMonitor = &appv1.PodMonitorSpec{}
-	}
-	return &rest
+	return found
 }
 
 func appendOwned[T any, P interface {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -45,20 +44,22 @@ type gathering struct {
 	missing   []view.Missing
 }
 
-// gather requests a list into a slice. What cannot be listed is noted.
+// gather requests a list, and appends it to a slice. What cannot be listed is noted.
 func gather[T any, P interface {
 	*T
 	runtime.Object
 }, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
 	g.wait.Go(func() {
+		var found []T
 		err := eachOf(g.ctx, c, g.chunk, opts, func(obj runtime.Object) {
 			if typed, ok := obj.(P); ok {
-				*into = append(*into, *typed)
+				found = append(found, *typed)
 			}
 		})
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		*into = append(*into, found...)
 		if err != nil {
-			g.mu.Lock()
-			defer g.mu.Unlock()
 			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refused(err, g.namespace)})
 		}
 	})
@@ -85,11 +86,10 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	if r.KeepsData() {
 		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
-	} else {
-		gather(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(t.namespace), ours, &s.Budgets)
-		gather(g, "Ingresses", c.kube.NetworkingV1().Ingresses(t.namespace), ours, &s.Ingresses)
 	}
-	c.gatherServing(g, s, ours, r.Serving)
+	if r.Serving != nil {
+		c.gatherAround(g, s, ours, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
+	}
 	if events {
 		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
 		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
@@ -121,39 +121,12 @@ func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
 	return oursOf(t)
 }
 
-// The kinds that a cluster may lack.
-var (
-	httpRoutes  = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
-	podMonitors = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"}
-)
-
-// gatherServing requests what only some specs ask for around the pods.
-func (c *clients) gatherServing(g *gathering, s *view.Snapshot, ours metav1.ListOptions, asked *appv1.ServingSpec) {
-	if asked == nil {
-		return
-	}
-	if asked.NetworkPolicy != nil {
-		gather(g, "NetworkPolicies", c.kube.NetworkingV1().NetworkPolicies(g.namespace), ours, &s.Policies)
-	}
-	if asked.ServiceAccount != nil {
-		gather(g, "ServiceAccounts", c.kube.CoreV1().ServiceAccounts(g.namespace), ours, &s.Accounts)
-	}
-	if asked.HTTPRoute != nil || asked.PodMonitor != nil {
-		// One after the other, as both go into one slice.
-		g.wait.Go(func() {
-			one := &gathering{ctx: g.ctx, namespace: g.namespace, chunk: g.chunk}
-			if asked.HTTPRoute != nil {
-				gather(one, "HTTPRoutes", ifDefined{c.dynamic.Resource(httpRoutes).Namespace(g.namespace)}, ours, &s.Optional)
-				one.wait.Wait()
-			}
-			if asked.PodMonitor != nil {
-				gather(one, "PodMonitors", ifDefined{c.dynamic.Resource(podMonitors).Namespace(g.namespace)}, ours, &s.Optional)
-				one.wait.Wait()
-			}
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.missing = append(g.missing, one.missing...)
-		})
+// gatherAround requests the wanted types of what stands around the pods.
+func (c *clients) gatherAround(g *gathering, s *view.Snapshot, ours metav1.ListOptions, wanted func(*view.AroundType) bool) {
+	for i := range view.AroundTypes {
+		if around := &view.AroundTypes[i]; wanted(around) {
+			gather(g, around.Kinds, ifDefined{c.dynamic.Resource(around.Resource).Namespace(g.namespace)}, ours, &s.Around)
+		}
 	}
 }
 

@@ -25,13 +25,16 @@ func (r Right) String() string {
 
 // below are the rights to see what is below a resource.
 func rightsBelow() []Right {
-	return []Right{
+	rights := []Right{
 		{"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false}, {"list", "apps", "replicasets", false},
 		{"list", "", "pods", false}, {"list", "", "services", false}, {"list", "", "persistentvolumeclaims", false},
-		{"list", "autoscaling", "horizontalpodautoscalers", false}, {"list", "policy", "poddisruptionbudgets", false},
-		{"list", "networking.k8s.io", "ingresses", false}, {"list", "networking.k8s.io", "networkpolicies", false}, {"list", "", "serviceaccounts", false},
-		{"list", httpRoutes.Group, httpRoutes.Resource, false}, {"list", podMonitors.Group, podMonitors.Resource, false},
+		{"list", "autoscaling", "horizontalpodautoscalers", false},
 	}
+	for i := range view.AroundTypes {
+		around := view.AroundTypes[i].Resource
+		rights = append(rights, Right{"list", around.Group, around.Resource, false})
+	}
+	return rights
 }
 
 // ours returns a right to all kinds.

@@ -7,7 +7,125 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 )
+
+// AroundType is a type of objects that stand around the pods of a resource where its spec asks for them.
+type AroundType struct {
+	// Kind is the kind, Kinds its plural as a person reads it.
+	Kind, Kinds string
+	Resource    schema.GroupVersionResource
+	// First is true for a type that is applied before the first pod.
+	First bool
+	// Asked reports whether a spec asks for an object of the type. Always is true for a type that is looked for in any case.
+	Asked  func(*appv1.ServingSpec) bool
+	Always bool
+	// describe adds to the node of an object what the object says; nil where that is nothing.
+	describe func(n *Node, obj *unstructured.Unstructured)
+}
+
+// AroundTypes are all of these types, in the order of a tree. What is read, shown, ejected and checked of rights ranges over them.
+var AroundTypes = []AroundType{
+	{
+		Kind: "PodDisruptionBudget", Kinds: "PodDisruptionBudgets", Resource: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
+		Asked: func(s *appv1.ServingSpec) bool { return s.DisruptionBudget != nil }, Always: true, describe: describeBudget,
+	},
+	{
+		Kind: "Ingress", Kinds: "Ingresses", Resource: networkingv1.SchemeGroupVersion.WithResource("ingresses"),
+		Asked: func(s *appv1.ServingSpec) bool { return s.Ingress != nil }, Always: true, describe: describeIngress,
+	},
+	{
+		Kind: "HTTPRoute", Kinds: "HTTPRoutes", Resource: gatewayGroup.WithResource("httproutes"),
+		Asked: func(s *appv1.ServingSpec) bool { return s.HTTPRoute != nil }, describe: describeRoute,
+	},
+	{
+		Kind: "PodMonitor", Kinds: "PodMonitors", Resource: schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"},
+		Asked: func(s *appv1.ServingSpec) bool { return s.PodMonitor != nil },
+	},
+	{
+		Kind: "NetworkPolicy", Kinds: "NetworkPolicies", Resource: networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
+		Asked: func(s *appv1.ServingSpec) bool { return s.NetworkPolicy != nil }, First: true,
+	},
+	{
+		Kind: "ServiceAccount", Kinds: "ServiceAccounts", Resource: corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
+		Asked: func(s *appv1.ServingSpec) bool { return s.ServiceAccount != nil }, First: true,
+	},
+}
+
+var gatewayGroup = schema.GroupVersion(gatewayv1.GroupVersion)
+
+// aroundNodes returns the nodes of what stands around the pods and belongs to the resource.
+func (s *Snapshot) aroundNodes() []Node {
+	var nodes []Node
+	for i := range AroundTypes {
+		t := &AroundTypes[i]
+		for _, obj := range s.Owned(t) {
+			n := Node{Kind: t.Kind, Name: obj.GetName(), Created: created(metav1.ObjectMeta{CreationTimestamp: obj.GetCreationTimestamp()})}
+			if t.describe != nil {
+				t.describe(&n, obj)
+			}
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Owned returns the objects of a type around the pods that belong to the resource.
+func (s *Snapshot) Owned(t *AroundType) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for i := range s.Around {
+		if obj := &s.Around[i]; obj.GetKind() == t.Kind && controls(s.Resource.ObjectMeta.UID, obj) {
+			found = append(found, obj)
+		}
+	}
+	return found
+}
+
+func describeBudget(n *Node, obj *unstructured.Unstructured) {
+	var budget policyv1.PodDisruptionBudget
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &budget) == nil {
+		n.State = fmt.Sprintf("%d may go", budget.Status.DisruptionsAllowed)
+	}
+}
+
+func describeIngress(n *Node, obj *unstructured.Unstructured) {
+	var ingress networkingv1.Ingress
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress) != nil {
+		return
+	}
+	n.State = health.Ingress(&ingress).Reason
+	var hosts []string
+	for i := range ingress.Spec.Rules {
+		hosts = append(hosts, cmp.Or(ingress.Spec.Rules[i].Host, "*"))
+	}
+	n.Detail = strings.Join(hosts, ", ")
+}
+
+// describeRoute adds the hostnames of an HTTPRoute and what its gateways say.
+func describeRoute(n *Node, obj *unstructured.Unstructured) {
+	var route gatewayv1.HTTPRoute
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &route) != nil {
+		return
+	}
+	standing := health.HTTPRoute(&route)
+	n.State = standing.Reason
+	if standing.Status == metav1.ConditionFalse {
+		n.Mark, n.Notes = MarkBad, []string{standing.Message}
+	}
+	var hosts []string
+	for _, name := range route.Spec.Hostnames {
+		hosts = append(hosts, string(name))
+	}
+	n.Detail = strings.Join(hosts, ", ")
+}
 
 // serviceNode returns the node of a Service, with where it answers.
 func serviceNode(service *corev1.Service) Node {
@@ -32,13 +150,4 @@ func serviceNode(service *corev1.Service) Node {
 		Kind: "Service", Name: service.Name, State: string(cmp.Or(service.Spec.Type, corev1.ServiceTypeClusterIP)), Detail: detail,
 		Created: created(service.ObjectMeta),
 	}
-}
-
-// hosts returns the hosts of an Ingress.
-func hosts(ingress *networkingv1.Ingress) string {
-	var found []string
-	for i := range ingress.Spec.Rules {
-		found = append(found, cmp.Or(ingress.Spec.Rules[i].Host, "*"))
-	}
-	return strings.Join(found, ", ")
 }

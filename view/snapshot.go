@@ -9,8 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,14 +23,10 @@ type Snapshot struct {
 	Pods         []corev1.Pod
 	Services     []corev1.Service
 	Autoscalers  []autoscalingv2.HorizontalPodAutoscaler
-	Budgets      []policyv1.PodDisruptionBudget
-	Ingresses    []networkingv1.Ingress
-	Policies     []networkingv1.NetworkPolicy
-	Accounts     []corev1.ServiceAccount
-	// Optional are HTTPRoutes and PodMonitors, whose definitions a cluster may lack.
-	Optional []unstructured.Unstructured
-	Claims   []corev1.PersistentVolumeClaim
-	Events   []corev1.Event
+	// Around are the objects of AroundTypes.
+	Around []unstructured.Unstructured
+	Claims []corev1.PersistentVolumeClaim
+	Events []corev1.Event
 	// Missing are the kinds, in the plural, that could not be listed, each with the reason.
 	Missing []Missing
 	// Now is the present time.

@@ -9,10 +9,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"huolala.cn/app-operator/internal/health"
 )
@@ -238,60 +235,7 @@ func (s *Snapshot) around() []Node {
 			nodes = append(nodes, autoscalerNode(hpa, controls(owner, hpa)))
 		}
 	}
-	for i := range s.Budgets {
-		if b := &s.Budgets[i]; controls(owner, b) {
-			nodes = append(nodes, Node{
-				Kind: "PodDisruptionBudget", Name: b.Name, State: fmt.Sprintf("%d may go", b.Status.DisruptionsAllowed), Created: created(b.ObjectMeta),
-			})
-		}
-	}
-	for i := range s.Ingresses {
-		if ingress := &s.Ingresses[i]; controls(owner, ingress) {
-			standing := health.Ingress(ingress)
-			nodes = append(nodes, Node{
-				Kind: "Ingress", Name: ingress.Name, State: standing.Reason, Detail: hosts(ingress), Created: created(ingress.ObjectMeta),
-			})
-		}
-	}
-	for i := range s.Optional {
-		if obj := &s.Optional[i]; controls(owner, obj) {
-			nodes = append(nodes, optionalNode(obj))
-		}
-	}
-	for i := range s.Policies {
-		if controls(owner, &s.Policies[i]) {
-			nodes = append(nodes, Node{Kind: "NetworkPolicy", Name: s.Policies[i].Name, Created: created(s.Policies[i].ObjectMeta)})
-		}
-	}
-	for i := range s.Accounts {
-		if controls(owner, &s.Accounts[i]) {
-			nodes = append(nodes, Node{Kind: "ServiceAccount", Name: s.Accounts[i].Name, Created: created(s.Accounts[i].ObjectMeta)})
-		}
-	}
-	return nodes
-}
-
-// optionalNode is the node of an HTTPRoute, with its hostnames and what its gateways say, or of a PodMonitor.
-func optionalNode(obj *unstructured.Unstructured) Node {
-	n := Node{Kind: obj.GetKind(), Name: obj.GetName()}
-	if since := obj.GetCreationTimestamp(); !since.IsZero() {
-		n.Created = &since
-	}
-	var route gatewayv1.HTTPRoute
-	if n.Kind != "HTTPRoute" || runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &route) != nil {
-		return n
-	}
-	standing := health.HTTPRoute(&route)
-	n.State = standing.Reason
-	if standing.Status == metav1.ConditionFalse {
-		n.Mark, n.Notes = MarkBad, []string{standing.Message}
-	}
-	var names []string
-	for _, name := range route.Spec.Hostnames {
-		names = append(names, string(name))
-	}
-	n.Detail = strings.Join(names, ", ")
-	return n
+	return append(nodes, s.aroundNodes()...)
 }
 
 // scales reports whether an autoscaler targets the resource or one of its Deployments.
