@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -31,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
@@ -61,13 +66,16 @@ type world struct {
 	requests []string
 	// fail returns the error to answer a write with, nil for none. It may be nil.
 	fail func(verb string, obj client.Object) error
+	// unread returns the error to answer a read of a ReplicaSet of a name with, nil for none. It may be nil.
+	unread func(name string) error
 }
 
 // newWorld returns a world with objects in it.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), events: events.NewFakeRecorder(1000)}
-	b := fake.NewClientBuilder().WithScheme(testScheme(t)).WithReturnManagedFields().WithObjects(objects...)
+	b := fake.NewClientBuilder().WithScheme(testScheme(t)).WithReturnManagedFields().WithObjects(objects...).
+		WithTypeConverters(statusless{ownTypes()}, managedfields.NewDeducedTypeConverter())
 	for _, k := range kinds() {
 		b.WithStatusSubresource(k.empty())
 	}
@@ -79,7 +87,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			b.WithIndex(row.Object, apply.IndexOwner, apply.OwnerKey)
 		}
 	}
-	c := b.WithInterceptorFuncs(interceptor.Funcs{Patch: w.patch, Delete: w.delete, SubResourcePatch: w.patchSubresource}).Build()
+	c := b.WithInterceptorFuncs(interceptor.Funcs{Get: w.get, Patch: w.patch, Delete: w.delete, SubResourcePatch: w.patchSubresource}).Build()
 	w.Deps = &Deps{Client: c, Live: c, Recorder: w.events, Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest}}
 	w.restart()
 	return w
@@ -101,6 +109,22 @@ func testScheme(t *testing.T) *runtime.Scheme {
 		t.Fatal(err)
 	}
 	return scheme
+}
+
+// ownTypes converts Kubernetes' own types. It takes long to make.
+var ownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme) })
+
+// statusless converts apply requests without the null that the fake client sends for their status: a NetworkPolicy has none.
+type statusless struct{ managedfields.TypeConverter }
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c statusless) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && u.Object["status"] == nil {
+		u = u.DeepCopy()
+		delete(u.Object, "status")
+		obj = u
+	}
+	return c.TypeConverter.ObjectToTyped(obj, options...)
 }
 
 // indexes adds indexes to a fake client.
@@ -164,6 +188,15 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, obj client.Object
 	}
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
 	return c.Update(ctx, obj)
+}
+
+func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*appsv1.ReplicaSet); ok && w.unread != nil {
+		if err := w.unread(key.Name); err != nil {
+			return err
+		}
+	}
+	return c.Get(ctx, key, obj, opts...)
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
@@ -333,13 +366,19 @@ func (w *world) status(kindName string) *appv1.WorkloadStatus {
 	if !w.read(live) {
 		w.t.Fatalf("there is no %s", kindName)
 	}
+	return decodeStatus[appv1.WorkloadStatus](w.t, live)
+}
+
+// decodeStatus returns a part of the status of a stored resource.
+func decodeStatus[S any](t *testing.T, live client.Object) *S {
+	t.Helper()
 	data, err := json.Marshal(live)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	var typed struct{ Status appv1.WorkloadStatus }
+	var typed struct{ Status S }
 	if err := json.Unmarshal(data, &typed); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return &typed.Status
 }

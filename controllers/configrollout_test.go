@@ -1,0 +1,262 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/content"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// noManager is a manager that runs nothing.
+type noManager struct{ manager.Manager }
+
+func (noManager) Add(manager.Runnable) error { return nil }
+
+// readContent has the operator see the content of ConfigMaps and Secrets as it is now. Nothing is watched, and nothing waits until it is
+// quiet.
+func (w *world) readContent(secrets bool) {
+	w.t.Helper()
+	watch, err := content.New(noManager{}, content.Options{Live: w.Live, Clock: w.clock, Secrets: secrets, OwnNamespace: "system"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Content = watch.Foresee()
+	w.restart()
+}
+
+// following returns the spec of flowSpec whose pods use a ConfigMap and a Secret, and follow their content.
+func following(kindName string) string {
+	return strings.Replace(flowSpec(kindName, "nginx:1", onePort), "{",
+		`{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}},{"secretRef":{"name":"login","optional":true}}],`, 1)
+}
+
+func newSettings(level string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}, Data: map[string]string{"LEVEL": level}}
+}
+
+// configOf returns what the status of the resource web says of the content that its pods have.
+func (w *world) configOf(kindName string) []appv1.ConfigObject {
+	w.t.Helper()
+	d := kindNamed(w.t, kindName).empty()
+	if !w.read(d) {
+		w.t.Fatalf("there is no %s", kindName)
+	}
+	return decodeStatus[appv1.ServingStatus](w.t, d).Config
+}
+
+// TestFlowContent replaces the pods of each kind when the content changes that they use, and not when anything else does.
+func TestFlowContent(t *testing.T) {
+	for _, kindName := range servingKinds() {
+		t.Run(kindName, func(t *testing.T) {
+			w := newWorld(t, newStored(t, kindNamed(t, kindName), following(kindName)), newSettings("info"))
+			status := "status " + kindName + " web"
+			w.readContent(false)
+			w.settle(kindName)
+			w.wrote("creation", "patch Deployment web", "patch Service web", status)
+			w.settle(kindName)
+			w.stands("creation", kindName, "ConfigFollowed=True/Followed")
+			if got := w.message(kindName, appv1.ConditionConfigFollowed); !strings.Contains(got, "login") {
+				t.Errorf("of the Secret that is not followed, ConfigFollowed says %q", got)
+			}
+			first := w.configOf(kindName)
+			if len(first) != 1 || first[0].Name != "settings" || first[0].ResourceVersion == "" {
+				t.Errorf("the status says of the content %+v", first)
+			}
+			w.makeAvailable()
+			w.settle(kindName)
+			w.requests = nil
+			w.sent()
+
+			settings := newSettings("info")
+			if !w.read(settings) {
+				t.Fatal("there is no ConfigMap")
+			}
+			settings.Labels = map[string]string{"team": "a"}
+			w.update(settings)
+			w.readContent(false)
+			before := w.deployment().Spec.Template
+			w.settle(kindName)
+			w.wrote("a label", status) // The version that the pods have.
+			if after := w.deployment().Spec.Template; !metaEqual(before.Annotations, after.Annotations) {
+				t.Errorf("a label changes the annotations of pods from %v to %v", before.Annotations, after.Annotations)
+			}
+
+			settings.Data["LEVEL"] = "debug"
+			w.update(settings)
+			w.readContent(false)
+			w.sent()
+			w.settle(kindName)
+			w.wrote("other content", "patch Deployment web", status)
+			if after := w.deployment().Spec.Template; metaEqual(before.Annotations, after.Annotations) {
+				t.Error("other content replaces no pods")
+			}
+			if sent := strings.Join(w.sent(), "\n"); !containsAll(sent, appv1.ReasonConfigRollout, "ConfigMap settings") || strings.Contains(sent, "debug") {
+				t.Errorf("the events are %q", sent)
+			}
+			w.readContent(false)
+			w.settle(kindName)
+			w.requests = nil
+			w.settle(kindName)
+			w.wrote("idle")
+
+			before = w.deployment().Spec.Template
+			w.setSpec(kindName, strings.Replace(following(kindName), `"configRollout":"OnChange",`, "", 1))
+			w.settle(kindName)
+			if after := w.deployment().Spec.Template; !metaEqual(before.Annotations, after.Annotations) {
+				t.Error("to follow content no longer replaces pods")
+			}
+			if got := w.configOf(kindName); len(got) > 0 {
+				t.Errorf("the status still says of the content %+v", got)
+			}
+			if c := meta.FindStatusCondition(w.status(kindName).Conditions, appv1.ConditionConfigFollowed); c != nil {
+				t.Errorf("there still is %+v", c)
+			}
+		})
+	}
+}
+
+// metaEqual compares annotations.
+func metaEqual(a, b map[string]string) bool {
+	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: a}) == metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: b})
+}
+
+// TestFlowSecretWithoutKey has the key be missing by which the content of Secrets is told apart: the pods run all the same, the status
+// says what is wrong, and it is looked at again.
+func TestFlowSecretWithoutKey(t *testing.T) {
+	login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "login"}, Data: map[string][]byte{"PASSWORD": []byte("hunter2")}}
+	w := newWorld(t, newStored(t, kindNamed(t, "App"), following("App")), newSettings("info"), login)
+	w.readContent(true)
+	result, err := w.reconcile("App")
+	if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > readAgain {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := w.image(); got != "nginx:1" {
+		t.Errorf("the image is %s", got)
+	}
+	w.stands("without the key", "App", "ConfigFollowed=False/"+appv1.ReasonReadFailed)
+	if got := w.message("App", appv1.ConditionConfigFollowed); strings.Contains(got, "hunter2") || got == "" {
+		t.Errorf("ConfigFollowed says %q", got)
+	}
+}
+
+// TestNoteTrouble says why content is not followed: the first reason stays, and the end of the process is none.
+func TestNoteTrouble(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "settings", errors.New("no"))
+	for name, c := range map[string]struct {
+		err    error
+		before string
+		want   string
+	}{
+		"no right":           {forbidden, "", appv1.ReasonForbidden},
+		"not listed yet":     {content.ErrNotSynced, "", appv1.ReasonProgressing},
+		"anything else":      {errors.New("reset"), "", appv1.ReasonReadFailed},
+		"there was a reason": {forbidden, appv1.ReasonTooManyReferences, appv1.ReasonTooManyReferences},
+	} {
+		target := &configTarget{trouble: reconciler.ReasonAndMessage{Reason: c.before}}
+		if err := target.noteTrouble(t.Context(), c.err); err != nil || target.trouble.Reason != c.want {
+			t.Errorf("%s: %v, %+v, want %s", name, err, target.trouble, c.want)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	target := &configTarget{}
+	if err := target.noteTrouble(ended, forbidden); !errors.Is(err, error(forbidden)) || target.trouble.Reason != "" {
+		t.Errorf("at the end: %v, %+v", err, target.trouble)
+	}
+}
+
+// TestRolloutState has the states of a Deployment: new content waits for a rollout, unless its pods are in trouble.
+func TestRolloutState(t *testing.T) {
+	deployment := func(updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {
+		d := newPlainDeployment("web", 2)
+		d.Status = appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: updated, ReadyReplicas: available, AvailableReplicas: available, Conditions: conditions}
+		return d
+	}
+	progressing := func(status corev1.ConditionStatus, reason string) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason}
+	}
+	for name, c := range map[string]struct {
+		live            *appsv1.Deployment
+		pods            []corev1.Pod
+		underWay, stuck bool
+	}{
+		"there is none":             {nil, nil, false, false},
+		"all pods run":              {deployment(2, 2), nil, false, false},
+		"a rollout":                 {deployment(1, 2), nil, true, false},
+		"a rollout is stuck":        {deployment(1, 2), []corev1.Pod{*newPod(t, "App", "web-a", "ImagePullBackOff")}, true, true},
+		"a rollout has timed out":   {deployment(1, 2, progressing(corev1.ConditionFalse, "ProgressDeadlineExceeded")), nil, true, true},
+		"pods were lost since":      {deployment(2, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), nil, false, false},
+		"pods have crashed since":   {deployment(2, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), []corev1.Pod{*newPod(t, "App", "web-a", "CrashLoopBackOff")}, false, true},
+		"a rollout of one that was": {deployment(1, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), nil, true, false},
+	} {
+		target := &configTarget{deployment: c.live, pods: c.pods}
+		underWay, stuck := target.rolloutState(time.Unix(1e9, 0))
+		if underWay != c.underWay || stuck != c.stuck {
+			t.Errorf("%s: under way %t, stuck %t", name, underWay, stuck)
+		}
+	}
+}
+
+// TestReportContent has the states of what is said of content in the status.
+func TestReportContent(t *testing.T) {
+	refs := []resource.ConfigReference{{Kind: "ConfigMap", Name: "settings"}}
+	sum := strings.Repeat("0", 32)
+	for name, c := range map[string]struct {
+		config         configTarget
+		foreign        bool
+		status, reason string
+		says           string
+		objects        int
+	}{
+		"it is followed":            {configTarget{follow: true, looked: true, refs: refs}, false, "True", appv1.ReasonFollowed, "", 1},
+		"nothing is referred to":    {configTarget{follow: true, looked: true}, false, "True", appv1.ReasonFollowed, messageNothingReferred, 0},
+		"a Secret is not":           {configTarget{follow: true, looked: true, refs: refs, unfollowed: []string{"login"}}, false, "True", appv1.ReasonFollowed, "login", 1},
+		"it cannot be read":         {configTarget{follow: true, refs: refs, trouble: reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: "no right"}}, false, "False", appv1.ReasonForbidden, "no right", 1},
+		"the spec is invalid":       {configTarget{follow: true, refs: refs}, false, "", "", "", 1},
+		"the Deployment is foreign": {configTarget{follow: true, looked: true, refs: refs}, true, "True", appv1.ReasonFollowed, "", 1},
+		"it is not followed":        {configTarget{looked: true, refs: refs}, false, "", "", "", 0},
+	} {
+		app := newWebApp()
+		app.Status.Config = []appv1.ConfigObject{{Kind: "ConfigMap", Name: "settings", ResourceVersion: "7"}}
+		d := newAppTarget(app)
+		d.config = &c.config
+		d.config.status, d.config.retry = &app.Status.Config, time.Second
+		d.config.found = map[string]foundContent{refs[0].ID(): {version: "8", sum: sum}}
+		live := newPlainDeployment("web", 2)
+		in := resource.Inputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
+		live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: in.Encode()}
+		if !c.foreign {
+			live.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
+		}
+		report := reconciler.Report{RetryAfter: time.Minute}
+		d.reportContent(&report, live)
+		got := ptr.Deref(meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionConfigFollowed), metav1.Condition{})
+		if string(got.Status) != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if len(app.Status.Config) != c.objects {
+			t.Errorf("%s: the status says of the content %+v", name, app.Status.Config)
+		}
+		if c.config.looked && !c.foreign && c.objects == 1 && app.Status.Config[0].ResourceVersion != "8" {
+			t.Errorf("%s: the pods have %+v", name, app.Status.Config)
+		}
+		if c.config.follow && report.RetryAfter != time.Second {
+			t.Errorf("%s: it is looked at again after %s", name, report.RetryAfter)
+		}
+	}
+}
