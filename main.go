@@ -61,7 +61,7 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Maximum number of requests per second to the API server; -1 for no limit other than API Priority and Fairness.")
 	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
 	fs.BoolVar(&f.followSecrets, "follow-secrets", false, "Replace pods when a Secret changes that they use, where spec.configRollout asks for it, as with ConfigMaps. This requires permission to list and watch Secrets.")
-	fs.StringVar(&f.disabledFeatures, "disable-features", "", "Comma-separated fields of the spec to refuse, whose objects are then neither made nor watched: "+strings.Join(validation.Features(), ", ")+".")
+	fs.StringVar(&f.disabledFeatures, "disable-features", "", "Comma-separated fields of the spec to reject. The operator neither creates nor watches the objects of these fields: "+strings.Join(validation.Features(), ", ")+".")
 	f.webhooks.BindFlags(fs)
 	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
 	f.zap.BindFlags(fs)

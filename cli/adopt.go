@@ -27,9 +27,9 @@ func (r *root) adoptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: r.completeNames,
-		Long: "Take over the objects that stand in the way of an App or ModelBox and belong to nobody. The plan is asked for first: if a pod\n" +
-			"would restart, or the plan is not complete, nothing is done. Then the annotation " + appv1.AnnotationAdopt + " is set, and\n" +
-			"removed once the objects are taken over.",
+		Long: "Adopt the objects that no controller owns and that have the names of the children of an App or ModelBox. The command asks\n" +
+			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
+			appv1.AnnotationAdopt + ", and removes the annotation once the resource owns the objects.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {

@@ -16,7 +16,7 @@ func (r *root) importCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "import deployment/NAME", Short: "Print the App that takes over a Deployment without a restart", Args: cobra.ExactArgs(1),
 		Long: "Print the App that takes over a Deployment, with its Service, autoscaler, disruption budget and Ingress. Applied as it is, it\n" +
-			"restarts no pod. A comment says of each field that an App cannot state it, or states it otherwise. Nothing is written.",
+			"restarts no pod. Comments name each field that an App cannot set, or sets to another value. The command changes nothing in the cluster.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {

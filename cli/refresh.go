@@ -26,9 +26,9 @@ func (r *root) refreshCommand() *cobra.Command {
 	var o refreshOptions
 	cmd := &cobra.Command{
 		Use: "refresh [NAME...]", Short: "Take over newer renderings and sizes; the pods may restart", ValidArgsFunction: r.completeNames,
-		Long: "Take over what has changed apart from the spec, such as a newer rendering or what a named size stands for. The pods may\n" +
-			"restart. With --all, all resources for which something waits are refreshed, some at a time with --wave; the first wave that\n" +
-			"does not come up ends it.",
+		Long: "Apply pending changes that are not in the spec, such as a newer rendering or a new definition of a named size. The pods may\n" +
+			"restart. --all refreshes all resources with pending changes, and --wave limits how many at a time. The command stops after the\n" +
+			"first wave that does not become ready.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {

@@ -26,8 +26,8 @@ func (r *root) rollbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: r.completeNames,
-		Long: "Restore the spec that a revision was built from, after showing what that changes. Only fields that differ are written; the\n" +
-			"number of pods, whether the resource is paused, and what stands around the pods stay.",
+		Long: "Restore the spec that a revision was built from, after showing what that changes. The command writes only fields that differ.\n" +
+			"It does not change the number of pods, spec.paused, or fields for other objects, such as ingress and autoscaling.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {

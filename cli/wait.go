@@ -27,8 +27,8 @@ func (r *root) waitCommand() *cobra.Command {
 	var o waitOptions
 	cmd := &cobra.Command{
 		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: cobra.MinimumNArgs(1), ValidArgsFunction: r.completeNames,
-		Long: "Show the progress of rollouts until they are done. Exit status: 0 once it is so, 1 if the rollout is stalled or a pod cannot\n" +
-			"run, 2 after an error, 3 once the time is over.",
+		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
+			"rollout is stalled or a pod cannot run, 2 after an error, 3 after the timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return &exit{exitError, err.Error()}

@@ -59,9 +59,9 @@ type Deps struct {
 	Disabled []string
 	// watched says which types are watched, and how.
 	watched watchSet
-	// Records remembers what the workloads were built from whose spec is invalid.
+	// Records remembers the last applied records of workloads whose spec is invalid.
 	Records *lastRecords
-	// Pending remembers of what the plans in the statuses of paused resources are.
+	// Pending remembers which state of a paused resource the plan in its status describes.
 	Pending *pendingPlans
 }
 

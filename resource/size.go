@@ -50,7 +50,7 @@ func BuiltInSizes() Sizes {
 }
 
 // ParseSizes reads the sizes from a ConfigMap: a key a size, each with requests and limits in YAML. A size that it does
-// not have keeps its built-in amounts. One mistake makes the whole of it an error: half of an intention is none.
+// not have keeps its built-in amounts. If one key is invalid, ParseSizes returns an error and uses no key of the ConfigMap.
 func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
 	sizes := BuiltInSizes()
 	var errs field.ErrorList

@@ -24,7 +24,7 @@ var advices = map[string]advice{
 	appv1.ReasonContainerError:           {"Fix the command, the mounts or the security context that the message names.", true},
 	appv1.ReasonUnschedulable:            {"Request less, or add nodes that satisfy what the message names.", true},
 	appv1.ReasonQuotaExceeded:            {"Ask for a larger quota of the namespace, or run fewer or smaller pods.", true},
-	appv1.ReasonPodsRejected:             {"Change what the message names: a policy of the cluster refuses such pods.", true},
+	appv1.ReasonPodsRejected:             {"The API server rejects the pods. Fix what the message names, or have the policy changed.", true},
 	appv1.ReasonProgressDeadlineExceeded: {"Look at the pods: kubectl describe pod POD. None of them says what is wrong.", true},
 	appv1.ReasonResourceExists: {"If the object that the message names is to be taken over, set the annotation " + appv1.AnnotationAdopt +
 		`: "true"; otherwise rename or delete it.`, false},
@@ -36,7 +36,7 @@ var advices = map[string]advice{
 	appv1.ReasonNodePortTaken:      {"Choose another nodePort, or none.", true},
 	appv1.ReasonVolumeResizeFailed: {"Restore the size of the storage, or resize the claims that the message names.", true},
 	appv1.ReasonPasswordMismatch:   {"Restore the password that the database was started with.", true},
-	appv1.ReasonPasswordLost:       {"Restore the Secret of the database that the message names, or delete the volumes to start with empty ones.", false},
+	appv1.ReasonPasswordLost:       {"Restore the Secret that the message names, or set spec.db.rootPassSecretRef. Last resort: delete the claims, which deletes the data.", false},
 	appv1.ReasonSecretNotFound:     {"Create the Secret with the key that the message names.", false},
 	appv1.ReasonForbidden:          {"Ask an administrator: the operator lacks a right, or a policy or quota is in the way. The message says which.", false},
 	appv1.ReasonTooManyReferences:  {"Use fewer ConfigMaps and Secrets, or set spec.configRollout to Never.", true},

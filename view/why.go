@@ -18,7 +18,7 @@ import (
 
 // What is said of a resource whose status speaks of an earlier spec.
 const (
-	messageUnobserved = "the operator has not looked at the latest change yet"
+	messageUnobserved = "the operator has not reconciled the latest change yet"
 	// unobservedPatience is how long that is nothing to worry about.
 	unobservedPatience = 30 * time.Second
 )

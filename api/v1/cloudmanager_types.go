@@ -49,8 +49,8 @@ type Tier struct {
 // Component is one workload of a CloudManager.
 type Component struct {
 	// name is that of the component's objects and of its main container. Defaults to the CloudManager's name with "-front",
-	// "-identity" or "-db" appended. Under a new name the component is recreated, and the old one is removed once the new one is
-	// up. That of a database has at most 52 characters.
+	// "-identity" or "-db" appended. If you change the name, the operator creates a new component, and removes the old one once the
+	// new one is up. The name of a database has at most 52 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', start with a letter and not end with '-': it is also the name of the Service"
@@ -69,7 +69,7 @@ type DatabaseTier struct {
 
 	// rootPass is the root password of the database, in clear text: anyone who can read this resource can read it. Prefer
 	// rootPassSecretRef. Without either, the operator creates a strong password in the Secret "<name>auth". The database
-	// takes it over when it first starts on an empty volume; from then on it cannot be changed here.
+	// reads the password only when it first starts on an empty volume, so you cannot change the password here afterwards.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -123,8 +123,8 @@ type Storage struct {
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 
-	// retain says whether volumes and password outlive this resource, and a new name of the database. A CloudManager that is
-	// made again under the name takes them into use. Defaults to true.
+	// retain says whether the operator keeps volumes and password when you delete this resource or rename the database. A new
+	// CloudManager with the same name uses them again. Defaults to true.
 	// +default=true
 	// +optional
 	Retain *bool `json:"retain,omitempty"`
@@ -226,7 +226,7 @@ type TierStatus struct {
 	// +optional
 	Size string `json:"size,omitempty"`
 
-	// latestSize is set while the size in use stands for something else by now. That is taken as latestRendering is.
+	// latestSize is set while the definition of the size differs from the one in use. It takes effect as latestRendering does.
 	// +optional
 	LatestSize string `json:"latestSize,omitempty"`
 }

@@ -11,7 +11,7 @@ import (
 // that is stated is one object more; one that is left out makes none, and costs no request.
 // +kubebuilder:validation:XValidation:rule="!has(self.ingress) || (has(self.ports) && size(self.ports) > 0)",message="requires ports, because it leads to the Service; add a port, or remove ingress",fieldPath=".ingress"
 // +kubebuilder:validation:XValidation:rule="!has(self.httpRoute) || (has(self.ports) && size(self.ports) > 0)",message="requires ports, because it leads to the Service; add a port, or remove httpRoute",fieldPath=".httpRoute"
-// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccount) || !has(self.serviceAccountName) || size(self.serviceAccountName) == 0",message="serviceAccountName names an account that exists; remove serviceAccountName or serviceAccount",fieldPath=".serviceAccount"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccount) || !has(self.serviceAccountName) || size(self.serviceAccountName) == 0",message="serviceAccount and serviceAccountName are mutually exclusive; remove one",fieldPath=".serviceAccount"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollback) || self.rollback != 'OnStall' || !has(self.revisionHistoryLimit) || self.revisionHistoryLimit > 0",message="OnStall needs old ReplicaSets; set revisionHistoryLimit to at least 1, or remove rollback",fieldPath=".rollback"
 type ServingSpec struct {
 	// serviceAccount makes a ServiceAccount with the name of the resource for the pods to run as, in place of
@@ -53,16 +53,16 @@ type ServingSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodMonitor *PodMonitorSpec `json:"podMonitor,omitempty"`
 
-	// configRollout says whether the pods are replaced when the content that they use of ConfigMaps changes, or of Secrets where the
-	// operator may watch these: OnChange, or Never, which is the default. To turn it on or off replaces no pods.
+	// configRollout is OnChange to replace the pods when the content of a ConfigMap that they use changes, or of a Secret, if the
+	// operator follows Secrets. Defaults to Never. Changing this field replaces no pods.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Never","urn:alm:descriptor:com.tectonic.ui:select:OnChange"}
 	ConfigRollout ConfigRollout `json:"configRollout,omitempty"`
 
 	// rollback says what happens when a rollout of a changed spec makes no progress for progressDeadlineSeconds: OnStall goes back to
-	// the ReplicaSet in status.lastGood, and stays there until the spec is another one or the annotation app.huolala.cn/refresh has
-	// a new value; Never, which is the default, leaves the pods as they are. An earlier image may not fit a database that is
-	// migrated already.
+	// the ReplicaSet in status.lastGood, until you change the spec or set the annotation app.huolala.cn/refresh to a new value.
+	// Never leaves the pods as they are. Defaults to Never. An earlier image may not work with a database that a release has
+	// migrated.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Never","urn:alm:descriptor:com.tectonic.ui:select:OnStall"}
 	Rollback Rollback `json:"rollback,omitempty"`

@@ -35,9 +35,9 @@ type UnitedDeploymentSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"}
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// template is what the Deployment is made of if there is none of that name; its fields are those of an App, but for
-	// replicas, which must not be set in it. The Deployment then belongs to this resource. A Deployment that is there
-	// already is scaled and nothing else, and the template is not used.
+	// template is the spec of the Deployment that the operator creates if none of that name exists. Its fields are those of
+	// an App, without replicas. This resource owns the created Deployment. If the Deployment exists already, the operator
+	// only scales it and does not use the template.
 	// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",fieldPath=".replicas",message="must not be set; set spec.replicas instead"
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}

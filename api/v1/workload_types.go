@@ -12,7 +12,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom requires resources; set requests or limits, or choose a named size",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.strategy) || self.strategy != 'Recreate'",message="is valid only with the strategy RollingUpdate; remove it or the strategy Recreate",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="(!has(self.maxSurge) && !has(self.maxUnavailable)) || !has(self.strategy) || self.strategy != 'Recreate'",message="maxSurge and maxUnavailable are valid only with the strategy RollingUpdate; remove them or the strategy Recreate",fieldPath=".strategy"
-// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || (!has(self.maxSurge) && !has(self.maxUnavailable))",message="rollingUpdate states both maxSurge and maxUnavailable; remove rollingUpdate, or those two",fieldPath=".rollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || (!has(self.maxSurge) && !has(self.maxUnavailable))",message="rollingUpdate is mutually exclusive with maxSurge and maxUnavailable; remove rollingUpdate, or the other fields",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !has(self.maxUnavailable) || ![self.maxSurge, self.maxUnavailable].all(n, type(n) == int ? n == 0 : n == '0%')",message="maxSurge and maxUnavailable must not both be 0; raise one",fieldPath=".maxUnavailable"
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is deprecated",fieldPath=".podTemplate"
@@ -294,8 +294,8 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
-	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod that ends have for it. Defaults to
-	// 30.
+	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod have to stop before the kubelet
+	// kills them. Defaults to 30.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}

@@ -1,7 +1,7 @@
 // Package apply is the one engine that writes children: the objects that a custom resource means.
 //
-// It takes what is wanted and what lives, and sends the fewest requests that make the one into the other by server-side
-// apply. It keeps no state that matters: a restarted operator finds every decision again in the live objects. It knows
+// It compares desired and live objects, and sends the fewest server-side apply requests that bring the live objects to the
+// desired state. It keeps no state that matters: a restarted operator finds every decision again in the live objects. It knows
 // Kubernetes' kinds, and none of ours.
 package apply
 

@@ -3,9 +3,9 @@ package apply
 // What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
 const (
 	messageOwnedByOther     = "%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them"
-	messageOrphaned         = `%s was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier %s with --cascade=orphan); the operator does not modify it. Annotate this resource with %s: "true" to restore it in place%s`
+	messageOrphaned         = `%s was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier %s with --cascade=orphan. The operator does not modify the object. To restore the object in place, annotate this resource with %s: "true"%s`
 	messageNotOwned         = `%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`
-	messageConcernsOthers   = "%s exists and is about other pods than those of this resource; the operator neither modifies nor adopts it. Rename or delete one of them"
+	messageConcernsOthers   = "%s exists and applies to pods that do not belong to this resource; the operator neither modifies nor adopts it. Rename or delete one of them"
 	messageRetainedForOther = "%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over"
 	messageBeingReplaced    = "Waiting for %s %s to be replaced; its pods are not changed"
 	messageOverridden       = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."
@@ -20,10 +20,10 @@ const (
 	messageCannotApply      = "cannot apply %s %s: %s"
 	messageMustBeRetained   = "%s %s must be retained: it requires the annotation %s: %s and no owner reference"
 	messageClaimMissing     = "%s %s does not exist; its StatefulSet creates it"
-	messageBeingRemoved     = "Waiting for %s %s to be deleted, which the spec no longer asks for: its metadata.finalizers name what keeps it"
+	messageBeingRemoved     = "Waiting for the deletion of %s %s, which the spec no longer asks for. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"
 	messageBeingDeleted     = "Waiting for %s %s to be deleted before recreating it"
 	messageOfEarlierOwner   = "Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it"
-	messageKindUnknown      = "%s cannot be written: the cluster has no %s (%s) any more. It is looked for every minute"
+	messageKindUnknown      = "%s cannot be written: the cluster no longer has the kind %s (%s). Install the kind again, or remove the field from the spec; the operator checks again every minute"
 	messageSecretValue      = "the reason is not shown because it contains a value of the Secret"
 	messageValueHidden      = "(value not shown)"
 	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "

@@ -139,8 +139,8 @@ func (p *plan) ensureFields() (err error) {
 	return err
 }
 
-// Taken returns what Apply reports of a live object that it may not touch for an owner who wants one of this kind and name,
-// nil if it may. It is for who asks before there is anything to apply; adopt is that of a Request.
+// Taken returns the error that Apply would return if the owner cannot manage the live object, or nil. Callers use it before they
+// build a Request; adopt is Request.Adopt.
 func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error {
 	p := plan{child: &Child{Desired: live}}
 	var err error

@@ -61,7 +61,7 @@ func Autoscaler(scaler *autoscalingv2.HorizontalPodAutoscaler) Standing {
 		return Standing{metav1.ConditionFalse, appv1.ReasonApplyFailed, object + ": " + message.Quote(able.Message)}
 	case active.Status == corev1.ConditionFalse && active.Reason == "ScalingDisabled":
 		return Standing{metav1.ConditionFalse, appv1.ReasonScaledToZero, "spec.replicas is 0, which stops the application. " +
-			"Set another value, or remove it, to start it with autoscaling.minReplicas"}
+			"To start the application with autoscaling.minReplicas, remove spec.replicas or set another value"}
 	case active.Status == corev1.ConditionFalse:
 		return Standing{metav1.ConditionFalse, appv1.ReasonMetricsMissing, object + ": " + message.Quote(active.Message)}
 	case active.Status != corev1.ConditionTrue:

@@ -59,7 +59,7 @@ func judgeParent(route *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) Sta
 	}
 	if said == 0 {
 		return Standing{metav1.ConditionUnknown, appv1.ReasonNoController, fmt.Sprintf(
-			"HTTPRoute %s: no controller has answered for %s yet", route.Name, nameParent(route.Namespace, ref))}
+			"HTTPRoute %s: no controller has answered for %s yet. Check that this parent exists and that a controller serves its class", route.Name, nameParent(route.Namespace, ref))}
 	}
 	return Standing{Status: metav1.ConditionTrue}
 }

@@ -16,6 +16,6 @@ const (
 	messageOldPods         = ", %d old to be removed"
 	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\""
 	messageNotObserved     = "%s: waiting for its controller to observe the latest change"
-	messageNoProgress      = "; no progress for %d s. Earlier pods keep running. Fix the spec to retry"
+	messageNoProgress      = "; no progress for %d s. Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\""
 )

@@ -128,8 +128,8 @@ type Waiter struct {
 var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "the Prometheus Operator"}
 
 const (
-	messageMissing   = "the cluster has no %s (%s): install %s, or remove %s. It is looked for every minute"
-	messageForbidden = "the operator may not list objects of the kind %s: %s. Grant the right, or remove %s. It is tried again every minute"
+	messageMissing   = "the cluster has no %s (%s): install %s, or remove spec.%s. The operator checks again every minute"
+	messageForbidden = "the operator is not allowed to list objects of the kind %s: %s. Grant this permission to the operator, or remove spec.%s. The operator retries every minute"
 	messageUnknown   = "Waiting for the API server to list the objects of the kind %s"
 )
 

@@ -359,7 +359,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	_, message := reconciler.ReasonAndMessageOf(w.Check(t.Context(), &gatewayv1.HTTPRoute{}, Waiter{}))
-	const want = "the cluster has no HTTPRoute (gateway.networking.k8s.io/v1): install the Gateway API, or remove httpRoute. It is looked for every minute"
+	const want = "the cluster has no HTTPRoute (gateway.networking.k8s.io/v1): install the Gateway API, or remove spec.httpRoute. The operator checks again every minute"
 	if message != want {
 		t.Errorf("it says %q, want %q", message, want)
 	}

@@ -261,10 +261,10 @@ func TestAdmissionWarns(t *testing.T) {
 		{"UnitedDeployment", `{deploymentName: x, replicas: 2}`, nil},
 		{"CloudManager", tiers, []string{"spec.db.rootPass: is in clear text"}},
 		{"App", `{` + small + `, configRollout: Never}`, nil},
-		{"App", `{` + small + `, configRollout: OnChange}`, []string{"spec.configRollout: nothing is referred to"}},
+		{"App", `{` + small + `, configRollout: OnChange}`, []string{"spec.configRollout: has no effect"}},
 		{"ModelBox", `{` + small + `, configRollout: OnChange, envFrom: [{configMapRef: {name: settings}}]}`, nil},
 		{"ModelBox", `{` + small + `, configRollout: OnChange, podTemplatePatch: {spec: {containers: [{name: web, envFrom: [{secretRef: {name: db-auth}}]}]}}}`,
-			[]string{"spec.configRollout: Secrets are not followed in this cluster; a change of db-auth rolls nothing"}},
+			[]string{"spec.configRollout: the operator does not follow Secrets in this cluster, so a change of db-auth replaces no pods"}},
 	} {
 		u := newUser(t)
 		if err := u.Create(t.Context(), object(t, ns, "web", c.kind, c.spec), client.DryRunAll); err != nil {

@@ -626,7 +626,7 @@ func TestConfigRolloutWithoutSecrets(t *testing.T) {
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "db-auth"}}}}
 	start(t, app)
 	plane.Stands(t, app, "ConfigFollowed=True/Followed")
-	harness.Says(t, app, appv1.ConditionConfigFollowed, "Secrets are not followed in this cluster", "db-auth")
+	harness.Says(t, app, appv1.ConditionConfigFollowed, "does not follow Secrets in this cluster", "db-auth")
 	m.Idle(t)
 	if got := m.Requests.Counts(); got["get secrets"] > 0 {
 		t.Errorf("requests: %v", got)

@@ -168,9 +168,9 @@ var stricter = []string{
 	"requires ports, because it leads to the Service",                                 // An Ingress or HTTPRoute: there is no Service.
 	"must be the name or the number of one of the TCP ports",                          // An Ingress or HTTPRoute: the Service has no such port.
 	"set it to a TCP port",                                                            // An Ingress or HTTPRoute: HTTP is spoken over TCP.
-	"request to count from",                                                           // An autoscaler: it would never scale.
+	"utilization requires a",                                                          // An autoscaler: it would never scale.
 	"TCP port that a container declares", "requires a TCP port of the main container", // A PodMonitor: nothing would be scraped.
-	"names an account that exists", // A ServiceAccount: it would be another one than that of the pods.
+	"serviceAccount and serviceAccountName are mutually exclusive", // A ServiceAccount: it would be another one than that of the pods.
 }
 
 // unpatched are words of faults for which a podTemplate is not applied at all.

@@ -200,7 +200,7 @@ func TestStrippedChild(t *testing.T) {
 					child.SetAnnotations(nil)
 					child.SetOwnerReferences(nil)
 				})
-				message := kind + ` web was applied by the operator but has lost its owner reference (by kubectl replace, an edit, or deletion of an earlier App with --cascade=orphan); the operator does not modify it. Annotate this resource with app.huolala.cn/adopt: "true" to restore it in place, or delete the ` + kind + ` to recreate it`
+				message := kind + ` web was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan. The operator does not modify the object. To restore the object in place, annotate this resource with app.huolala.cn/adopt: "true", or delete the ` + kind + ` to recreate it`
 				plane.Stands(t, app, exists...)
 				harness.Says(t, app, "Stalled", message)
 				m.Idle(t)

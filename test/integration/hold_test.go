@@ -169,7 +169,7 @@ func TestHoldWithoutThePort(t *testing.T) {
 	ranWell(t, app)
 	annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
 	plane.Stands(t, app, "Applied=False/Held", "Exposed=False/Held")
-	harness.Says(t, app, "Exposed", "Ingress web cannot follow", "port of spec.ingress", "correct the spec")
+	harness.Says(t, app, "Exposed", "Ingress web has no backend", "port of spec.ingress", "Correct the spec")
 	leadsTo(t, ns, "web")
 	m.Idle(t)
 	m.Requests.Reset()

@@ -363,7 +363,7 @@ func TestNoRollbackOfContent(t *testing.T) {
 	sum := configSum(t, d, "")
 	stall(t, d)
 	plane.Stands(t, app, "Ready=False/ProgressDeadlineExceeded", "Stalled=True/ProgressDeadlineExceeded")
-	harness.Says(t, app, "Ready", "the spec is that of the last good ReplicaSet web-a; ConfigMap settings changed since")
+	harness.Says(t, app, "Ready", "the spec is that of the last good ReplicaSet web-a. Only the content of ConfigMap settings has changed")
 	m.Idle(t)
 	if plane.Read(t, d); d.Spec.Template.Annotations[appv1.AnnotationConfig] != sum {
 		t.Error("the content was rolled back")

@@ -757,7 +757,7 @@ func TestServingWithoutRights(t *testing.T) {
 			app := newServed(ns, "web", blockNames...)
 			plane.Create(t, app)
 			plane.Stands(t, app, "Applied=False/"+appv1.ReasonForbidden)
-			harness.Says(t, app, "Applied", group.Resource, "Grant the right, or remove "+name)
+			harness.Says(t, app, "Applied", group.Resource, "Grant this permission to the operator, or remove spec."+name)
 			for _, other := range blockNames {
 				if other != name && !b.first {
 					plane.Read(t, blocks[other].named(ns, "web"))

@@ -29,10 +29,10 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 		return fmt.Sprintf("Deployment %s is owned by %s %s, which sets its replicas; set replicas there, or change spec.deploymentName",
 			name, controller.Kind, controller.Name)
 	case held.OldestClaimant != "":
-		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two, or change spec.deploymentName", held.OldestClaimant, name)
+		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two UnitedDeployments, or change spec.deploymentName", held.OldestClaimant, name)
 	}
 	if held.Autoscaler != "" {
-		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; delete one of the two, or let the autoscaler target this UnitedDeployment",
+		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; let the autoscaler target this UnitedDeployment, or delete the autoscaler or this UnitedDeployment",
 			held.Autoscaler, name)
 	}
 	return ""

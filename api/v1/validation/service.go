@@ -65,7 +65,7 @@ func rollingUpdate(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if spec.RollingUpdate != nil {
-		errs = append(errs, field.Forbidden(path.Child("rollingUpdate"), "states both maxSurge and maxUnavailable; remove rollingUpdate, or those two"))
+		errs = append(errs, field.Forbidden(path.Child("rollingUpdate"), "rollingUpdate is mutually exclusive with maxSurge and maxUnavailable; remove rollingUpdate, or the other fields"))
 	}
 	none := func(n *intstr.IntOrString) bool {
 		return n != nil && (*n == intstr.FromInt32(0) || *n == intstr.FromString("0%"))

@@ -98,7 +98,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 		at := path.Child("serviceAccount")
 		errs = append(errs, blockAnnotations(s.Annotations, workload, at)...)
 		if workload.ServiceAccountName != "" {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "serviceAccountName names an account that exists; remove serviceAccountName or serviceAccount"))
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "serviceAccount and serviceAccountName are mutually exclusive; remove one"))
 		}
 	}
 	if s := spec.Ingress; s != nil {
@@ -287,7 +287,7 @@ func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *fie
 		_, limit := workload.Resources.Limits[target.name]
 		if target.wanted && !workload.Size.Named() && !request && !limit && workload.TemplatePatch() == nil {
 			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(
-				"by %[1]s needs a %[1]s request to count from; set resources.requests.%[1]s, or set size", target.name)))
+				"scaling by %[1]s utilization requires a %[1]s request; set resources.requests.%[1]s, or set size", target.name)))
 		}
 	}
 	return errs

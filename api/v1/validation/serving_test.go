@@ -44,8 +44,8 @@ func TestServingFaults(t *testing.T) {
 		`ingress: {rules: [{host: a.example.com, paths: [/a//b]}]}`:                              "must not contain //",
 		`ingress: {rules: [{host: a.example.com}], annotations: {app.huolala.cn/adopt: "true"}}`: "spec.ingress.annotations",
 		`autoscaling: {minReplicas: 2, maxReplicas: 1}`:                                          "spec.autoscaling.maxReplicas: Invalid value",
-		`{resources: {requests: null}, autoscaling: {maxReplicas: 2}}`:                           "by cpu needs a cpu request to count from",
-		`autoscaling: {maxReplicas: 2, targetMemoryUtilizationPercentage: 80}`:                   "by memory needs a memory request to count from",
+		`{resources: {requests: null}, autoscaling: {maxReplicas: 2}}`:                           "scaling by cpu utilization requires a cpu request",
+		`autoscaling: {maxReplicas: 2, targetMemoryUtilizationPercentage: 80}`:                   "scaling by memory utilization requires a memory request",
 		`autoscaling: {maxReplicas: 2, targetCPUUtilizationPercentage: 1, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 1}}}]}`: "spec.autoscaling.metrics",
 		`disruptionBudget: {minAvailable: 1, maxUnavailable: 1}`:                                                                                                                 "spec.disruptionBudget",
 		`networkPolicy: {ingress: [{from: [{}]}]}`:                                                                                                                               "spec.networkPolicy.ingress[0].from[0]: Required value",
@@ -92,7 +92,7 @@ func TestServingFaults(t *testing.T) {
 func TestServingWarnings(t *testing.T) {
 	for fields, want := range map[string]string{
 		`{service: {clusterIP: None}, ingress: {rules: [{host: a}]}}`:                 "spec.ingress: leads to a headless Service",
-		`disruptionBudget: {minAvailable: 1}`:                                         "spec.disruptionBudget.minAvailable: of 1 with 1 pods",
+		`disruptionBudget: {minAvailable: 1}`:                                         "spec.disruptionBudget.minAvailable: is 1 with 1 pods",
 		`{replicas: 2, disruptionBudget: {minAvailable: 1}}`:                          "",
 		`networkPolicy: {egress: []}`:                                                 "spec.networkPolicy.egress: does not allow port 53",
 		`networkPolicy: {egress: [{ports: [{port: 53, protocol: UDP}]}]}`:             "",

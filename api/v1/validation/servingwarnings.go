@@ -41,7 +41,7 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 		if pods > 0 && budget.MinAvailable.IntVal >= pods {
 			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"), fmt.Sprintf(
-				"of %d with %d pods lets no node that runs one be drained; set it to less, or run more pods", budget.MinAvailable.IntVal, pods)))
+				"is %d with %d pods, so no pod can be evicted and drains of nodes wait; lower minAvailable, or run more pods", budget.MinAvailable.IntVal, pods)))
 		}
 	}
 	if policy := spec.NetworkPolicy; policy != nil {

@@ -80,9 +80,9 @@ func holdWarning(value string, history bool) string {
 	case value == "":
 		return "has no effect; it must be the name of a ReplicaSet, or last-good"
 	case len(validation.IsDNS1123Subdomain(value)) > 0:
-		return "is not the name of a ReplicaSet, so the spec waits and the pods stay as they are; set it to such a name, or to last-good, or remove it"
+		return "is not the name of a ReplicaSet: the operator does not apply the spec, and leaves the pods as they are. Set the name of a ReplicaSet or last-good, or remove the annotation"
 	}
-	return "an App or ModelBox with it is held at an earlier ReplicaSet; its spec waits until the annotation is removed"
+	return "holds this resource at an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
 }
 
 // warnings returns those of a workload at the path. serviceType is its kind's default.

@@ -27,8 +27,8 @@ bundle, as OLM installs nothing at all where one kind is missing. With OLM, add 
 
 ## Metrics
 
-The metrics of resources are computed at each scrape from the resources themselves, by the leader. They end with what they tell of, and
-outlast a restart of the operator. A resource that is well has no series of its own; no label has a UID, a pod, an image or a message. A
+The leader computes the metrics of resources from the resources themselves at each scrape. A series ends when its resource or state
+ends, and continues after a restart of the operator. A resource that is well has no series of its own; no label has a UID, a pod, an image or a message. A
 scrape of 10,000 Apps reads the cache, and sends no request.
 
 | metric | type | labels | meaning | series |

@@ -19,8 +19,8 @@ import (
 // Component is one workload of a CloudManager.
 type ComponentApplyConfiguration struct {
 	// name is that of the component's objects and of its main container. Defaults to the CloudManager's name with "-front",
-	// "-identity" or "-db" appended. Under a new name the component is recreated, and the old one is removed once the new one is
-	// up. That of a database has at most 52 characters.
+	// "-identity" or "-db" appended. If you change the name, the operator creates a new component, and removes the old one once the
+	// new one is up. The name of a database has at most 52 characters.
 	Name                           *string `json:"name,omitempty"`
 	WorkloadSpecApplyConfiguration `json:""`
 }

@@ -14,7 +14,7 @@ type DatabaseTierApplyConfiguration struct {
 	StatefulSet *DatabaseApplyConfiguration `json:"statefulSet,omitempty"`
 	// rootPass is the root password of the database, in clear text: anyone who can read this resource can read it. Prefer
 	// rootPassSecretRef. Without either, the operator creates a strong password in the Secret "<name>auth". The database
-	// takes it over when it first starts on an empty volume; from then on it cannot be changed here.
+	// reads the password only when it first starts on an empty volume, so you cannot change the password here afterwards.
 	RootPass *string `json:"rootPass,omitempty"`
 	// rootPassSecretRef names the Secret that has the root password.
 	RootPassSecretRef *SecretKeyRefApplyConfiguration `json:"rootPassSecretRef,omitempty"`

@@ -33,13 +33,13 @@ type ServingSpecApplyConfiguration struct {
 	NetworkPolicy *NetworkPolicySpecApplyConfiguration `json:"networkPolicy,omitempty"`
 	// podMonitor makes a PodMonitor of the Prometheus operator, by which Prometheus scrapes each pod.
 	PodMonitor *PodMonitorSpecApplyConfiguration `json:"podMonitor,omitempty"`
-	// configRollout says whether the pods are replaced when the content that they use of ConfigMaps changes, or of Secrets where the
-	// operator may watch these: OnChange, or Never, which is the default. To turn it on or off replaces no pods.
+	// configRollout is OnChange to replace the pods when the content of a ConfigMap that they use changes, or of a Secret, if the
+	// operator follows Secrets. Defaults to Never. Changing this field replaces no pods.
 	ConfigRollout *apiv1.ConfigRollout `json:"configRollout,omitempty"`
 	// rollback says what happens when a rollout of a changed spec makes no progress for progressDeadlineSeconds: OnStall goes back to
-	// the ReplicaSet in status.lastGood, and stays there until the spec is another one or the annotation app.huolala.cn/refresh has
-	// a new value; Never, which is the default, leaves the pods as they are. An earlier image may not fit a database that is
-	// migrated already.
+	// the ReplicaSet in status.lastGood, until you change the spec or set the annotation app.huolala.cn/refresh to a new value.
+	// Never leaves the pods as they are. Defaults to Never. An earlier image may not work with a database that a release has
+	// migrated.
 	Rollback *apiv1.Rollback `json:"rollback,omitempty"`
 }
 

@@ -25,8 +25,8 @@ type StorageApplyConfiguration struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 	// mountPath is where the main container sees its volume. Defaults to /var/lib/mysql.
 	MountPath *string `json:"mountPath,omitempty"`
-	// retain says whether volumes and password outlive this resource, and a new name of the database. A CloudManager that is
-	// made again under the name takes them into use. Defaults to true.
+	// retain says whether the operator keeps volumes and password when you delete this resource or rename the database. A new
+	// CloudManager with the same name uses them again. Defaults to true.
 	Retain *bool `json:"retain,omitempty"`
 }
 

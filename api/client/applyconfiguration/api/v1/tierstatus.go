@@ -24,7 +24,7 @@ type TierStatusApplyConfiguration struct {
 	LatestRendering *int32 `json:"latestRendering,omitempty"`
 	// size is the named size in use, with what it stands for.
 	Size *string `json:"size,omitempty"`
-	// latestSize is set while the size in use stands for something else by now. That is taken as latestRendering is.
+	// latestSize is set while the definition of the size differs from the one in use. It takes effect as latestRendering does.
 	LatestSize *string `json:"latestSize,omitempty"`
 }
 

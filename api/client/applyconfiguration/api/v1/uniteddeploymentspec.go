@@ -18,9 +18,9 @@ type UnitedDeploymentSpecApplyConfiguration struct {
 	// replicas is the number of pods that the Deployment is held at. 0 is allowed. Required: a default would scale a
 	// Deployment to a number that nobody has asked for.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// template is what the Deployment is made of if there is none of that name; its fields are those of an App, but for
-	// replicas, which must not be set in it. The Deployment then belongs to this resource. A Deployment that is there
-	// already is scaled and nothing else, and the template is not used.
+	// template is the spec of the Deployment that the operator creates if none of that name exists. Its fields are those of
+	// an App, without replicas. This resource owns the created Deployment. If the Deployment exists already, the operator
+	// only scales it and does not use the template.
 	Template *WorkloadSpecApplyConfiguration `json:"template,omitempty"`
 }
 

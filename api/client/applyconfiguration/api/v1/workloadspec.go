@@ -128,8 +128,8 @@ type WorkloadSpecApplyConfiguration struct {
 	// the pods of this workload. Defaults to an even spread over nodes and over zones wherever possible, which never
 	// keeps a pod from being scheduled.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod that ends have for it. Defaults to
-	// 30.
+	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod have to stop before the kubelet
+	// kills them. Defaults to 30.
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 	// priorityClassName is the PriorityClass of the pods. It must exist. Defaults to the cluster's.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
