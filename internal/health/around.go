@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,14 +34,13 @@ func Ingress(ingress *networkingv1.Ingress) Standing {
 		}
 	}
 	if len(addresses) == 0 {
-		return Standing{metav1.ConditionUnknown, appv1.ReasonNoAddress, "Ingress " + ingress.Name +
-			" has no address yet. Some controllers never write one; otherwise, check that a controller serves its class"}
+		return Standing{metav1.ConditionUnknown, appv1.ReasonNoAddress, fmt.Sprintf(messageIngressNoAddress, ingress.Name)}
 	}
 	if len(addresses) > maxAddresses {
 		addresses = append(addresses[:maxAddresses], "…")
 	}
-	return Standing{metav1.ConditionTrue, appv1.ReasonAccepted, "Ingress " + ingress.Name + " has the address " +
-		message.Quote(strings.Join(addresses, ", "))}
+	quoted := message.Quote(strings.Join(addresses, ", "))
+	return Standing{metav1.ConditionTrue, appv1.ReasonAccepted, fmt.Sprintf(messageIngressAddress, ingress.Name, quoted)}
 }
 
 // Autoscaler judges an autoscaler by its own conditions.
@@ -53,22 +53,22 @@ func Autoscaler(scaler *autoscalingv2.HorizontalPodAutoscaler) Standing {
 		}
 		return autoscalingv2.HorizontalPodAutoscalerCondition{}
 	}
-	object := "HorizontalPodAutoscaler " + scaler.Name
+	fails := func(c *autoscalingv2.HorizontalPodAutoscalerCondition) string {
+		return fmt.Sprintf(messageAutoscalerFails, scaler.Name, message.Quote(c.Message))
+	}
 	able, active := condition(autoscalingv2.AbleToScale), condition(autoscalingv2.ScalingActive)
 	limited := condition(autoscalingv2.ScalingLimited)
 	switch {
 	case able.Status == corev1.ConditionFalse:
-		return Standing{metav1.ConditionFalse, appv1.ReasonApplyFailed, object + ": " + message.Quote(able.Message)}
+		return Standing{metav1.ConditionFalse, appv1.ReasonApplyFailed, fails(&able)}
 	case active.Status == corev1.ConditionFalse && active.Reason == "ScalingDisabled":
-		return Standing{metav1.ConditionFalse, appv1.ReasonScaledToZero, "spec.replicas is 0, which stops the application. " +
-			"To start the application with autoscaling.minReplicas, remove spec.replicas or set another value"}
+		return Standing{metav1.ConditionFalse, appv1.ReasonScaledToZero, messageAutoscalerStopped}
 	case active.Status == corev1.ConditionFalse:
-		return Standing{metav1.ConditionFalse, appv1.ReasonMetricsMissing, object + ": " + message.Quote(active.Message)}
+		return Standing{metav1.ConditionFalse, appv1.ReasonMetricsMissing, fails(&active)}
 	case active.Status != corev1.ConditionTrue:
-		return Standing{metav1.ConditionUnknown, appv1.ReasonProgressing, "Waiting for the controller of " + object}
+		return Standing{metav1.ConditionUnknown, appv1.ReasonProgressing, fmt.Sprintf(messageAutoscalerWaits, scaler.Name)}
 	case limited.Status == corev1.ConditionTrue && limited.Reason == "TooManyReplicas":
-		return Standing{metav1.ConditionTrue, appv1.ReasonAtMaximum,
-			object + " would scale further than autoscaling.maxReplicas; raise it if the pods are too slow"}
+		return Standing{metav1.ConditionTrue, appv1.ReasonAtMaximum, fmt.Sprintf(messageAutoscalerAtMost, scaler.Name)}
 	}
-	return Standing{metav1.ConditionTrue, appv1.ReasonAutoscaling, object + " decides the number of pods"}
+	return Standing{metav1.ConditionTrue, appv1.ReasonAutoscaling, fmt.Sprintf(messageAutoscalerDecides, scaler.Name)}
 }

@@ -51,12 +51,12 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed || measured && left == 0
 	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
 	if stalled {
-		v.Reason, v.Message = appv1.ReasonProgressDeadlineExceeded, object+": the rollout has not finished"+resume(d)
+		v.Reason, v.Message = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, object, resume(d))
 	}
 	v.explain(object, pods)
 	// In this order, whatever theirs is: the words on the deadline are added to those on what is wrong.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		v.Reason, v.Message = podsRejected(c.Message), object+": pods cannot be created: "+rejection(c.Message)
+		v.Reason, v.Message = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, object, rejection(c.Message))
 	}
 	if stalled {
 		v.Message += deadline(d)

@@ -15,7 +15,7 @@ import (
 // HTTPRoute judges an HTTPRoute by what the controllers of its parents say of its latest generation: one that refuses it before
 // one that has not spoken yet.
 func HTTPRoute(route *gatewayv1.HTTPRoute) Standing {
-	accepted := Standing{metav1.ConditionTrue, appv1.ReasonAccepted, "HTTPRoute " + route.Name + " is accepted"}
+	accepted := Standing{metav1.ConditionTrue, appv1.ReasonAccepted, fmt.Sprintf(messageRouteAccepted, route.Name)}
 	var silent *Standing
 	for i := range route.Spec.ParentRefs {
 		switch verdict := judgeParent(route, &route.Spec.ParentRefs[i]); verdict.Status {
@@ -49,7 +49,7 @@ func judgeParent(route *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) Sta
 			case c.Status == metav1.ConditionTrue:
 				agreed++
 			case c.Status == metav1.ConditionFalse:
-				return Standing{metav1.ConditionFalse, appv1.ReasonNotAccepted, fmt.Sprintf("HTTPRoute %s is not accepted by %s: %s: %s",
+				return Standing{metav1.ConditionFalse, appv1.ReasonNotAccepted, fmt.Sprintf(messageRouteNotAccepted,
 					route.Name, nameParent(route.Namespace, ref), c.Reason, message.Quote(c.Message))}
 			}
 		}
@@ -59,7 +59,7 @@ func judgeParent(route *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) Sta
 	}
 	if said == 0 {
 		return Standing{metav1.ConditionUnknown, appv1.ReasonNoController, fmt.Sprintf(
-			"HTTPRoute %s: no controller has answered for %s yet. Check that this parent exists and that a controller serves its class", route.Name, nameParent(route.Namespace, ref))}
+			messageRouteNoController, route.Name, nameParent(route.Namespace, ref))}
 	}
 	return Standing{Status: metav1.ConditionTrue}
 }

@@ -17,5 +17,22 @@ const (
 	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\""
 	messageNotObserved     = "%s: waiting for its controller to observe the latest change"
 	messageNoProgress      = "; no progress for %d s. Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
+	messageNotFinished     = "%s: the rollout has not finished%s"
+	messagePodsRejected    = "%s: pods cannot be created: %s"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\""
+)
+
+// What conditions say of the objects around the pods.
+const (
+	messageIngressNoAddress  = "Ingress %s has no address yet. Some controllers never write one; otherwise, check that a controller serves its class"
+	messageIngressAddress    = "Ingress %s has the address %s"
+	messageAutoscalerStopped = "spec.replicas is 0, which stops the application. " +
+		"To start the application with autoscaling.minReplicas, remove spec.replicas or set another value"
+	messageAutoscalerWaits   = "Waiting for the controller of HorizontalPodAutoscaler %s"
+	messageAutoscalerAtMost  = "HorizontalPodAutoscaler %s would scale further than autoscaling.maxReplicas; raise it if the pods are too slow"
+	messageAutoscalerDecides = "HorizontalPodAutoscaler %s decides the number of pods"
+	messageAutoscalerFails   = "HorizontalPodAutoscaler %s: %s"
+	messageRouteAccepted     = "HTTPRoute %s is accepted"
+	messageRouteNotAccepted  = "HTTPRoute %s is not accepted by %s: %s: %s"
+	messageRouteNoController = "HTTPRoute %s: no controller has answered for %s yet. Check that this parent exists and that a controller serves its class"
 )

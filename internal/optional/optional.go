@@ -127,12 +127,6 @@ type Waiter struct {
 // products are what a cluster gets the optional kinds from.
 var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "the Prometheus Operator"}
 
-const (
-	messageMissing   = "the cluster has no %s (%s): install %s, or remove spec.%s. The operator checks again every minute"
-	messageForbidden = "the operator is not allowed to list objects of the kind %s: %s. Grant this permission to the operator, or remove spec.%s. The operator retries every minute"
-	messageUnknown   = "Waiting for the API server to list the objects of the kind %s"
-)
-
 // Kinds are the optional kinds.
 type Kinds struct {
 	opts   Options

@@ -60,7 +60,7 @@ func summarize(obj Resource, report *Report, err error) {
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonHeld, report.NotApplied.Message
 	}
 	if report.Paused {
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonPaused, pausedMessage
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonPaused, messagePaused
 		if report.Waiting != "" {
 			reconciling.Message = report.Waiting
 		}
@@ -89,7 +89,7 @@ func appliedCondition(report *Report, err error) metav1.Condition {
 		applied.Status = metav1.ConditionFalse
 		applied.Reason, applied.Message = ReasonAndMessageOf(err)
 	case report.Paused && report.Pending:
-		applied.Status, applied.Reason, applied.Message = metav1.ConditionFalse, appv1.ReasonPaused, pendingMessage
+		applied.Status, applied.Reason, applied.Message = metav1.ConditionFalse, appv1.ReasonPaused, messagePending
 	case report.NotApplied.Reason != "":
 		applied.Status = metav1.ConditionFalse
 		applied.Reason, applied.Message = report.NotApplied.Reason, report.NotApplied.Message
@@ -111,11 +111,11 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 		ready.Reason, ready.Message = ReasonAndMessageOf(err)
 	case report.Paused && report.Pending:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
-		ready.Message = joinSentences(pendingMessage, report.Message)
+		ready.Message = joinSentences(messagePending, report.Message)
 	case report.Ready && applied.Status != metav1.ConditionTrue:
 		ready.Reason, ready.Message = applied.Reason, applied.Message
 	case report.Paused && !report.Stalled:
-		ready.Reason, ready.Message = appv1.ReasonPaused, joinSentences(pausedMessage, report.Message)
+		ready.Reason, ready.Message = appv1.ReasonPaused, joinSentences(messagePaused, report.Message)
 	}
 	if err == nil && report.Ready && applied.Status == metav1.ConditionTrue {
 		ready.Status = metav1.ConditionTrue
