@@ -30,17 +30,9 @@ func (r *root) adoptCommand() *cobra.Command {
 		Long: "Adopt the objects that no controller owns and that have the names of the children of an App or ModelBox. The command asks\n" +
 			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
 			appv1.AnnotationAdopt + ", and removes the annotation once the resource owns the objects.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return r.adopt(cmd.Context(), c, t, &o)
-		},
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			return r.adopt(ctx, c, t, &o)
+		}),
 	}
 	cmd.Flags().BoolVar(&o.restart, "restart", false, "Take over the pod template too, with a restart of the pods.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")

@@ -35,17 +35,9 @@ func (r *root) ejectCommand() *cobra.Command {
 		Long: "Print the children as plain manifests. With --delete, the resource is deleted and its children stay as they are: no pod\n" +
 			"restarts. The labels of pods and selectors are kept, as other ones would replace the pods. Secrets and claims stay, and are\n" +
 			"not printed.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return r.eject(cmd.Context(), c, t, &o)
-		},
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			return r.eject(ctx, c, t, &o)
+		}),
 	}
 	cmd.Flags().StringVarP(&o.folder, "output", "o", "", "Write a file for each object into this folder.")
 	cmd.Flags().BoolVar(&o.remove, "delete", false, "Delete the resource, and leave its children as they are.")

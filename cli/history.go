@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -27,16 +28,8 @@ func (r *root) historyCommand() *cobra.Command {
 	var o historyOptions
 	cmd := &cobra.Command{
 		Use: "history NAME", Short: "The recorded revisions, and what changed in each", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			s, err := c.snapshot(cmd.Context(), t, false)
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			s, err := c.snapshot(ctx, t, false)
 			if err != nil {
 				return err
 			}
@@ -45,7 +38,7 @@ func (r *root) historyCommand() *cobra.Command {
 				return err
 			}
 			return r.printHistory(h, &o)
-		},
+		}),
 	}
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "Print the whole spec of this revision.")
 	cmd.Flags().StringVar(&o.diff, "diff", "", "Print what differs between two revisions, as A..B.")

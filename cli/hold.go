@@ -19,27 +19,19 @@ func (r *root) holdCommand() *cobra.Command {
 		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
 		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
 			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			if !t.kind.Holds {
 				return fmt.Errorf("%s %s cannot be held; only Apps and ModelBoxes can", t.kind.Name, t.name)
 			}
-			replicaSet, err := c.heldReplicaSet(cmd.Context(), t, to)
+			replicaSet, err := c.heldReplicaSet(ctx, t, to)
 			if err != nil {
 				return err
 			}
 			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, replicaSet)); err != nil {
 				return err
 			}
-			return r.annotateHold(cmd.Context(), c, t, replicaSet)
-		},
+			return r.annotateHold(ctx, c, t, replicaSet)
+		}),
 	}
 	cmd.Flags().StringVar(&to, "to", appv1.HoldLastGood, "What to run: "+appv1.HoldLastGood+", the number of a revision, or the name of a ReplicaSet.")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -50,23 +42,15 @@ func (r *root) unholdCommand() *cobra.Command {
 	var yes, wait bool
 	cmd := &cobra.Command{
 		Use: "unhold NAME", Short: "Let the spec take effect again", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
-			if err := r.annotateHold(cmd.Context(), c, t, ""); err != nil {
+			if err := r.annotateHold(ctx, c, t, ""); err != nil {
 				return err
 			}
-			return r.finish(cmd.Context(), c, wait, t)
-		},
+			return r.finish(ctx, c, wait, t)
+		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
 	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until it is ready.")

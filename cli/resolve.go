@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -88,6 +89,21 @@ func (c *clients) trace(ctx context.Context, kind, name string) (target, error) 
 		kind, name = strings.ToLower(owner.Kind), owner.Name
 	}
 	return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
+}
+
+// onTarget returns what a command with one argument runs: do, with the resource that the argument names.
+func (r *root) onTarget(do func(ctx context.Context, c *clients, t target) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := r.connect()
+		if err != nil {
+			return err
+		}
+		t, err := c.resolve(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, t)
+	}
 }
 
 // resolveAll returns the resources that arguments name.

@@ -28,20 +28,12 @@ func (r *root) rollbackCommand() *cobra.Command {
 		ValidArgsFunction: r.completeNames,
 		Long: "Restore the spec that a revision was built from, after showing what that changes. The command writes only fields that differ.\n" +
 			"It does not change the number of pods, spec.paused, or fields for other objects, such as ingress and autoscaling.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
-			if err != nil {
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := r.rollback(ctx, c, t, &o); err != nil {
 				return err
 			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if err := r.rollback(cmd.Context(), c, t, &o); err != nil {
-				return err
-			}
-			return r.finish(cmd.Context(), c, o.wait, t)
-		},
+			return r.finish(ctx, c, o.wait, t)
+		}),
 	}
 	cmd.Flags().Int64Var(&o.to, "to", 0, "The revision; by default the newest one whose spec is not the present one.")
 	partFlag(cmd, &o.part)
