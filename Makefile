@@ -404,7 +404,7 @@ install: manifests bin/kustomize ## Put the CRDs into the current cluster.
 	bin/kustomize build config/crd | $(APPLY)
 
 .PHONY: delete-resources
-delete-resources: ## Delete every App, ModelBox, UnitedDeployment and CloudManager, and wait until their children are gone. NAMESPACE=, TIMEOUT= (seconds).
+delete-resources: ## Delete every resource of the operator, and wait until their children are gone. NAMESPACE=, TIMEOUT= (seconds).
 	@KUBECTL="$(KUBECTL)" NAMESPACE=$(NAMESPACE) TIMEOUT=$(TIMEOUT) hack/delete-resources.sh
 
 # The resources go first: the garbage collector may never look at the children of a kind that has no definition any more.

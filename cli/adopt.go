@@ -27,7 +27,7 @@ func (r *root) adoptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: r.completeNames,
-		Long: "Adopt the objects that no controller owns and that have the names of the children of an App or ModelBox. The command asks\n" +
+		Long: "Adopt the objects that no controller owns and that have the names of the children of a resource. The command asks\n" +
 			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
 			appv1.AnnotationAdopt + ", and removes the annotation once the resource owns the objects.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
@@ -46,7 +46,8 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	if o.restart {
 		mode = "true"
 	} else if !t.kind.Holds {
-		return fmt.Errorf("%s %s cannot adopt without a restart; only Apps and ModelBoxes can. See --restart", t.kind.Name, t.name)
+		return fmt.Errorf("%s %s cannot adopt without a restart; only resources of the kinds %s can. See --restart", t.kind.Name, t.name,
+			view.NameKinds("and", view.CanBeHeld))
 	}
 	asked := c.patch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)
 	p, err := asked.ask(ctx)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"huolala.cn/app-operator/view"
 )
 
 // Program is how the plug-in was started.
@@ -82,7 +84,7 @@ func (r *root) name() string {
 func (r *root) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "happ",
-		Short: "See and change Apps, ModelBoxes, UnitedDeployments and CloudManagers",
+		Short: "See and change resources of the kinds " + view.NameKinds("and", view.AnyKind),
 		Long: "See and change the resources of app-operator. NAME is the name of an App. For another kind, write KIND/NAME, such as\n" +
 			"mbox/cart, hud/cart or cmgr/office; for something below a resource, write what it is: pod/cart-7d9c4-8x2kf, deploy/cart.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: r.name()},

@@ -21,7 +21,7 @@ func (r *root) holdCommand() *cobra.Command {
 			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			if !t.kind.Holds {
-				return fmt.Errorf("%s %s cannot be held; only Apps and ModelBoxes can", t.kind.Name, t.name)
+				return fmt.Errorf("%s %s cannot be held; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
 			}
 			replicaSet, err := c.heldReplicaSet(ctx, t, to)
 			if err != nil {

@@ -55,7 +55,7 @@ func (c *clients) changesOf(ctx context.Context, objects []*unstructured.Unstruc
 		changes = append(changes, change)
 	}
 	if len(changes) == 0 {
-		return nil, apierrors.NewBadRequest("there is no App, ModelBox, UnitedDeployment or CloudManager to plan")
+		return nil, apierrors.NewBadRequest("there is no " + view.NameKinds("or", view.AnyKind) + " to plan")
 	}
 	return changes, nil
 }

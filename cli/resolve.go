@@ -57,13 +57,13 @@ func (c *clients) resolve(ctx context.Context, argument string) (target, error) 
 		kind = full
 	}
 	if below[kind] == nil {
-		return target{}, fmt.Errorf("%q is no kind that belongs to an App, ModelBox, UnitedDeployment or CloudManager", word)
+		return target{}, fmt.Errorf("%q is no kind that belongs to a resource of the kind %s", word, view.NameKinds("or", view.AnyKind))
 	}
 	return c.trace(ctx, kind, name)
 }
 
 // errUnowned says that nothing of ours is above an object.
-var errUnowned = errors.New("belongs to no App, ModelBox, UnitedDeployment or CloudManager")
+var errUnowned = errors.New("belongs to no " + view.NameKinds("or", view.AnyKind))
 
 // trace returns the resource above an object, by the references to controllers.
 func (c *clients) trace(ctx context.Context, kind, name string) (target, error) {

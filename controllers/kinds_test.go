@@ -116,6 +116,9 @@ func TestKindsAreComplete(t *testing.T) {
 		if specs[k.Name] == "" {
 			t.Errorf("the tests have no spec for %s", k.Name)
 		}
+		if _, tiers := k.New().(*appv1.CloudManager); !tiers && (flowSpecs[k.Name] == "" || invalidSpecs[k.Name] == "") {
+			t.Errorf("no resource %s is taken through its life; flowSpecs and invalidSpecs lack it", k.Name)
+		}
 		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&k, &Deps{}) == nil {
 			t.Errorf("%s lacks a part", k.Name)
 		}
@@ -188,7 +191,7 @@ func TestMapScaleTarget(t *testing.T) {
 			t.Errorf("%s by a ReplicaSet: %q", k.Name, got)
 		}
 		var want []string
-		if k.seesAutoscaler {
+		if k.Scales && k.Holds { // A UnitedDeployment is scaled as well, and says nothing of who does.
 			want = []string{"web"}
 		}
 		if got := mappedNames(t, &k, s, scaler(k.Name, "web")); !slices.Equal(got, want) {

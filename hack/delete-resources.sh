@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Usage: hack/delete-resources.sh
 #
-# Deletes all Apps, ModelBoxes, UnitedDeployments and CloudManagers, and waits until their child objects are gone. Run it
-# before the definitions (CRDs) are deleted: the garbage collector may never look at the children of a kind that has no
-# definition any more, and their pods run on.
+# Deletes all resources of the operator's kinds, and waits until their child objects are gone. Run it before the definitions (CRDs)
+# are deleted: the garbage collector may never look at the children of a kind that has no definition any more, and their pods run
+# on.
 #
 # KUBECTL is the command, with its flags. NAMESPACE limits the deletion to one namespace. TIMEOUT is in seconds, from the first
 # deletion: after it, the script prints what is left and exits with 1.

@@ -1,8 +1,10 @@
 package resource
 
 import (
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -21,6 +23,15 @@ func TestKinds(t *testing.T) {
 		obj := k.New()
 		if got := KindOf(obj); got.Name != k.Name {
 			t.Errorf("%T is of the kind %q", obj, got.Name)
+		}
+		folder := strings.ToLower(k.Name)
+		golden := slices.ContainsFunc(slices.Collect(maps.Keys(kinds)), func(name string) bool { return name == folder || strings.HasPrefix(name, folder+"-") })
+		recorded := slices.ContainsFunc(slices.Collect(maps.Keys(recordedKinds)), func(name string) bool { return name == folder || strings.HasPrefix(name, folder+"-") })
+		if !golden || !recorded {
+			t.Errorf("%s has golden files: %t; is built from records: %t. Without them, an upgrade may restart its pods unnoticed", k.Name, golden, recorded)
+		}
+		if _, read := readers[k.Name]; !read && k.Holds {
+			t.Errorf("no hostile record of a %s is read", k.Name)
 		}
 		spec, ok := reflect.TypeOf(obj).Elem().FieldByName("Spec")
 		if !ok {

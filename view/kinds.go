@@ -42,6 +42,26 @@ func KindOf(word string) (Kind, bool) {
 	return Kind{}, false
 }
 
+// NameKinds returns the names of the kinds for which has is true, such as "App, ModelBox or CloudManager".
+func NameKinds(conjunction string, has func(Kind) bool) string {
+	var names []string
+	for _, k := range Kinds {
+		if has(k) {
+			names = append(names, k.Name)
+		}
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " " + conjunction + " " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// AnyKind is for NameKinds: all kinds.
+func AnyKind(Kind) bool { return true }
+
+// CanBeHeld is for NameKinds: the kinds that run an earlier spec on request.
+func CanBeHeld(k Kind) bool { return k.Holds }
+
 // Singular is the kind as a user writes it, such as "modelbox".
 func (k Kind) Singular() string { return strings.ToLower(k.Name) }
 

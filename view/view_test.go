@@ -202,6 +202,14 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
+	if got := NameKinds("or", AnyKind); !strings.HasPrefix(got, "App, ModelBox, ") || !strings.Contains(got, " or ") {
+		t.Errorf("the kinds are %q", got)
+	}
+	for has, want := range map[string]string{"App": "App", "": ""} {
+		if got := NameKinds("and", func(k Kind) bool { return k.Name == has }); got != want {
+			t.Errorf("the kinds are %q, want %q", got, want)
+		}
+	}
 	for _, word := range []string{"", "pod", "deployment.apps", "apps.example.com"} {
 		if _, ok := KindOf(word); ok {
 			t.Errorf("%q is a kind", word)

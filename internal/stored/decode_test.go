@@ -11,35 +11,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/bounds"
+	"huolala.cn/app-operator/resource"
 )
 
 // decodeSpec decodes a spec of a kind, and returns what is wrong with it.
 func decodeSpec(t *testing.T, kind, spec string) error {
 	t.Helper()
 	data := fmt.Sprintf(`{"apiVersion":"app.huolala.cn/v1","kind":%q,"metadata":{"name":"web","namespace":"default"},"spec":%s}`, kind, spec)
-	var err error
-	switch kind {
-	case "App":
-		var obj App
-		err = decodeAll(t, data, &obj, func() error { _, err := obj.Decode(); return err })
-	case "ModelBox":
-		var obj ModelBox
-		err = decodeAll(t, data, &obj, func() error { _, err := obj.Decode(); return err })
-	case "UnitedDeployment":
-		var obj UnitedDeployment
-		err = decodeAll(t, data, &obj, func() error { _, err := obj.Decode(); return err })
-	case "CloudManager":
-		var obj CloudManager
-		err = decodeAll(t, data, &obj, func() error { _, err := obj.Decode(); return err })
+	scheme := k8sruntime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
 	}
-	return err
+	obj, err := scheme.New(appv1.GroupVersion.WithKind(kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decodeAll(t, data, obj, func() error {
+		err, _ := reflect.ValueOf(obj).MethodByName("Decode").Call(nil)[1].Interface().(error)
+		return err
+	})
 }
 
 func decodeAll(t *testing.T, data string, into any, decode func() error) error {
@@ -66,7 +63,7 @@ func leaves(t reflect.Type, path string, spec func(string) string, patched bool)
 		t = t.Elem()
 	}
 	switch t {
-	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
+	case reflect.TypeFor[apiresource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
 		return []leaf{{path, spec, t, patched}}
 	case reflect.TypeFor[k8sruntime.RawExtension]():
 		return leaves(reflect.TypeFor[corev1.PodTemplateSpec](), path, spec, true)
@@ -95,18 +92,23 @@ func leaves(t reflect.Type, path string, spec func(string) string, patched bool)
 	return found
 }
 
-var kinds = map[string]reflect.Type{
-	"App":              reflect.TypeFor[appv1.AppSpec](),
-	"ModelBox":         reflect.TypeFor[appv1.ModelBoxSpec](),
-	"UnitedDeployment": reflect.TypeFor[appv1.UnitedDeploymentSpec](),
-	"CloudManager":     reflect.TypeFor[appv1.CloudManagerSpec](),
+// kinds are the types of the specs of all kinds.
+var kinds = specTypes()
+
+func specTypes() map[string]reflect.Type {
+	types := map[string]reflect.Type{}
+	for i := range resource.Kinds {
+		spec, _ := reflect.TypeOf(resource.Kinds[i].New()).Elem().FieldByName("Spec")
+		types[resource.Kinds[i].Name] = spec.Type
+	}
+	return types
 }
 
 // hostile returns values that a field of a type must not have, those that decoding a patch does not refuse last.
 func hostile(t reflect.Type) (bounds, others []string) {
 	digits := strings.Repeat("9", 20_000)
 	switch t {
-	case reflect.TypeFor[resource.Quantity]():
+	case reflect.TypeFor[apiresource.Quantity]():
 		return []string{`"1e-100000000"`, `1e-100000000`, `1E100000000`, `"1e+20000000"`, `"-1.5e-0030000000"`, `" 1e-30000000 "`, `"` + digits + `m"`, digits},
 			[]string{`"1e1.5"`, `"many"`, `""`, `true`, `{}`, `[]`, `"1\u0065-30000000"`}
 	case reflect.TypeFor[intstr.IntOrString]():
@@ -152,7 +154,7 @@ func TestDecodeAllowsNumbers(t *testing.T) {
 		for _, l := range leaves(typ, "spec", func(v string) string { return v }, false) {
 			values := []string{"5", "0", "-1", "null", "2147483647"}
 			switch l.of {
-			case reflect.TypeFor[resource.Quantity]():
+			case reflect.TypeFor[apiresource.Quantity]():
 				values = append(values, `"1Gi"`, `"500m"`, `"1e3"`, `"1E3"`, `"1E"`, `"2Ei"`, `"1e-9"`, `1.5`, `1e3`, `"0.1"`)
 			case reflect.TypeFor[intstr.IntOrString]():
 				values = append(values, `"25%"`, `"http"`)

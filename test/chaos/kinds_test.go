@@ -2,6 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -134,4 +137,14 @@ func newDeployment(meta metav1.ObjectMeta) client.Object {
 	d := fixture.NewDeployment(meta.Namespace, meta.Name)
 	d.ObjectMeta = meta
 	return d
+}
+
+// TestKindsAreScripted checks that users of the faults' tests make resources of all kinds.
+func TestKindsAreScripted(t *testing.T) {
+	for _, all := range fixture.Kinds {
+		want := reflect.TypeOf(all.New())
+		if !slices.ContainsFunc(kinds, func(k kind) bool { return reflect.TypeOf(k.make(metav1.ObjectMeta{})) == want }) {
+			t.Errorf("nobody makes a resource of the kind %s", all.Name)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -208,15 +209,14 @@ func (s *script) settled(obj harness.Resource) error {
 // checkHistory returns an error while the history of a resource that is Ready is not yet that of its spec: the pods of an earlier
 // ReplicaSet may be seen for a while. One without pods has the history of what ran before, whatever that was.
 func checkHistory(obj harness.Resource) error {
-	var spec *appv1.WorkloadSpec
-	var history *appv1.HistoryStatus
-	switch obj := obj.(type) {
-	case *appv1.App:
-		spec, history = &obj.Spec.WorkloadSpec, &obj.Status.HistoryStatus
-	case *appv1.ModelBox:
-		spec, history = &obj.Spec.WorkloadSpec, &obj.Status.HistoryStatus
-	default:
+	held, ok := obj.(interface{ History() *appv1.HistoryStatus })
+	if !ok {
 		return nil
+	}
+	history := held.History()
+	spec, ok := reflect.ValueOf(obj).Elem().FieldByName("Spec").FieldByName("WorkloadSpec").Addr().Interface().(*appv1.WorkloadSpec)
+	if !ok {
+		return fmt.Errorf("%T has a history and no workload", obj)
 	}
 	if ptr.Deref(spec.Replicas, 1) == 0 {
 		return nil

@@ -103,7 +103,7 @@ func TestAdoptRefuses(t *testing.T) {
 	if code != 1 || !strings.Contains(said, "AdoptionRestarts") || !strings.Contains(said, "nothing was changed") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
-	if code, out, said = u.try("adopt", "hud/web", "--yes"); code != 1 || !strings.Contains(said, "only Apps and ModelBoxes") {
+	if code, out, said = u.try("adopt", "hud/web", "--yes"); code != 1 || !strings.Contains(said, "only resources of the kinds App and ModelBox can") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
 	for _, argument := range []string{"web", "statefulset/web", "deployment/none"} {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 // definitions returns the generated CustomResourceDefinitions.
@@ -136,4 +137,30 @@ func unexplained(typ reflect.Type, props *apiextensionsv1.JSONSchemaProps, at st
 		problems = append(problems, unexplained(field.Type, &prop, path, explained)...)
 	}
 	return problems
+}
+
+// TestEachKindIsInstalled checks that what installs the operator has each kind: a role for those who administer its resources, edit and
+// view them, a definition and a sample.
+func TestEachKindIsInstalled(t *testing.T) {
+	listed := func(folder string) string {
+		data, err := os.ReadFile(filepath.Join(root, "config", folder, "kustomization.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, k := range resource.Kinds {
+		name := strings.ToLower(k.Name)
+		for file, folder := range map[string]string{
+			name + "_admin_role.yaml": "rbac", name + "_editor_role.yaml": "rbac", name + "_viewer_role.yaml": "rbac",
+			"bases/" + appv1.GroupVersion.Group + "_" + k.Plural + ".yaml": "crd", "app_v1_" + name + ".yaml": "samples",
+		} {
+			if !strings.Contains(listed(folder), "- "+file+"\n") {
+				t.Errorf("config/%s/kustomization.yaml lacks %s", folder, file)
+			}
+			if _, err := os.Stat(filepath.Join(root, "config", folder, file)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

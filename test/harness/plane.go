@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/resource"
 )
 
 // The manager's identity in config/default.
@@ -303,10 +305,11 @@ func (p *Plane) discard(ctx context.Context, ns *corev1.Namespace) error {
 		return p.Client.Delete(ctx, ns)
 	}
 	var errs []error
-	for _, obj := range []client.Object{
-		&appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{},
-		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
-	} {
+	left := []client.Object{&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ReplicaSet{}, &corev1.Pod{}}
+	for i := range resource.Kinds {
+		left = slices.Insert(left, i, client.Object(resource.Kinds[i].New()))
+	}
+	for _, obj := range left {
 		errs = append(errs, p.Client.DeleteAllOf(ctx, obj, client.InNamespace(ns.Name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return errors.Join(errs...)

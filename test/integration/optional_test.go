@@ -123,7 +123,7 @@ func TestOptionalKinds(t *testing.T) {
 	app := newOptionalApp(ns, "web")
 	p.Create(t, app)
 	p.Stands(t, app, "Applied=False/KindMissing", "Exposed=False/KindMissing", "Stalled=False/NotStalled")
-	harness.Says(t, app, "Exposed", "the cluster has no HTTPRoute (gateway.networking.k8s.io/v1)", "remove httpRoute")
+	harness.Says(t, app, "Exposed", "the cluster has no HTTPRoute (gateway.networking.k8s.io/v1)", "remove spec.httpRoute")
 	p.available(t, app)
 	counts(t, m, "an App whose kinds are absent", map[string]int{
 		"patch deployments": 1, "patch services": 1, "patch apps/status": 2, "create events": 1,

@@ -95,7 +95,7 @@ func TestRollback(t *testing.T) {
 	step("its pods are available", func() { backAgain(t, d, good) }, map[string]int{"patch apps/status": 1})
 	plane.Stands(t, app, rolledBack...)
 	for _, kind := range []string{"Ready", "Applied", "Stalled"} {
-		harness.Says(t, app, kind, "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "back at nginx:1.16.1 (web-a)",
+		harness.Says(t, app, kind, "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "rolled back to image nginx:1.16.1 (ReplicaSet web-a)",
 			"Change the spec, or set app.huolala.cn/refresh")
 		if strings.Contains(harness.Message(app, kind), "hunter2") {
 			t.Errorf("%s has the value of a variable", kind)
@@ -137,7 +137,7 @@ func TestRollback(t *testing.T) {
 	untouched(t, d, was)
 	step("the last good one fails, too", func() { stall(t, d) }, map[string]int{"patch apps/status": 1})
 	plane.Stands(t, app, rolledBack...)
-	harness.Says(t, app, "Ready", "back at nginx:1.16.1 (web-a)", "the rollout has not finished")
+	harness.Says(t, app, "Ready", "rolled back to image nginx:1.16.1 (ReplicaSet web-a)", "the rollout has not finished")
 	step("another number of pods", func() {
 		plane.Read(t, app)
 		plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })

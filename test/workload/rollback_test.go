@@ -31,7 +31,7 @@ func TestRollback(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Image = "imagepullbackoff.test/x:1" })
 	rolledBack := []string{"Applied=False/RolledBack", "Ready=False/RolledBack", "Reconciling=False", "Stalled=True/RolledBack"}
 	plane.Stands(t, app, rolledBack...)
-	harness.Says(t, app, "Stalled", "image imagepullbackoff.test/x:1 did not come up: ImagePullBackOff", "back at nginx:1.16.1 ("+good+")")
+	harness.Says(t, app, "Stalled", "image imagepullbackoff.test/x:1 did not come up: ImagePullBackOff", "rolled back to image nginx:1.16.1 (ReplicaSet "+good+")")
 	samePods(t, ns, pods)
 	sets := replicaSetNames(t, ns)
 	if len(sets) != 2 {

@@ -53,7 +53,7 @@ func annotationWarning(key, value string, history bool) string {
 	case appv1.AnnotationAdopt:
 		switch {
 		case value == appv1.AdoptWithoutRestart && !history:
-			return `has no effect; only an App or a ModelBox adopts without a restart. Set it to "true" to take over the objects, which replaces the pods once`
+			return `has no effect; a resource of this kind cannot adopt without a restart. Set it to "true" to take over the objects, which replaces the pods once`
 		case value != "true" && value != "false" && value != appv1.AdoptWithoutRestart:
 			return `has no effect; it must be "true", "false" or "without-restart"`
 		}
@@ -76,7 +76,7 @@ func annotationWarning(key, value string, history bool) string {
 func holdWarning(value string, history bool) string {
 	switch {
 	case !history:
-		return "has no effect; only an App or a ModelBox can be held. Remove it"
+		return "has no effect; a resource of this kind cannot be held. Remove it"
 	case value == "":
 		return "has no effect; it must be the name of a ReplicaSet, or last-good"
 	case len(validation.IsDNS1123Subdomain(value)) > 0:

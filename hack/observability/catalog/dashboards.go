@@ -43,7 +43,7 @@ func Dashboards() []Dashboard { return []Dashboard{applications(), operator()} }
 func applications() Dashboard {
 	return Dashboard{
 		UID: "app-operator-applications", Title: "Applications", Namespaces: true,
-		Description: "For teams: how Apps, ModelBoxes, UnitedDeployments and CloudManagers are doing.",
+		Description: "For teams: how the resources of all kinds of the operator are doing.",
 		Rows: []Row{
 			{Title: "State", Height: 8, Panels: []Panel{
 				{"By state", "How many resources there are, by the reason of their Ready condition.", "timeseries", "short", 12, []Query{
