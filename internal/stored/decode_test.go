@@ -18,7 +18,6 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/bounds"
-	"huolala.cn/app-operator/resource"
 )
 
 // decodeSpec decodes a spec of a kind, and returns what is wrong with it.
@@ -92,14 +91,18 @@ func leaves(t reflect.Type, path string, spec func(string) string, patched bool)
 	return found
 }
 
-// kinds are the types of the specs of all kinds.
+// kinds are the types of the specs of all kinds of the API.
 var kinds = specTypes()
 
 func specTypes() map[string]reflect.Type {
-	types := map[string]reflect.Type{}
-	for i := range resource.Kinds {
-		spec, _ := reflect.TypeOf(resource.Kinds[i].New()).Elem().FieldByName("Spec")
-		types[resource.Kinds[i].Name] = spec.Type
+	scheme, types := k8sruntime.NewScheme(), map[string]reflect.Type{}
+	if err := appv1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	for name, typ := range scheme.KnownTypes(appv1.GroupVersion) {
+		if spec, ok := typ.FieldByName("Spec"); ok {
+			types[name] = spec.Type
+		}
 	}
 	return types
 }
