@@ -100,7 +100,7 @@ func New(opts Options, setting string) (*Webhooks, error) {
 
 // Server returns the server for the manager's options.
 func (w *Webhooks) Server() webhook.Server {
-	return webhook.NewServer(webhook.Options{
+	return &drainingServer{period: drainPeriod, Server: webhook.NewServer(webhook.Options{
 		Host: w.opts.Host, Port: w.opts.Port, CertDir: w.opts.CertDir,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			// HTTP/2 is off for its rapid-reset attacks (CVE-2023-44487, CVE-2023-39325).
@@ -109,7 +109,7 @@ func (w *Webhooks) Server() webhook.Server {
 				c.GetCertificate = w.keeper.GetCertificate
 			}
 		}},
-	})
+	})}
 }
 
 // SetupWithManager adds the webhooks of all kinds to the manager, and its readiness check: every replica serves. Where they

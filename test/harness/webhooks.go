@@ -46,6 +46,14 @@ func WithWebhooks(opts webhooks.Options) Option {
 // a manager that answers there. The certificate is in a folder, as one of cert-manager or OLM is.
 func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
 	t.Helper()
+	opts, authority := LocalWebhooks(t)
+	p.Ask(t, namespace, "-"+namespace, opts.Port, authority)
+	return opts
+}
+
+// LocalWebhooks returns the options of a manager that answers on a port of this machine, and the authority to trust.
+func LocalWebhooks(t testing.TB) (opts webhooks.Options, authority []byte) {
+	t.Helper()
 	made, err := localCertificate()
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +65,7 @@ func (p *Plane) Webhooks(t testing.TB, namespace string) webhooks.Options {
 	); err != nil {
 		t.Fatal(err)
 	}
-	opts := webhooks.Options{Host: "127.0.0.1", Port: FreePort(t), CertDir: dir}
-	p.Ask(t, namespace, "-"+namespace, opts.Port, made.authority)
-	return opts
+	return webhooks.Options{Host: "127.0.0.1", Port: FreePort(t), CertDir: dir}, made.authority
 }
 
 // keyPair is a certificate with its key, and the authority that has signed it.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,13 @@ func (f *front) backend() int {
 	defer f.mu.Unlock()
 	f.next++
 	return f.backends[f.next%len(f.backends)]
+}
+
+// add sends connections to a manager as well.
+func (f *front) add(port int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.backends = append(slices.Clone(f.backends), port)
 }
 
 // remove sends no new connection to a manager any more.
@@ -194,7 +202,9 @@ func TestCertificate(t *testing.T) {
 			}
 			n.longest = max(n.longest, time.Since(began))
 			n.refusals++
-			n.err = errors.Join(n.err, err)
+			if err != nil {
+				n.err = errors.Join(n.err, fmt.Errorf("at %s: %w", began.Format(time.StampMilli), err))
+			}
 		}
 		done <- n
 	}()
@@ -234,6 +244,7 @@ func TestCertificate(t *testing.T) {
 
 	// The leader ends, and its Service sends it nothing any more: the other one goes on.
 	f.remove(one)
+	t.Logf("the first manager ends at %s", time.Now().Format(time.StampMilli))
 	first.Stop(t)
 	until(len(authorities) + 1)
 
@@ -284,4 +295,48 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("Secrets of others are read: %s", q)
 		}
 	}
+}
+
+// TestManagersEndWhileTheyAreAsked replaces managers one after the other, as a rollout does, while clients keep trying what must be
+// refused. A question that is lost with a connection would let it pass.
+func TestManagersEndWhileTheyAreAsked(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	start := func() (*harness.Manager, int, []byte) {
+		opts, authority := harness.LocalWebhooks(t)
+		probe := harness.FreeAddress(t)
+		m := plane.Start(t, ns, harness.WithElection(ns), harness.WithWebhooks(opts), harness.WithProbes(probe))
+		answers(t, probe, "readyz", 200)
+		return m, opts.Port, authority
+	}
+	m, port, authority := start()
+	f := newFront(t, port)
+	plane.Ask(t, ns, "-"+ns, f.port(), authority)
+	consulted(t, ns)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var asked atomic.Int32
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				err := turnedAway(plane.Client.Create(ctx, invalidApp(ns, "web"), client.DryRunAll))
+				if asked.Add(1); err != nil && ctx.Err() == nil {
+					t.Errorf("at %s: %v", began.Format(time.StampMilli), err)
+				}
+			}
+		})
+	}
+	for range fixture.Of(3, 8) {
+		next, at, _ := start()
+		f.add(at)
+		f.remove(port)
+		t.Logf("a manager ends at %s", time.Now().Format(time.StampMilli))
+		m.Stop(t)
+		m, port = next, at
+	}
+	stop()
+	clients.Wait()
+	t.Logf("asked %d times", asked.Load())
 }
