@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"time"
 
@@ -31,22 +32,22 @@ func TestDraining(t *testing.T) {
 		inner := &muxServer{mux: http.NewServeMux(), ended: make(chan struct{})}
 		s := &drainingServer{Server: inner, period: period}
 		s.Register("/validate", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
-		ask := func() *http.Response {
+		ask := func() *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			inner.mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate", http.NoBody))
-			return w.Result()
+			return w
 		}
 		ctx, end := context.WithCancel(t.Context())
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.Start(ctx) }()
-		if answer := ask(); answer.StatusCode != http.StatusTeapot || answer.Close || answer.Header.Get("Connection") != "" {
+		if answer := ask(); answer.Code != http.StatusTeapot || answer.Header().Get("Connection") != "" {
 			t.Errorf("%s: while it runs, it answers %+v", name, answer)
 		}
 		end()
 		for !s.draining.Load() {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
-		if answer := ask(); answer.StatusCode != http.StatusTeapot || answer.Header.Get("Connection") != "close" {
+		if answer := ask(); answer.Code != http.StatusTeapot || answer.Header().Get("Connection") != "close" {
 			t.Errorf("%s: while it ends, it answers %+v", name, answer)
 		}
 		if period > 0 {
