@@ -9,12 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -82,11 +80,8 @@ func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *
 		child.Live = seen.liveObject(obj)
 		return child, nil
 	}
-	child.Optional = true
-	switch obj.(type) {
-	case *corev1.ServiceAccount, *networkingv1.NetworkPolicy:
-		child.Prerequisite = true
-	case *networkingv1.Ingress, *gatewayv1.HTTPRoute:
+	child.Optional, child.Prerequisite = true, row.Prerequisite
+	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: seen.serviceName}}
 	}
 	child.Unavailable = s.unavailable(ctx, d, obj)

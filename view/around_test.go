@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 )
 
@@ -44,6 +47,12 @@ func TestAroundTypes(t *testing.T) {
 		left = slices.Delete(left, at, at+1)
 		if !found.Asked(fieldNamed(t, row.Feature)) || found.Asked(&appv1.ServingSpec{}) {
 			t.Errorf("%s is not what spec.%s asks for", kind, row.Feature)
+		}
+		if found.First != row.Prerequisite {
+			t.Errorf("%s is applied before the first pod: %t; it is ejected before: %t", kind, row.Prerequisite, found.First)
+		}
+		if len(validation.DisabledFeatures(fieldNamed(t, row.Feature), []string{row.Feature}, field.NewPath("spec"))) == 0 {
+			t.Errorf("spec.%s cannot be switched off", row.Feature)
 		}
 		if !strings.HasPrefix(strings.ToLower(found.Kinds), found.Resource.Resource) {
 			t.Errorf("the resource of %s is %s", found.Kinds, found.Resource.Resource)

@@ -186,8 +186,12 @@ func (c dryClient) Patch(ctx context.Context, obj client.Object, patch client.Pa
 }
 
 // Create implements client.Writer.
-func (dryClient) Create(context.Context, client.Object, ...client.CreateOption) error {
-	return errForeseen
+func (c dryClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	all := (&client.CreateOptions{}).ApplyOptions(opts)
+	if len(all.DryRun) == 0 {
+		return errForeseen
+	}
+	return c.Client.Create(ctx, obj, append(slices.Clone(opts), client.DisableReadYourWritesConsistency)...)
 }
 
 // Update implements client.Writer.

@@ -288,6 +288,25 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 	}
 }
 
+// TestForeseenReplacement plans to replace an object: the API server is asked whether it would take the new one, and that is all.
+func TestForeseenReplacement(t *testing.T) {
+	r := &recorder{code: http.StatusConflict, answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`}
+	foresight := &Foresight{}
+	live := settled(t)
+	live.Annotations[appv1.AnnotationLastAppliedHash] = "0"
+	req := request(live)
+	req.Children[0].Replace = true
+	if _, err := engineOver(t, r).Foresee(foresight).Apply(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	if got := foresight.Objects(); len(got) != 1 || got[0].Action != Replaced || got[0].Name != "web" || got[0].Unasked {
+		t.Errorf("the plan has %+v", got)
+	}
+	if len(r.list) != 1 || r.list[0].method != http.MethodPost {
+		t.Errorf("requests are %q, want one creation, whose dry run alone gets through", r.list)
+	}
+}
+
 // TestOwnerIsAskedFor checks that an object that lost its reference is given back only to an owner that is there to stay.
 // The garbage collector removes the reference from what is left alone when the owner is deleted.
 func TestOwnerIsAskedFor(t *testing.T) {

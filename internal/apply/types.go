@@ -61,6 +61,9 @@ type Type struct {
 	Feature string
 	// Optional is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
 	Optional bool
+	// Prerequisite is a type of objects that must be in place before the first pod. Routes is a type of objects that lead to the
+	// Service.
+	Prerequisite, Routes bool
 	// Trim removes from an object what no decision needs, before the cache keeps it. Nil keeps all of it.
 	Trim func(client.Object)
 	// Wakes selects the events after which custom resources are reconciled. Nil selects all.
@@ -126,11 +129,11 @@ var Types = []Type{
 	},
 	{
 		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "serviceAccount",
-		Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
+		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
 	},
 	{
 		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "networkPolicy",
-		Trim: dropStatusManagedFields, Concerns: restrictedByPolicy,
+		Prerequisite: true, Trim: dropStatusManagedFields, Concerns: restrictedByPolicy,
 	},
 	{
 		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "disruptionBudget",
@@ -138,11 +141,11 @@ var Types = []Type{
 	},
 	{
 		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "ingress",
-		Trim: dropStatusManagedFields, Wakes: ingressChanged(),
+		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(),
 	},
 	{
 		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "httpRoute",
-		Trim: dropStatusManagedFields, Wakes: routeChanged(),
+		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(),
 	},
 	{
 		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "podMonitor",
