@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,9 +88,16 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 // provePlan returns an error unless a plan shows that an adoption can be carried out, and, unless that is accepted, that no pod restarts.
 func provePlan(p *plan.Plan, restart bool) error {
 	const nothing = "; nothing was changed"
+	for i := range p.Objects {
+		if problem := p.Objects[i].Problem; problem != nil {
+			return fmt.Errorf("%s %s is blocked: %s: %s%s", p.Objects[i].Kind, p.Objects[i].Name, problem.Reason, problem.Message, nothing)
+		}
+	}
 	switch {
 	case p.Problem != nil:
 		return errors.New(p.Problem.Reason + ": " + p.Problem.Message + nothing)
+	case !p.Incomplete && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }):
+		return errors.New("there is nothing to take over" + nothing)
 	case p.Paused:
 		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
 	case restart:

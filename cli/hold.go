@@ -91,9 +91,9 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 
 // annotateHold sets the annotation to a value, or removes it for an empty one.
 func (r *root) annotateHold(ctx context.Context, c *clients, t target, value string) error {
-	done := "held at " + value
+	done, already := "held at "+value, "held at "+value+" already"
 	if value == "" {
-		done = "no longer held"
+		done, already = "no longer held", "not held"
 	}
 	resource, err := c.change(ctx, t, func(now *view.Resource) (map[string]any, error) {
 		if now.HeldAt() == value {
@@ -106,7 +106,7 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value str
 		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationHold: set}}}, nil
 	})
 	if errors.Is(err, errUnchanged) {
-		fmt.Fprintf(r.Out, "%s is %s already\n", resource.Object(), done)
+		fmt.Fprintf(r.Out, "%s is %s\n", resource.Object(), already)
 		return nil
 	}
 	if err != nil {

@@ -206,7 +206,7 @@ func TestHoldRefused(t *testing.T) {
 		"it does not exist":  {value: "web-9", reason: appv1.ReasonRevisionNotFound, says: []string{"ReplicaSet web-9 does not exist", "web-2"}},
 		"it is no name":      {value: "Web 1", reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
 		"it cannot be read":  {value: "odd", unread: forbidden, reason: appv1.ReasonForbidden, says: []string{"may not read ReplicaSet odd"}},
-		"nothing was good":   {value: appv1.HoldLastGood, reason: appv1.ReasonRevisionNotFound, says: []string{"no ReplicaSet has been ready yet"}},
+		"nothing was good":   {value: appv1.HoldLastGood, reason: appv1.ReasonRevisionNotFound, says: []string{"no ReplicaSet that has a record of its spec has been ready yet"}},
 		"it is another's":    {"odd", func(set *appsv1.ReplicaSet) { set.OwnerReferences[0].UID = "other" }, nil, appv1.ReasonRevisionNotFound, []string{"belongs to another Deployment"}},
 		"it has no record":   {"odd", func(set *appsv1.ReplicaSet) { set.Annotations = nil }, nil, appv1.ReasonRevisionNotFound, []string{"has no record"}},
 		"it has no inputs":   {"odd", func(set *appsv1.ReplicaSet) { set.Annotations[appv1.AnnotationLastAppliedInputs] = "{" }, nil, appv1.ReasonRevisionNotFound, []string{"has no record"}},

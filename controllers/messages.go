@@ -18,7 +18,7 @@ const (
 	messageHeldInvalid           = "the recorded spec of ReplicaSet %s is no longer valid: %s. Hold another ReplicaSet, or fix the spec"
 	messageAwaitsEndpoints       = "%s %s leads to Service %s until Service %s has endpoints"
 	messageRevisionNotFound      = "app.huolala.cn/hold: %s. The status names %s. Name a ReplicaSet of Deployment %s, which \"kubectl get replicasets\" lists, or remove the annotation"
-	messageNothingGood           = "no ReplicaSet has been ready yet"
+	messageNothingGood           = "no ReplicaSet that has a record of its spec has been ready yet"
 	messageNoNameOfReplicaSet    = "the value of the annotation app.huolala.cn/hold is not the name of a ReplicaSet"
 	messageNoReplicaSet          = "ReplicaSet %s does not exist"
 	messageForeignReplicaSet     = "ReplicaSet %s belongs to another Deployment"

@@ -90,7 +90,7 @@ func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark 
 	if len(record) > maxFailedRecord {
 		record = d.identity()
 	}
-	cause := strings.TrimPrefix(verdict.Message, "Deployment "+live.Name+": ")
+	cause := strings.TrimSuffix(strings.TrimPrefix(verdict.Message, "Deployment "+live.Name+": "), health.AdviceStalled)
 	if len(cause) > maxFailedCause {
 		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
 	}

@@ -69,7 +69,7 @@ func TestRollbackFlow(t *testing.T) {
 					t.Errorf("the image is %s", got)
 				}
 				w.stands("rollback", name, "Applied=False/RolledBack", "Ready=False/RolledBack", "Stalled=True/RolledBack")
-				if got := w.message(name, appv1.ConditionApplied); !containsAll(got, "nginx:none", "ImagePullBackOff", "web-1", "nginx:1", appv1.AnnotationRefresh) {
+				if got := w.message(name, appv1.ConditionApplied); !containsAll(got, "nginx:none", "ImagePullBackOff", "web-1", "nginx:1", appv1.AnnotationRefresh) || strings.Contains(got, "Fix the cause") {
 					t.Errorf("Applied says %q", got)
 				}
 				w.run(name, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "uid-web-1"}})

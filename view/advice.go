@@ -26,8 +26,8 @@ var advices = map[string]advice{
 	appv1.ReasonQuotaExceeded:            {"Ask for a larger quota of the namespace, or run fewer or smaller pods.", true},
 	appv1.ReasonPodsRejected:             {"The API server rejects the pods. Fix what the message names, or have the policy changed.", true},
 	appv1.ReasonProgressDeadlineExceeded: {"Look at the pods: kubectl describe pod POD. None of them says what is wrong.", true},
-	appv1.ReasonResourceExists: {"If the object that the message names is to be taken over, set the annotation " + appv1.AnnotationAdopt +
-		`: "true"; otherwise rename or delete it.`, false},
+	appv1.ReasonResourceExists: {"An object of this name exists. If nothing controls it, \"kubectl happ adopt NAME\" takes it over without a restart; " +
+		"otherwise rename this resource, or delete the object.", false},
 	appv1.ReasonDeploymentNotFound: {"Create the Deployment, fix spec.deploymentName, or state spec.template.", true},
 	appv1.ReasonScaleConflict:      {"Let one of them scale the Deployment: delete the other, or name another Deployment.", true},
 	appv1.ReasonImmutableField:     {"Restore the field that the message names, or delete the object so that it is recreated.", true},

@@ -59,6 +59,11 @@ const LastGood = appv1.HoldLastGood
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
+// scales reports whether the resource means to scale a Deployment of a name that belongs to another tool.
+func (r *Resource) scales(deployment string) bool {
+	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Foreign && w.Name == deployment })
+}
+
 // KeepsData reports whether a workload of the resource has volumes.
 func (r *Resource) KeepsData() bool {
 	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Kind == KindStatefulSet })

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Row is a resource in a table.
@@ -118,7 +120,7 @@ func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 	for i := range l.Items {
 		row := &l.Items[i]
 		message := row.Message
-		if row.State == StateReady && !wide {
+		if row.State == StateReady && row.Reason == appv1.ReasonReady && !wide {
 			message = ""
 		}
 		t.add(row.State.mark(), cells([]string{

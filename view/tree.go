@@ -82,6 +82,18 @@ func prune(n *Node, depth int) {
 	}
 }
 
+// foreignNote says how the resource stands to a Deployment that it names and does not control.
+func (s *Snapshot) foreignNote(d *appsv1.Deployment) string {
+	whose := "not controlled by " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name
+	if ref := metav1.GetControllerOfNoCopy(d); ref != nil {
+		whose = "controlled by " + ref.Kind + " " + ref.Name
+	}
+	if s.Resource.scales(d.Name) && s.Resource.verdict().Status == metav1.ConditionTrue {
+		whose += "; " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name + " holds its number of pods"
+	}
+	return whose
+}
+
 func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 	wanted := ptr.Deref(d.Spec.Replicas, 1)
 	verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
@@ -90,7 +102,7 @@ func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: created(d.ObjectMeta),
 	}
 	if !controls(s.Resource.ObjectMeta.UID, d) {
-		n.Notes = []string{"controlled by another; " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name + " holds its number of pods"}
+		n.Notes = []string{s.foreignNote(d)}
 	}
 	sets := s.replicaSets(d.UID)
 	for i, rs := range sets {

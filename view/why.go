@@ -206,9 +206,13 @@ func (s *Snapshot) works() string {
 	if s.lacks(kindsPods) {
 		return ""
 	}
-	wanted, ready := 0, 0
+	wanted, ready, seen := 0, 0, 0
 	var by []string
 	for _, d := range s.deployments() {
+		if !controls(s.Resource.ObjectMeta.UID, d) && !s.Resource.scales(d.Name) {
+			continue // One of its name that belongs to another.
+		}
+		seen++
 		wanted += int(ptr.Deref(d.Spec.Replicas, 1))
 		pods := s.podsOfDeployment(d)
 		ready += countReady(pods)
@@ -219,6 +223,7 @@ func (s *Snapshot) works() string {
 		}
 	}
 	for _, set := range s.statefulSets() {
+		seen++
 		wanted += int(ptr.Deref(set.Spec.Replicas, 1))
 		n := countReady(s.podsOf(set.UID))
 		if ready += n; n > 0 {
@@ -226,6 +231,8 @@ func (s *Snapshot) works() string {
 		}
 	}
 	switch {
+	case seen == 0:
+		return "" // Nothing that belongs to the resource can be seen.
 	case wanted == 0 && ready == 0:
 		return "No pod is wanted."
 	case ready == 0:

@@ -199,6 +199,8 @@ func generalWarning(kind, name string, keeps bool) string {
 	switch {
 	case kind == "Service":
 		does = messageAdoptsService
+	case kind != "Deployment" && kind != "StatefulSet":
+		does = messageAdoptsOther
 	case keeps:
 		does = messageAdoptsAsItIs
 	}

@@ -4,6 +4,7 @@ package webhooks
 const (
 	messageAdoptsWorkload     = "containers not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
 	messageAdoptsAsItIs       = "its pod template and its pods stay as they are until the spec changes"
+	messageAdoptsOther        = "fields not in the spec are kept, and no pod restarts"
 	messageAdoptsService      = "ports not in the spec are removed, other fields are kept"
 	messageWarningUnreadable  = "Cannot read an object that a warning depends on"
 	messageReplicasUnstated   = "spec.replicas: is not set, so HorizontalPodAutoscaler %s cannot read the scale of this %s; set it once, to any number"

@@ -53,7 +53,8 @@ func (s *validators) otherAutoscaler(ctx context.Context, obj client.Object) []s
 	for i := range scalers.Items {
 		scaler := &scalers.Items[i]
 		target := scaler.Spec.ScaleTargetRef
-		if target.Kind == "Deployment" && target.Name == obj.GetName() && !metav1.IsControlledBy(scaler, obj) {
+		adopted := scaler.Name == obj.GetName() && wantsAdoption(obj) && metav1.GetControllerOf(scaler) == nil
+		if target.Kind == "Deployment" && target.Name == obj.GetName() && !metav1.IsControlledBy(scaler, obj) && !adopted {
 			return []string{fmt.Sprintf(messageOtherAutoscaler, scaler.Name, obj.GetName())}
 		}
 	}

@@ -252,7 +252,11 @@ func (o *Object) head() string {
 		said += ", " + o.replaced()
 	}
 	if pods != nil && o.Action != Created && o.Action != Deleted && pods.Running != pods.Wanted {
-		said += fmt.Sprintf(", %s become %d", count(int(pods.Running), "pod"), pods.Wanted)
+		verb := "become"
+		if pods.Running == 1 {
+			verb = "becomes"
+		}
+		said += fmt.Sprintf(", %s %s %d", count(int(pods.Running), "pod"), verb, pods.Wanted)
 	}
 	return said
 }

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Role is what the operator does with the objects of a type. A type may have several.
@@ -115,7 +117,7 @@ var Types = []Type{
 		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet,
 		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedStatefulSet,
 	},
-	{Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Exclusive: servicePorts},
+	{Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Exclusive: servicePorts, Concerns: servesCluster},
 	{
 		Object: &corev1.Secret{}, Role: RoleChild, Scope: ScopeLive,
 		Unhashed: fieldpath.NewSet(dataPath), Hashed: hashedSecret,
@@ -129,7 +131,7 @@ var Types = []Type{
 	},
 	{
 		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "serviceAccount",
-		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
+		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(), Concerns: ranAsByDefault,
 	},
 	{
 		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "networkPolicy",
@@ -249,6 +251,17 @@ func scrapedByMonitor(obj client.Object) any {
 	}
 	return nil
 }
+
+// servesCluster tells the Service of the API server, through which all pods reach it, from one of the operator's.
+func servesCluster(obj client.Object) any {
+	return obj.GetNamespace() == metav1.NamespaceDefault && obj.GetName() == "kubernetes" && !isManaged(obj)
+}
+
+// ranAsByDefault tells the account of a namespace's pods that name none from one of the operator's.
+func ranAsByDefault(obj client.Object) any { return obj.GetName() == "default" && !isManaged(obj) }
+
+// isManaged reports whether an object has the label of those that the operator applies.
+func isManaged(obj client.Object) bool { return obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy }
 
 // concernsOthers reports whether a live object of a type is about something else than the wanted one.
 func concernsOthers(wanted, live client.Object) bool {

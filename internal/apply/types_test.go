@@ -209,6 +209,39 @@ func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
 	}
 }
 
+// TestObjectsOfTheClusterAreNotAdopted has the names of what Kubernetes itself creates and all pods use: no resource takes such an object
+// over, and one of the operator's by that name is restored as any other.
+func TestObjectsOfTheClusterAreNotAdopted(t *testing.T) {
+	named := func(obj client.Object, namespace, name string, ours bool) client.Object {
+		obj.SetNamespace(namespace)
+		obj.SetName(name)
+		if ours {
+			obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy})
+		}
+		return obj
+	}
+	for name, c := range map[string]struct {
+		empty           func() client.Object
+		namespace, name string
+		others          bool
+	}{
+		"the API server's Service":         {func() client.Object { return &corev1.Service{} }, "default", "kubernetes", true},
+		"a Service of the name elsewhere":  {func() client.Object { return &corev1.Service{} }, "shop", "kubernetes", false},
+		"another Service":                  {func() client.Object { return &corev1.Service{} }, "default", "web", false},
+		"the account of pods without one":  {func() client.Object { return &corev1.ServiceAccount{} }, "shop", "default", true},
+		"another account":                  {func() client.Object { return &corev1.ServiceAccount{} }, "shop", "web", false},
+		"a Deployment by one of the names": {func() client.Object { return &appsv1.Deployment{} }, "default", "kubernetes", false},
+	} {
+		wanted := named(c.empty(), c.namespace, c.name, true)
+		if got := concernsOthers(wanted, named(c.empty(), c.namespace, c.name, false)); got != c.others {
+			t.Errorf("%s: %t, want %t", name, got, c.others)
+		}
+		if concernsOthers(wanted, named(c.empty(), c.namespace, c.name, true)) {
+			t.Errorf("%s: one of the operator's is not restored", name)
+		}
+	}
+}
+
 // selecting returns a value of a type that selects pods or names a workload, an invalid one for all other types.
 func selecting(of reflect.Type) reflect.Value {
 	selector := metav1.LabelSelector{MatchLabels: map[string]string{"of": "others"}}

@@ -155,7 +155,7 @@ func notSeen(object string) string {
 
 // deadline says which time limit has passed.
 func deadline(d *appsv1.Deployment) string {
-	return fmt.Sprintf(messageNoProgress, progressDeadline(d))
+	return fmt.Sprintf(messageNoProgress, progressDeadline(d)) + AdviceStalled
 }
 
 // progressDeadline is how many seconds a rollout may make no progress.

@@ -1,5 +1,8 @@
 package health
 
+// AdviceStalled ends the message of a rollout that makes no progress.
+const AdviceStalled = ". Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
+
 // What conditions and events say of pods and rollouts. The name of the workload object or of the container stands before it.
 const (
 	messageImagePull       = "image %q cannot be pulled%s"
@@ -16,7 +19,7 @@ const (
 	messageOldPods         = ", %d old to be removed"
 	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\""
 	messageNotObserved     = "%s: waiting for its controller to observe the latest change"
-	messageNoProgress      = "; no progress for %d s. Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
+	messageNoProgress      = "; no progress for %d s"
 	messageNotFinished     = "%s: the rollout has not finished%s"
 	messagePodsRejected    = "%s: pods cannot be created: %s"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\""
