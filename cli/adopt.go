@@ -63,6 +63,10 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	if err := provePlan(p, o.restart); err != nil {
 		return err
 	}
+	if !p.Incomplete && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
+		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
+		return nil
+	}
 	question := fmt.Sprintf("Let %s %s take over these objects? No pod restarts.", t.kind.Name, t.name)
 	if o.restart {
 		question = fmt.Sprintf("Let %s %s take over these objects? %d pods restart.", t.kind.Name, t.name, p.ReplacedPods())
@@ -96,8 +100,6 @@ func provePlan(p *plan.Plan, restart bool) error {
 	switch {
 	case p.Problem != nil:
 		return errors.New(p.Problem.Reason + ": " + p.Problem.Message + nothing)
-	case !p.Incomplete && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }):
-		return errors.New("there is nothing to take over" + nothing)
 	case p.Paused:
 		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
 	case restart:

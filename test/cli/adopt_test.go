@@ -71,6 +71,7 @@ func TestImportAndAdopt(t *testing.T) {
 	template, pods := *d.Spec.Template.DeepCopy(), podNames(t, u.namespace)
 	says(t, u.run("adopt", "web", "--yes"), "Deployment web", "no pod is replaced", "App "+u.namespace+"/web has taken over its objects")
 	plane.Stands(t, app, "Applied=True/TemplateKept", "Ready=True")
+	says(t, u.run("adopt", "web", "--yes"), "There is nothing to take over")
 	if plane.Read(t, app); app.Annotations[appv1.AnnotationAdopt] != "" {
 		t.Errorf("the annotation is left: %v", app.Annotations)
 	}

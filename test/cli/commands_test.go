@@ -344,7 +344,7 @@ func TestKinds(t *testing.T) {
 	u.run("wait", "web", "mbox/box", "hud/held", "cmgr/office")
 	says(t, u.run("list", "-o", "name"), "app.app.huolala.cn/web", "modelbox.app.huolala.cn/box",
 		"uniteddeployment.app.huolala.cn/held", "cloudmanager.app.huolala.cn/office")
-	says(t, u.run("tree", "hud/held"), "UnitedDeployment/held", "Deployment/foreign", "controlled by another", "Pod/foreign-")
+	says(t, u.run("tree", "hud/held"), "UnitedDeployment/held", "Deployment/foreign", "holds its number of pods", "Pod/foreign-")
 	says(t, u.run("tree", "cmgr/office"), "StatefulSet/", "PersistentVolumeClaim/", "Deployment/identity", "Deployment/front")
 	says(t, u.run("why", "mbox/box"), "ModelBox "+u.namespace+"/box is Ready")
 	says(t, u.run("history", "cmgr/office", "--part", "front"), "REV", "1 *")

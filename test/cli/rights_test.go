@@ -101,6 +101,11 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 		plane.Create(t, handMade(app.Namespace), handMadeService(app.Namespace))
 		return
 	}
+	if command == "adopt" {
+		plane.Create(t, handMade(app.Namespace), handMadeService(app.Namespace), app)
+		plane.Stands(t, app, "Applied=False/ResourceExists")
+		return
+	}
 	app.Spec.NetworkPolicy = &appv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{}}
 	app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{}
 	app.Spec.HTTPRoute = &appv1.HTTPRouteSpec{ParentRefs: []appv1.ParentRef{{Name: "public"}}}
