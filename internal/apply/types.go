@@ -261,7 +261,9 @@ func servesCluster(obj client.Object) any {
 func ranAsByDefault(obj client.Object) any { return obj.GetName() == "default" && !isManaged(obj) }
 
 // isManaged reports whether an object has the label of those that the operator applies.
-func isManaged(obj client.Object) bool { return obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy }
+func isManaged(obj client.Object) bool {
+	return obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
+}
 
 // concernsOthers reports whether a live object of a type is about something else than the wanted one.
 func concernsOthers(wanted, live client.Object) bool {
