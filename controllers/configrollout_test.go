@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestFlowContent(t *testing.T) {
 			before := w.deployment().Spec.Template
 			w.settle(kindName)
 			w.wrote("a label", status) // The version that the pods have.
-			if after := w.deployment().Spec.Template; !metaEqual(before.Annotations, after.Annotations) {
+			if after := w.deployment().Spec.Template; !maps.Equal(before.Annotations, after.Annotations) {
 				t.Errorf("a label changes the annotations of pods from %v to %v", before.Annotations, after.Annotations)
 			}
 
@@ -102,7 +103,7 @@ func TestFlowContent(t *testing.T) {
 			w.sent()
 			w.settle(kindName)
 			w.wrote("other content", "patch Deployment web", status)
-			if after := w.deployment().Spec.Template; metaEqual(before.Annotations, after.Annotations) {
+			if after := w.deployment().Spec.Template; maps.Equal(before.Annotations, after.Annotations) {
 				t.Error("other content replaces no pods")
 			}
 			if sent := strings.Join(w.sent(), "\n"); !containsAll(sent, appv1.ReasonConfigRollout, "ConfigMap settings") || strings.Contains(sent, "debug") {
@@ -117,7 +118,7 @@ func TestFlowContent(t *testing.T) {
 			before = w.deployment().Spec.Template
 			w.setSpec(kindName, strings.Replace(following(kindName), `"configRollout":"OnChange",`, "", 1))
 			w.settle(kindName)
-			if after := w.deployment().Spec.Template; !metaEqual(before.Annotations, after.Annotations) {
+			if after := w.deployment().Spec.Template; !maps.Equal(before.Annotations, after.Annotations) {
 				t.Error("to follow content no longer replaces pods")
 			}
 			if got := w.configOf(kindName); len(got) > 0 {
@@ -128,11 +129,6 @@ func TestFlowContent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// metaEqual compares annotations.
-func metaEqual(a, b map[string]string) bool {
-	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: a}) == metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: b})
 }
 
 // TestFlowSecretWithoutKey has the key be missing by which the content of Secrets is told apart: the pods run all the same, the status

@@ -23,6 +23,10 @@ func TestForeignDeployment(t *testing.T) {
 		ud.Spec.DeploymentName, ud.Status.CommonStatus = "web", status
 		return ud
 	}
+	withTemplate := func(ud *appv1.UnitedDeployment) *appv1.UnitedDeployment {
+		ud.Spec.Template = &appv1.WorkloadSpec{Image: "nginx:1"}
+		return ud
+	}
 	owned := []metav1.OwnerReference{{Kind: "App", Name: "web", UID: "2", Controller: ptr.To(true)}}
 	for name, c := range map[string]struct {
 		resource runtime.Object
@@ -33,6 +37,7 @@ func TestForeignDeployment(t *testing.T) {
 		"another kind's":     {&appv1.ModelBox{ObjectMeta: meta, Status: appv1.ModelBoxStatus{WorkloadStatus: appv1.WorkloadStatus{CommonStatus: conflict}}}, owned, "controlled by App web", false},
 		"nobody's":           {&appv1.App{ObjectMeta: meta, Status: appv1.AppStatus{WorkloadStatus: appv1.WorkloadStatus{CommonStatus: conflict}}}, nil, "not controlled by App web", false},
 		"scaled":             {holder(ready), nil, "not controlled by UnitedDeployment web; UnitedDeployment web holds its number of pods", true},
+		"scaled, a template": {withTemplate(holder(ready)), owned, "controlled by App web; UnitedDeployment web holds its number of pods", true},
 		"scaled by an older": {holder(conflict), nil, "not controlled by UnitedDeployment web", true},
 	} {
 		r, ok := Of(c.resource)

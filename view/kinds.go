@@ -106,7 +106,7 @@ func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
 	if !ok {
 		return Resource{}, false
 	}
-	w := Workload{Kind: KindDeployment, Name: ud.Spec.DeploymentName, Foreign: ud.Spec.Template == nil}
+	w := Workload{Kind: KindDeployment, Name: ud.Spec.DeploymentName, Foreign: ud.Spec.Template == nil, Scaled: true}
 	r := Resource{ObjectMeta: ud.ObjectMeta, Paused: ud.Spec.Paused, Spec: &ud.Spec}
 	if template := ud.Spec.Template; template != nil {
 		w.Spec, w.Path, w.NewRecord = template, "/spec/template", newOf[appv1.WorkloadSpec]

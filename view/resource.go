@@ -42,8 +42,8 @@ const (
 // Workload is a Deployment or a StatefulSet that a resource means.
 type Workload struct {
 	Kind, Name string
-	// Foreign is true for one that belongs to another tool.
-	Foreign bool
+	// Foreign is true for one that belongs to another tool, Scaled for one that the resource scales whoever controls it.
+	Foreign, Scaled bool
 	// Part names the part of the resource that means it, empty for a kind with one workload.
 	Part Part
 	// Spec is the part of the resource's spec that the workload's revisions are records of, nil for one without a history. Path is the
@@ -59,9 +59,9 @@ const LastGood = appv1.HoldLastGood
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
-// scales reports whether the resource means to scale a Deployment of a name that belongs to another tool.
+// scales reports whether the resource means to scale a Deployment of a name whoever controls it.
 func (r *Resource) scales(deployment string) bool {
-	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Foreign && w.Name == deployment })
+	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Scaled && w.Name == deployment })
 }
 
 // KeepsData reports whether a workload of the resource has volumes.

@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -409,7 +408,7 @@ func (e *unseenError) Error() string { return e.live.GetName() + " exists, and i
 
 // hidden reports whether a live object is not in the cache for want of the operator's label.
 func (p *plan) hidden(live client.Object) bool {
-	return TypeOf(p.child.Desired).Scope == ScopeOurs && live.GetLabels()[appv1.LabelManagedBy] != appv1.ManagedBy
+	return TypeOf(p.child.Desired).Scope == ScopeOurs && !isManaged(live)
 }
 
 // update applies an object that is ours. It is forced, and bound to the object that was looked at by its UID.

@@ -17,7 +17,7 @@ import (
 
 // isOurs reports whether this operator, or a tutorial's for a kind of ours, created an object.
 func isOurs(obj client.Object) bool {
-	if obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy {
+	if isManaged(obj) {
 		return true
 	}
 	c := metav1.GetControllerOf(obj)
