@@ -42,7 +42,7 @@ const (
 // Workload is a Deployment or a StatefulSet that a resource means.
 type Workload struct {
 	Kind, Name string
-	// Foreign is true for one that belongs to another tool, Scaled for one that the resource scales whoever controls it.
+	// Foreign is true for one that belongs to another tool, Scaled for one that the resource scales although another tool controls it.
 	Foreign, Scaled bool
 	// Part names the part of the resource that means it, empty for a kind with one workload.
 	Part Part
@@ -59,7 +59,7 @@ const LastGood = appv1.HoldLastGood
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
-// scales reports whether the resource means to scale a Deployment of a name whoever controls it.
+// scales reports whether the resource means to scale a Deployment of a name, also one that another tool controls.
 func (r *Resource) scales(deployment string) bool {
 	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Scaled && w.Name == deployment })
 }
