@@ -271,7 +271,7 @@ func (db *database) reportStatus(report *reconciler.Report) {
 	live := db.seen.set
 	if live == nil || !metav1.IsControlledBy(live, db.cm) {
 		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
-		report.Reason, report.Message = appv1.ReasonProgressing, "StatefulSet "+db.name+" does not exist yet"
+		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", db.name)
 		return
 	}
 	db.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))

@@ -89,7 +89,7 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 // passwordField is where the spec has the password.
 func passwordField(cm *appv1.CloudManager) string {
 	if cm.Spec.DB.RootPassSecretRef != nil {
-		return "The password in the Secret of spec.db.rootPassSecretRef"
+		return messagePasswordOfReference
 	}
 	return "spec.db.rootPass"
 }
@@ -108,12 +108,12 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	missing := "does not exist"
+	missing := messageSecretMissing
 	if secret != nil {
 		if password := secret.Data[key]; len(password) > 0 {
 			return string(password), nil
 		}
-		missing = fmt.Sprintf("has no value for the key %q", key)
+		missing = fmt.Sprintf(messageSecretKeyMissing, key)
 	}
 	err = fmt.Errorf("secret %s %s", ref.Name, missing)
 	return "", &reconciler.FailedError{
@@ -131,7 +131,7 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 	case apierrors.IsForbidden(err):
 		return nil, &reconciler.FailedError{
 			Reason: appv1.ReasonForbidden, Err: err,
-			Message: fmt.Sprintf("Secret %s cannot be read: %s", key.Name, message.Quote(err.Error())),
+			Message: fmt.Sprintf(messageSecretForbidden, key.Name, message.Quote(err.Error())),
 		}
 	case err != nil:
 		return nil, &reconciler.FailedError{
@@ -147,7 +147,7 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 func (s *databaseState) passwordCondition(obj *appv1.CloudManager) metav1.Condition {
 	c := metav1.Condition{
 		Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: appv1.ReasonPasswordInSecret,
-		Message: "Secret " + resource.SecretName(s.name) + " has the database's password",
+		Message: fmt.Sprintf(messagePasswordInSecret, resource.SecretName(s.name)),
 	}
 	if obj.Spec.DB.RootPass != "" {
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonPasswordInSpec

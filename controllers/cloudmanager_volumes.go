@@ -178,7 +178,7 @@ func (s *databaseState) volumeChange(w *resource.Workload) (bool, error) {
 // className is how a message calls a StorageClass.
 func className(class *string) string {
 	if class == nil {
-		return "the cluster's default"
+		return messageDefaultClass
 	}
 	return fmt.Sprintf("%q", *class)
 }

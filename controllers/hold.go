@@ -268,7 +268,7 @@ func (d *target) revisionNotFound(mark *holdMark, cause string) error {
 	if good := d.history.LastGood; good != nil && !slices.Contains(known, good.ReplicaSet) {
 		known = append(known, good.ReplicaSet)
 	}
-	names := "none"
+	names := messageNoKnownReplicaSets
 	if len(known) > 0 {
 		names = strings.Join(known, " and ")
 	}

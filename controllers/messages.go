@@ -63,4 +63,12 @@ const (
 	messageServiceSelects        = "Service %s selects pods by %s, but Deployment %s selects pods by %s: after an adoption, the Service would send its traffic to other pods. The operator has changed nothing. Set the selector of the Service to that of the Deployment"
 	messageAdoptionRestarts      = ". The operator has changed nothing, because it cannot adopt the object without a restart. To adopt it with a restart, set app.huolala.cn/adopt to \"true\""
 	messageReplicasIgnored       = "spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them"
+	messagePasswordOfReference   = "The password in the Secret of spec.db.rootPassSecretRef"
+	messageSecretMissing         = "does not exist"
+	messageSecretKeyMissing      = "has no value for the key %q"
+	messageSecretForbidden       = "Secret %s cannot be read: %s"
+	messagePasswordInSecret      = "Secret %s has the database's password"
+	messageFaultsAndMore         = "and %d more"
+	messageNoKnownReplicaSets    = "none"
+	messageDefaultClass          = "the cluster's default"
 )

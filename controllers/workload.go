@@ -404,7 +404,7 @@ func invalidSpec(errs field.ErrorList) error {
 		said = append(said, err.Error())
 	}
 	if more := len(errs) - most; more > 0 {
-		said = append(said, fmt.Sprintf("and %d more", more))
+		said = append(said, fmt.Sprintf(messageFaultsAndMore, more))
 	}
 	return reconciler.Stalled(appv1.ReasonInvalid, "%s", strings.Join(said, "; "))
 }
@@ -852,7 +852,7 @@ func (s *Deps) reportStatus(d *target, seen *state, report *reconciler.Report) {
 			status.Selector, status.Rendering = before.Selector, before.Rendering
 		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Replicas, 1))
-		report.Reason, report.Message = appv1.ReasonProgressing, "Deployment "+d.name+" does not exist yet"
+		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", d.name)
 		seen.reportPrerequisite(report)
 		return
 	}

@@ -64,27 +64,25 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	}
 	plain, err := json.Marshal(template)
 	if err != nil {
-		return nil, field.ErrorList{field.InternalError(at.path, errors.New("the pod template has no JSON form"))}
+		return nil, field.ErrorList{field.InternalError(at.path, errors.New(messageNoTemplateJSON))}
 	}
 	patched, ok := mergePatch(plain, at.raw)
 	if !ok {
-		return nil, field.ErrorList{field.Invalid(at.path, "a patch",
-			"is not a strategic merge patch for a pod template; check its directives ($patch, $setElementOrder, $retainKeys, $deleteFromPrimitiveList) and that each list has items of one type")}
+		return nil, field.ErrorList{field.Invalid(at.path, "a patch", messageNotMergePatch)}
 	}
 	var result corev1.PodTemplateSpec
 	unknown, err := kjson.UnmarshalStrict(patched, &result)
 	if err != nil {
-		return nil, field.ErrorList{field.Invalid(at.path, "a patch", "does not produce a pod template: "+describeDecodeError(err))}
+		return nil, field.ErrorList{field.Invalid(at.path, "a patch", messageNoTemplateFromPatch+describeDecodeError(err))}
 	}
 	var errs field.ErrorList
 	for _, err := range unknown {
 		// As in: unknown field "spec.containers[0].x"
-		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+"; a pod template has no such field"))
+		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+messageFieldUnknown))
 	}
 	main := slices.IndexFunc(result.Spec.Containers, func(c corev1.Container) bool { return c.Name == at.part.container })
 	if main < 0 {
-		errs = append(errs, field.Invalid(at.path.Child("spec", "containers"), "a patch",
-			fmt.Sprintf("must not remove the main container %q", at.part.container)))
+		errs = append(errs, field.Invalid(at.path.Child("spec", "containers"), "a patch", fmt.Sprintf(messageMainContainerRemoved, at.part.container)))
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -112,9 +110,9 @@ func describeDecodeError(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) && mismatch.Field != "" {
 		kind, _, _ := strings.Cut(mismatch.Value, " ") // Of a number, the number itself follows.
-		return fmt.Sprintf("%s must be %s; this %s is not", mismatch.Field, describeType(mismatch.Type), kind)
+		return fmt.Sprintf(messageWrongType, mismatch.Field, describeType(mismatch.Type), kind)
 	}
-	return "it contains an invalid quantity, time or number"
+	return messageInvalidScalar
 }
 
 // describeType says what the JSON of a type is.
@@ -149,10 +147,10 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	stated := patch.Metadata.Labels
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(merged(result.Labels, keysOf(stated)))) {
-		reason := "is set by the operator"
+		reason := messageSetByOperator
 		switch {
 		case key == appv1.LabelName || key == appv1.LabelComponent:
-			reason = "is not set by a patch; set it in podLabels"
+			reason = messageSetInPodLabels
 		case !rules.OperatorLabel(key):
 			continue
 		}
@@ -183,15 +181,15 @@ func keysOf(m map[string]any) map[string]string {
 func (at *patching) check() field.ErrorList {
 	var patch any
 	if err := json.Unmarshal(at.raw, &patch); err != nil {
-		return field.ErrorList{field.Invalid(at.path, "a patch", "must be JSON")}
+		return field.ErrorList{field.Invalid(at.path, "a patch", messagePatchNotJSON)}
 	}
 	object, ok := patch.(map[string]any)
 	if !ok {
-		return field.ErrorList{field.Invalid(at.path, "a patch", "must be an object")}
+		return field.ErrorList{field.Invalid(at.path, "a patch", messageNotObject)}
 	}
 	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
 	if err != nil {
-		return field.ErrorList{field.InternalError(at.path, errors.New("the pod template has no patch schema"))}
+		return field.ErrorList{field.InternalError(at.path, errors.New(messageNoPatchSchema))}
 	}
 	return checkPatch(object, schema, at.path)
 }
@@ -226,7 +224,7 @@ func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchM
 		at := at.Index(i)
 		item, ok := items[i].(map[string]any)
 		if !ok {
-			errs = append(errs, field.Invalid(at, "an item", "must be an object"))
+			errs = append(errs, field.Invalid(at, "an item", messageNotObject))
 			continue
 		}
 		if directive, ok := item["$patch"]; ok && directive == "replace" {
@@ -242,7 +240,7 @@ func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchM
 			errs = append(errs, checkPatch(item, schema, at)...)
 			continue
 		}
-		errs = append(errs, field.Required(at.Child(key), "identifies the item of the list"))
+		errs = append(errs, field.Required(at.Child(key), messageItemWithoutKey))
 	}
 	return errs
 }

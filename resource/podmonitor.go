@@ -82,7 +82,7 @@ func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
 		return nil
 	}
 	if w.Serving.PodMonitor.Port == nil {
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "requires a TCP port of the main container; add one, or remove podMonitor")}
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, messageNoPortToScrape)}
 	}
 	var known []string
 	for i := range w.Template.Spec.Containers {
@@ -92,6 +92,5 @@ func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	return field.ErrorList{field.Invalid(path.Child("port"), field.OmitValueType{},
-		"not found: must be the name or the number of a TCP port that a container declares: "+strings.Join(known, ", "))}
+	return field.ErrorList{field.Invalid(path.Child("port"), field.OmitValueType{}, messageScrapedPortNotFound+strings.Join(known, ", "))}
 }

@@ -137,9 +137,7 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 		if p.TargetPort.Type == intstr.Int || slices.Contains(known[name], p.Protocol) {
 			continue
 		}
-		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(
-			"no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers",
-			name, p.Protocol)))
+		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(messagePortNotFound, name, p.Protocol)))
 	}
 	return errs
 }

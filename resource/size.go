@@ -55,7 +55,7 @@ func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
 	sizes := BuiltInSizes()
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(config.BinaryData)) {
-		errs = append(errs, field.Invalid(field.NewPath("binaryData").Key(key), "bytes", "must be set in data, as a string"))
+		errs = append(errs, field.Invalid(field.NewPath("binaryData").Key(key), "bytes", messageSizeInBinaryData))
 	}
 	for _, key := range slices.Sorted(maps.Keys(config.Data)) {
 		at := field.NewPath("data").Key(key)
@@ -79,7 +79,7 @@ func parseAmounts(text string, at *field.Path) (Amounts, field.ErrorList) {
 	}
 	var amounts Amounts
 	if err := yaml.UnmarshalStrict([]byte(text), &amounts); err != nil {
-		return Amounts{}, field.ErrorList{field.Invalid(at, "a size", "must be YAML with requests and limits: "+err.Error())}
+		return Amounts{}, field.ErrorList{field.Invalid(at, "a size", messageSizeNotYAML+err.Error())}
 	}
 	return Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}, amounts.check(at)
 }
@@ -95,7 +95,7 @@ func checkAmounts(text string, at *field.Path) *field.Error {
 	}
 	var tree map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &tree); err != nil {
-		return field.Invalid(at, "a size", "must be YAML with requests and limits: "+err.Error())
+		return field.Invalid(at, "a size", messageSizeNotYAML+err.Error())
 	}
 	plain := canonical(tree)
 	if len(plain) > maxAmounts { // Aliases can make more of it than is written.
@@ -111,7 +111,7 @@ func checkAmounts(text string, at *field.Path) *field.Error {
 // check returns what is wrong with amounts.
 func (a Amounts) check(at *field.Path) field.ErrorList {
 	if len(a.Requests)+len(a.Limits) == 0 {
-		return field.ErrorList{field.Required(at, "requests or limits")}
+		return field.ErrorList{field.Required(at, messageSizeEmpty)}
 	}
 	return rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)
 }

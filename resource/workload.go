@@ -204,9 +204,7 @@ func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.
 	stated := statedLabels(given)
 	for _, key := range slices.Sorted(maps.Keys(stated)) {
 		if value, selects := selector[key]; selects && value != stated[key] {
-			errs = append(errs, field.Invalid(p.path.Child("podLabels").Key(key), stated[key], fmt.Sprintf(
-				"the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated",
-				p.name, value)))
+			errs = append(errs, field.Invalid(p.path.Child("podLabels").Key(key), stated[key], fmt.Sprintf(messageLabelSelected, p.name, value)))
 		}
 	}
 	return errs

@@ -205,11 +205,8 @@ func generalWarning(kind, name string, keeps bool) string {
 		does = messageAdoptsAsItIs
 	}
 	said := ""
-	for _, how := range []string{
-		"To see the fields first, create it with spec.paused: true, then change it with --dry-run=server",
-		"To see the fields, create it paused and dry-run a change", "",
-	} {
-		said = strings.TrimSuffix(fmt.Sprintf("%s %s exists and will be adopted: %s. %s", kind, name, does, how), ". ")
+	for _, how := range []string{messageSeeFieldsFirst, messageSeeFieldsShort, ""} {
+		said = strings.TrimSuffix(fmt.Sprintf(messageAdopted+": %s. %s", kind, name, does, how), ". ")
 		if len(said) <= maxWarning {
 			break
 		}
@@ -219,9 +216,9 @@ func generalWarning(kind, name string, keeps bool) string {
 
 // adoptionWarning says what the adoption of one object changes, in as many words as a warning may have.
 func adoptionWarning(change *apply.Change, paused bool) string {
-	begin := fmt.Sprintf("%s %s exists and will be adopted", change.Kind, change.Name)
+	begin := fmt.Sprintf(messageAdopted, change.Kind, change.Name)
 	if paused {
-		begin += " once spec.paused is false"
+		begin += messageAdoptedLater
 	}
 	changed := slices.DeleteFunc(slices.Clone(change.Fields), func(field string) bool {
 		// Its labels and its owner change with every adoption.
@@ -233,19 +230,19 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		for _, part := range []struct {
 			does   string
 			fields []string
-		}{{"removes ", change.Removed}, {"keeps ", change.Kept}, {"changes ", changed}} {
+		}{{messageFieldsRemoved, change.Removed}, {messageFieldsKept, change.Kept}, {messageFieldsChanged, changed}} {
 			if len(part.fields) > 0 {
 				parts = append(parts, part.does+listed(part.fields, most))
 			}
 		}
 		switch {
 		case change.TemplateChanged:
-			parts = append(parts, "replaces its pods")
+			parts = append(parts, messagePodsReplaced)
 		case change.Kind != "Service":
-			parts = append(parts, "its pods keep running")
+			parts = append(parts, messagePodsKeepRunning)
 		}
 		if len(parts) == 0 {
-			parts = append(parts, "nothing else changes")
+			parts = append(parts, messageNothingElse)
 		}
 		if said = begin + ": " + strings.Join(parts, "; "); len(said) <= maxWarning {
 			break
@@ -260,9 +257,9 @@ func listed(fields []string, most int) string {
 	case rest <= 0:
 		return strings.Join(fields, ", ")
 	case most == 0:
-		return fmt.Sprintf("%d fields", len(fields))
+		return fmt.Sprintf(messageFieldsCount, len(fields))
 	default:
-		return fmt.Sprintf("%s and %d more", strings.Join(fields[:most], ", "), rest)
+		return fmt.Sprintf(messageFieldsAndMore, strings.Join(fields[:most], ", "), rest)
 	}
 }
 

@@ -121,7 +121,7 @@ func rolledBack(raw []byte) admission.Warnings {
 	if ready == nil || ready.Reason != appv1.ReasonRolledBack {
 		return nil
 	}
-	return admission.Warnings{"spec: is rolled back, and applying it again changes nothing: " + ready.Message}
+	return admission.Warnings{messageStaysRolledBack + ready.Message}
 }
 
 // read decodes a resource but for its spec.

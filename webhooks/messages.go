@@ -19,4 +19,21 @@ const (
 	messageSharedHost         = "spec.ingress: %s is also routed to %s, and the ingress controller decides which one gets the requests. Use another host or path"
 	messageNothingReferred    = "spec.configRollout: has no effect, because the pods use no ConfigMap or Secret"
 	messageSecretsUnfollowed  = "spec.configRollout: the operator does not follow Secrets in this cluster, so a change of %s replaces no pods"
+	messageStaysRolledBack    = "spec: is rolled back, and applying it again changes nothing: "
+)
+
+// What the warnings of an adoption are made of.
+const (
+	messageAdopted         = "%s %s exists and will be adopted"
+	messageAdoptedLater    = " once spec.paused is false"
+	messageSeeFieldsFirst  = "To see the fields first, create it with spec.paused: true, then change it with --dry-run=server"
+	messageSeeFieldsShort  = "To see the fields, create it paused and dry-run a change"
+	messagePodsReplaced    = "replaces its pods"
+	messagePodsKeepRunning = "its pods keep running"
+	messageNothingElse     = "nothing else changes"
+	messageFieldsRemoved   = "removes "
+	messageFieldsKept      = "keeps "
+	messageFieldsChanged   = "changes "
+	messageFieldsAndMore   = "%s and %d more"
+	messageFieldsCount     = "%d fields"
 )

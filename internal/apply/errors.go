@@ -28,9 +28,7 @@ const maxCauses = 3
 func resourceExists(p *plan, live client.Object, controller *metav1.OwnerReference, applied bool) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	if controller != nil {
-		return reconciler.Stalled(appv1.ReasonResourceExists,
-			messageOwnedByOther,
-			object, controller.Kind, controller.Name)
+		return reconciler.Stalled(appv1.ReasonResourceExists, messageOwnedByOther, object, controller.Kind, controller.Name)
 	}
 	if concernsOthers(p.child.Desired, live) {
 		return reconciler.Stalled(appv1.ReasonResourceExists, messageConcernsOthers, object)
@@ -38,22 +36,17 @@ func resourceExists(p *plan, live client.Object, controller *metav1.OwnerReferen
 	if applied {
 		remedy := ""
 		if p.gvk.Kind != "StatefulSet" { // Its claims may go with it.
-			remedy = fmt.Sprintf(", or delete the %s to recreate it", p.gvk.Kind)
+			remedy = fmt.Sprintf(messageOrDelete, p.gvk.Kind)
 		}
-		return reconciler.Stalled(appv1.ReasonResourceExists,
-			messageOrphaned,
-			object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
+		return reconciler.Stalled(appv1.ReasonResourceExists, messageOrphaned, object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
 	}
-	return reconciler.Stalled(appv1.ReasonResourceExists,
-		messageNotOwned,
-		object, appv1.AnnotationAdopt)
+	return reconciler.Stalled(appv1.ReasonResourceExists, messageNotOwned, object, appv1.AnnotationAdopt)
 }
 
 // retainedForAnother says that an object of a child's name outlives, or may outlive, another owner.
 func retainedForAnother(p *plan, keptFor string) error {
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
-	return reconciler.Stalled(appv1.ReasonResourceExists,
-		messageRetainedForOther,
+	return reconciler.Stalled(appv1.ReasonResourceExists, messageRetainedForOther,
 		object, message.Quote(keptFor), p.gvk.Kind, appv1.AnnotationRetainedFor, p.self)
 }
 
@@ -134,13 +127,12 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	case apierrors.IsForbidden(err):
 		return forbiddenError(object, err)
 	case isUndeclared(err.Error()):
-		return reconciler.Stalled(appv1.ReasonInvalid, messageFieldUnknown,
-			object, message.Quote(err.Error()))
+		return reconciler.Stalled(appv1.ReasonInvalid, messageFieldUnknown, object, message.Quote(err.Error()))
 	}
 	var status apierrors.APIStatus
 	said := object + messageUnreachable
 	if errors.As(err, &status) {
-		said = object + ": " + message.Quote(status.Status().Message) + "; retrying"
+		said = object + fmt.Sprintf(messageRetrying, message.Quote(status.Status().Message))
 	}
 	return &reconciler.FailedError{Reason: appv1.ReasonApplyFailed, Message: said, Err: err}
 }
@@ -239,9 +231,9 @@ func (p *plan) remedy() string {
 		return ""
 	case p.gvk.Kind == "StatefulSet":
 		// Its claims may go with it, by its persistentVolumeClaimRetentionPolicy.
-		return ", or delete the " + object + " with --cascade=orphan to recreate it and keep its pods"
+		return fmt.Sprintf(messageOrDeleteOrphan, object)
 	}
-	return ", or delete the " + object + " to recreate it"
+	return fmt.Sprintf(messageOrDelete, object)
 }
 
 // keepsPods reports whether a StatefulSet that is deleted without its pods and recreated as wanted finds its pods and their
@@ -274,9 +266,8 @@ func isPortTaken(cause metav1.StatusCause) bool {
 // nodePortTaken says which port it is, in the API server's words.
 func nodePortTaken(object, words string) error {
 	return &reconciler.StalledError{
-		Reason: appv1.ReasonNodePortTaken,
-		Message: object + messageRejected + words +
-			messageNodePortTaken,
+		Reason:     appv1.ReasonNodePortTaken,
+		Message:    object + messageRejected + words + messageNodePortTaken,
 		RetryAfter: lookAgain,
 	}
 }
@@ -290,9 +281,8 @@ func isResizeForbidden(words string) bool {
 // resizeFailed says why a claim stays as it is, in the API server's words.
 func resizeFailed(object, words string) error {
 	return &reconciler.StalledError{
-		Reason: appv1.ReasonVolumeResizeFailed,
-		Message: object + " is unchanged: " + message.Quote(words) +
-			messageResizeFailed,
+		Reason:     appv1.ReasonVolumeResizeFailed,
+		Message:    object + messageUnchanged + message.Quote(words) + messageResizeFailed,
 		RetryAfter: lookAgain,
 	}
 }

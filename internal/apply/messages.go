@@ -29,4 +29,8 @@ const (
 	messageOwnerUnreadable  = "cannot read whether this resource is being deleted: "
 	messageNotAdoptable     = ". The object is unchanged and cannot be adopted: its selector, serviceName or volumeClaimTemplates are not those of the database, " +
 		"and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
+	messageOrDelete       = ", or delete the %s to recreate it"
+	messageOrDeleteOrphan = ", or delete the %s with --cascade=orphan to recreate it and keep its pods"
+	messageRetrying       = ": %s; retrying"
+	messageUnchanged      = " is unchanged: "
 )

@@ -38,4 +38,6 @@ const (
 	messageRouteAccepted     = "HTTPRoute %s is accepted"
 	messageRouteNotAccepted  = "HTTPRoute %s is not accepted by %s: %s: %s"
 	messageRouteNoController = "HTTPRoute %s: no controller has answered for %s yet. Check that this parent exists and that a controller serves its class"
+	messageServiceNoAddress  = "Service %s is waiting for a load balancer address"
+	messageServiceAvailable  = "Service %s is available"
 )

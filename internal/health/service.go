@@ -1,6 +1,8 @@
 package health
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -10,7 +12,7 @@ import (
 // other is ready as soon as it exists. It is never stalled: whether the cluster has load balancers at all, nobody says.
 func Service(s *corev1.Service) Verdict {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
-		return Verdict{Reason: appv1.ReasonProgressing, Message: "Service " + s.Name + " is waiting for a load balancer address"}
+		return Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageServiceNoAddress, s.Name)}
 	}
-	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "Service " + s.Name + " is available"}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: fmt.Sprintf(messageServiceAvailable, s.Name)}
 }

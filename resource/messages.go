@@ -1,0 +1,33 @@
+package resource
+
+// What is wrong with a patch of the pod template.
+const (
+	messageNoTemplateJSON       = "the pod template has no JSON form"
+	messageNoPatchSchema        = "the pod template has no patch schema"
+	messagePatchNotJSON         = "must be JSON"
+	messageNotObject            = "must be an object"
+	messageNotMergePatch        = "is not a strategic merge patch for a pod template; check its directives ($patch, $setElementOrder, $retainKeys, $deleteFromPrimitiveList) and that each list has items of one type"
+	messageNoTemplateFromPatch  = "does not produce a pod template: "
+	messageFieldUnknown         = "; a pod template has no such field"
+	messageMainContainerRemoved = "must not remove the main container %q"
+	messageWrongType            = "%s must be %s; this %s is not"
+	messageInvalidScalar        = "it contains an invalid quantity, time or number"
+	messageSetByOperator        = "is set by the operator"
+	messageSetInPodLabels       = "is not set by a patch; set it in podLabels"
+	messageItemWithoutKey       = "identifies the item of the list"
+)
+
+// What is wrong with the ports and the labels of a workload.
+const (
+	messagePortNotFound        = "no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers"
+	messageNoPortToScrape      = "requires a TCP port of the main container; add one, or remove podMonitor"
+	messageScrapedPortNotFound = "not found: must be the name or the number of a TCP port that a container declares: "
+	messageLabelSelected       = "the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated"
+)
+
+// What is wrong with the ConfigMap of the sizes.
+const (
+	messageSizeInBinaryData = "must be set in data, as a string"
+	messageSizeNotYAML      = "must be YAML with requests and limits: "
+	messageSizeEmpty        = "requests or limits"
+)
