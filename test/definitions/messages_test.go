@@ -16,7 +16,7 @@ import (
 const messagesFile = "messages.go"
 
 // sentence matches a text of three words or more, that a person is meant to read.
-var sentence = regexp.MustCompile(`[A-Za-z]{2,}\W+ ?[A-Za-z]{2,}\W+ ?[A-Za-z]{2,}`)
+var sentence = regexp.MustCompile(`[A-Za-z]{2,}\W*\s\W*[A-Za-z]{2,}\W*\s\W*[A-Za-z]{2,}`)
 
 // TestMessagesStandTogether checks, in each package with a file of messages, that what a user reads is in that file: no other file
 // states a sentence in an error of a field, in an error of package reconciler, in a warning, or in a field Message.
