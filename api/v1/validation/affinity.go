@@ -1,8 +1,8 @@
 package validation
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -52,7 +52,7 @@ func affinity(a *corev1.Affinity, at *field.Path) field.ErrorList {
 
 func nodeTerms(terms []corev1.NodeSelectorTerm, at *field.Path) field.ErrorList {
 	if len(terms) == 0 {
-		return field.ErrorList{field.Required(at, "at least one term that selects nodes")}
+		return field.ErrorList{field.Required(at, messageNodeTermRequired)}
 	}
 	var errs field.ErrorList
 	for i := range terms {
@@ -84,7 +84,7 @@ func nodeTerm(term *corev1.NodeSelectorTerm, strict bool, at *field.Path) field.
 		errs = append(errs, oneOf(at.Child("key"), r.Key, metav1.ObjectNameField)...)
 		errs = append(errs, oneOf(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn)...)
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Invalid(at.Child("values"), len(r.Values), "must be the name of one node"))
+			errs = append(errs, field.Invalid(at.Child("values"), len(r.Values), messageNodeFieldNeedsOneName))
 			continue
 		}
 		if r.Key == metav1.ObjectNameField {
@@ -100,15 +100,15 @@ func nodeOperator(r *corev1.NodeSelectorRequirement, at *field.Path) field.Error
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if n == 0 {
-			return field.ErrorList{field.Required(values, "In and NotIn require at least one value")}
+			return field.ErrorList{field.Required(values, messageInNeedsValues)}
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if n > 0 {
-			return field.ErrorList{field.Forbidden(values, "Exists and DoesNotExist do not accept values")}
+			return field.ErrorList{field.Forbidden(values, messageExistsHasNoValues)}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if n != 1 {
-			return field.ErrorList{field.Invalid(values, n, "Gt and Lt require exactly one value")}
+			return field.ErrorList{field.Invalid(values, n, messageGtAndLtNeedOneValue)}
 		}
 	default:
 		return oneOf(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
@@ -129,7 +129,7 @@ func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
 	errs = append(errs, selectedTwice(term.MatchLabelKeys, term.LabelSelector, at.Child("matchLabelKeys"))...)
 	for i, key := range term.MatchLabelKeys {
 		if slices.Contains(term.MismatchLabelKeys, key) {
-			errs = append(errs, field.Invalid(at.Child("matchLabelKeys").Index(i), key, "must not also be in mismatchLabelKeys"))
+			errs = append(errs, field.Invalid(at.Child("matchLabelKeys").Index(i), key, messageKeyMustNotBeInMismatchLabelKeys))
 		}
 	}
 	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
@@ -143,7 +143,7 @@ func selector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
 // labelKeys checks keys whose values are the pod's own.
 func labelKeys(keys []string, s *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	if len(keys) > 0 && s == nil {
-		return field.ErrorList{field.Forbidden(at, "requires a labelSelector; add one")}
+		return field.ErrorList{field.Forbidden(at, messageLabelKeysNeedSelector)}
 	}
 	var errs field.ErrorList
 	for i, key := range keys {
@@ -162,7 +162,7 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *field.Path) field
 	selected := sets.KeySet(s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		if i := slices.Index(keys, e.Key); i >= 0 && selected.Has(e.Key) {
-			errs = append(errs, field.Invalid(at.Index(i), e.Key, "must not also be in labelSelector"))
+			errs = append(errs, field.Invalid(at.Index(i), e.Key, messageKeyMustNotBeInLabelSelector))
 		}
 		selected.Insert(e.Key)
 	}
@@ -181,7 +181,7 @@ func spread(list []corev1.TopologySpreadConstraint, selected bool, at *field.Pat
 	for i := range list {
 		c, at := &list[i], at.Index(i)
 		if c.MaxSkew < 1 {
-			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be at least 1"))
+			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, messageMustBeAtLeastOne))
 		}
 		errs = append(errs, required(at.Child("topologyKey"), c.TopologyKey)...)
 		errs = append(errs, oneOf(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
@@ -193,9 +193,9 @@ func spread(list []corev1.TopologySpreadConstraint, selected bool, at *field.Pat
 		if c.MinDomains != nil {
 			switch {
 			case *c.MinDomains < 1:
-				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be at least 1"))
+				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, messageMustBeAtLeastOne))
 			case c.WhenUnsatisfiable != corev1.DoNotSchedule:
-				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "is valid only with whenUnsatisfiable: DoNotSchedule"))
+				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, messageMinDomainsNeedsDoNotSchedule))
 			}
 		}
 		errs = append(errs, optional(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
@@ -220,7 +220,7 @@ func tolerations(list []corev1.Toleration, at *field.Path) field.ErrorList {
 		if t.Key != "" {
 			errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
 		} else if t.Operator != corev1.TolerationOpExists {
-			errs = append(errs, field.Invalid(at.Child("operator"), string(t.Operator), "must be Exists if key is empty, which matches every taint"))
+			errs = append(errs, field.Invalid(at.Child("operator"), string(t.Operator), messageTolerationWithoutKeyNeedsExists))
 		}
 		errs = append(errs, oneOf(at.Child("operator"), t.Operator, "", corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
 		errs = append(errs, oneOf(at.Child("effect"), t.Effect, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
@@ -229,11 +229,12 @@ func tolerations(list []corev1.Toleration, at *field.Path) field.ErrorList {
 			errs = append(errs, faults(at.Child("value"), t.Value, validation.IsValidLabelValue(t.Value))...)
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Forbidden(at.Child("value"), "must be empty for the operator Exists, which matches any value"))
+				errs = append(errs, field.Forbidden(at.Child("value"), messageTolerationExistsHasNoValue))
 			}
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Forbidden(at.Child("tolerationSeconds"), strconv.FormatInt(*t.TolerationSeconds, 10)+" seconds are valid only with the effect NoExecute"))
+			errs = append(errs, field.Forbidden(at.Child("tolerationSeconds"),
+				fmt.Sprintf(messageTolerationSecondsNeedNoExecute, *t.TolerationSeconds)))
 		}
 	}
 	return errs

@@ -40,11 +40,11 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	// name checks one that has to be a component's alone; objects are the names of its objects.
 	name := func(name string, most int, at *field.Path, objects ...string) field.ErrorList {
 		if len(name) > most {
-			return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("must be at most %d characters long", most))}
+			return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(messageComponentNameTooLong, most))}
 		}
 		for _, object := range objects {
 			if other := taken[object]; other != "" {
-				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("would create object %q for two components; rename this one or %s", object, other))}
+				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(messageComponentsShareObject, object, other))}
 			}
 		}
 		for _, object := range objects {
@@ -73,17 +73,17 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range db.Volumes {
 		if db.Volumes[i].Name == "datadir" {
-			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", "is reserved for the volume of spec.db.statefulSet.storage; choose another name"))
+			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", messageDatabaseVolumeReserved))
 		}
 	}
 	for i := range db.VolumeMounts {
 		if mount := db.VolumeMounts[i].MountPath; path.Clean(mount) == path.Clean(db.Storage.MountPath) {
-			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, "is the mount path of storage; choose another path, or change storage.mountPath"))
+			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, messageDatabaseMountReserved))
 		}
 	}
 	for i := range db.Envs {
 		if name := db.Envs[i].Name; name == "MARIADB_ROOT_PASSWORD" || name == "MYSQL_ROOT_PASSWORD" {
-			errs = append(errs, field.Forbidden(at.Child("envs").Index(i), name+" is set from the database's Secret; use spec.db.rootPassSecretRef"))
+			errs = append(errs, field.Forbidden(at.Child("envs").Index(i), fmt.Sprintf(messageDatabasePasswordVariableReserved, name)))
 		}
 	}
 	if class := ptr.Deref(db.Storage.Class, ""); class != "" {
@@ -91,7 +91,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	}
 	if _, stated := db.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; stated && db.Service.Type == corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, field.Forbidden(at.Child("annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey),
-			"would also be set on the headless Service, which has no load balancer; move it to service.annotations"))
+			messageSourceRangesOnHeadless))
 	}
 	return withoutValues(errs)
 }
@@ -99,8 +99,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 // rootPass checks that the password is not to be read from the Secret that it is written to.
 func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorList {
 	if ref := db.RootPassSecretRef; ref != nil && ref.Name == name+"auth" {
-		return field.ErrorList{field.Invalid(at.Child("rootPassSecretRef", "name"), ref.Name,
-			"is the name of the Secret that the operator creates for the database; remove rootPassSecretRef to use that Secret")}
+		return field.ErrorList{field.Invalid(at.Child("rootPassSecretRef", "name"), ref.Name, messageDatabaseSecretReserved)}
 	}
 	return nil
 }
@@ -118,8 +117,7 @@ func CloudManagerWarnings(cm *appv1.CloudManager) []string {
 		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
 	)
 	if cm.Spec.DB.RootPass != "" {
-		said = append(said, warning(spec.Child("db", "rootPass"),
-			"is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"))
+		said = append(said, warning(spec.Child("db", "rootPass"), messagePasswordInClearText))
 	}
 	return said
 }

@@ -58,15 +58,15 @@ func (p *pod) container(c *corev1.Container, at place) field.ErrorList {
 func (p *pod) named(c *corev1.Container, at *field.Path) field.ErrorList {
 	errs := faults(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))
 	if p.names.Has(c.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), c.Name, "must be unique among all containers of the pod, including the main container"))
+		errs = append(errs, field.Invalid(at.Child("name"), c.Name, messageContainerMustBeUnique))
 	}
 	p.names.Insert(c.Name)
 	switch {
 	case c.Image == "":
-		errs = append(errs, field.Required(at.Child("image"), "the image that the container runs"))
+		errs = append(errs, field.Required(at.Child("image"), messageImageRequired))
 	case strings.TrimSpace(c.Image) != c.Image:
 		// A Deployment may have it, and each of its pods is refused.
-		errs = append(errs, field.Invalid(at.Child("image"), c.Image, "must not begin or end with white space"))
+		errs = append(errs, field.Invalid(at.Child("image"), c.Image, messageNoOuterWhiteSpace))
 	}
 	return errs
 }
@@ -95,13 +95,13 @@ func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 		{c.ReadinessProbe != nil, at.readiness}, {c.StartupProbe != nil, at.startup},
 	} {
 		if f.set {
-			errs = append(errs, field.Forbidden(f.at, "is valid only for a container that keeps running; set its restartPolicy to Always, or remove it"))
+			errs = append(errs, field.Forbidden(f.at, messageOnlyForRunningContainers))
 		}
 	}
 	for i, policy := range c.ResizePolicy {
 		if policy.RestartPolicy == corev1.RestartContainer {
 			errs = append(errs, field.Invalid(at.self.Child("resizePolicy").Index(i).Child("restartPolicy"), string(policy.RestartPolicy),
-				"must be NotRequired for an init container without restartPolicy Always"))
+				messageInitContainerResizeRestarts))
 		}
 	}
 	return errs
@@ -157,7 +157,7 @@ func (p *pod) volume(name string, at *field.Path) field.ErrorList {
 	if _, known := p.volumes[name]; known {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, name, "must be the name of one of the volumes")}
+	return field.ErrorList{field.Invalid(at, name, messageVolumeMustExist)}
 }
 
 // mounts checks where a container sees volumes.
@@ -169,7 +169,7 @@ func (p *pod) mounts(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, p.volume(m.Name, at.Child("name"))...)
 		switch {
 		case m.MountPath == "":
-			errs = append(errs, field.Required(at.Child("mountPath"), "where the container sees the volume"))
+			errs = append(errs, field.Required(at.Child("mountPath"), messageMountPathRequired))
 		case paths.Has(m.MountPath):
 			errs = append(errs, field.Duplicate(at.Child("mountPath"), m.MountPath))
 		}
@@ -177,7 +177,7 @@ func (p *pod) mounts(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, descends(m.SubPath, at.Child("subPath"))...)
 		errs = append(errs, descends(m.SubPathExpr, at.Child("subPathExpr"))...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Forbidden(at.Child("subPathExpr"), "subPath and subPathExpr are mutually exclusive; remove one"))
+			errs = append(errs, field.Forbidden(at.Child("subPathExpr"), messageSubPathExcludesSubPathExpr))
 		}
 		errs = append(errs, propagation(m, c.SecurityContext, at)...)
 	}
@@ -190,7 +190,7 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 		corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional)
 	privileged := security != nil && ptr.Deref(security.Privileged, false)
 	if ptr.Deref(m.MountPropagation, "") == corev1.MountPropagationBidirectional && !privileged {
-		errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional is valid only for privileged containers; set securityContext.privileged, or choose HostToContainer"))
+		errs = append(errs, field.Forbidden(at.Child("mountPropagation"), messageBidirectionalNeedsPrivileged))
 	}
 	if m.RecursiveReadOnly == nil {
 		return errs
@@ -201,10 +201,10 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 		return errs
 	}
 	if !m.ReadOnly {
-		errs = append(errs, field.Forbidden(at, "requires readOnly: true"))
+		errs = append(errs, field.Forbidden(at, messageRecursiveReadOnlyNeedsReadOnly))
 	}
 	if ptr.Deref(m.MountPropagation, corev1.MountPropagationNone) != corev1.MountPropagationNone {
-		errs = append(errs, field.Forbidden(at, "is valid only with mountPropagation None"))
+		errs = append(errs, field.Forbidden(at, messageRecursiveReadOnlyExcludesPropagation))
 	}
 	return errs
 }
@@ -213,7 +213,7 @@ func propagation(m *corev1.VolumeMount, security *corev1.SecurityContext, at *fi
 func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(c.VolumeDevices) > 0 && p.spec.HostUsers != nil && !*p.spec.HostUsers {
-		errs = append(errs, field.Forbidden(at, "is not available while hostUsers is false"))
+		errs = append(errs, field.Forbidden(at, messageDevicesNeedHostUsers))
 	}
 	names, paths := sets.Set[string]{}, sets.Set[string]{}
 	// Of several mounts of one volume the API server knows the path of the last alone.
@@ -226,7 +226,7 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, p.volume(d.Name, at.Child("name"))...)
 		source, known := p.volumes[d.Name]
 		if known && source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
-			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be a volume of type persistentVolumeClaim or ephemeral"))
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name, messageDeviceMustBeClaim))
 		}
 		if _, both := mounted[d.Name]; both || names.Has(d.Name) {
 			errs = append(errs, field.Duplicate(at.Child("name"), d.Name))
@@ -234,15 +234,15 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 		names.Insert(d.Name)
 		switch {
 		case d.DevicePath == "":
-			errs = append(errs, field.Required(at.Child("devicePath"), "where the container sees the device"))
+			errs = append(errs, field.Required(at.Child("devicePath"), messageDevicePathRequired))
 		case backsteps(d.DevicePath):
-			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not contain '..'"))
+			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, messagePathMustNotContainDotDot))
 		case paths.Has(d.DevicePath):
 			errs = append(errs, field.Duplicate(at.Child("devicePath"), d.DevicePath))
 		}
 		for _, m := range mounted {
 			if m == d.DevicePath {
-				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not also be the mountPath of a volume"))
+				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, messageDevicePathMustNotBeMountPath))
 			}
 		}
 		paths.Insert(d.DevicePath)
@@ -273,7 +273,7 @@ func restarts(c *corev1.Container, at *field.Path) field.ErrorList {
 		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	rules := at.Child("restartPolicyRules")
 	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil {
-		errs = append(errs, field.Required(at.Child("restartPolicy"), "is required with restartPolicyRules"))
+		errs = append(errs, field.Required(at.Child("restartPolicy"), messageRestartRulesNeedPolicy))
 	}
 	if n := len(c.RestartPolicyRules); n > mostRules {
 		errs = append(errs, field.TooMany(rules, n, mostRules))
@@ -282,7 +282,7 @@ func restarts(c *corev1.Container, at *field.Path) field.ErrorList {
 		at := rules.Index(i)
 		errs = append(errs, oneOf(at.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)...)
 		if rule.ExitCodes == nil {
-			errs = append(errs, field.Required(at.Child("exitCodes"), "the exit codes that the rule is for"))
+			errs = append(errs, field.Required(at.Child("exitCodes"), messageExitCodesRequired))
 			continue
 		}
 		errs = append(errs, oneOf(at.Child("exitCodes", "operator"), rule.ExitCodes.Operator,
@@ -303,7 +303,7 @@ func (p *pod) claims(list []corev1.ResourceClaim, at *field.Path) field.ErrorLis
 			errs = append(errs, faults(at.Child("request"), c.Request, validation.IsDNS1123Label(c.Request))...)
 		}
 		if !slices.ContainsFunc(p.spec.ResourceClaims, func(of corev1.PodResourceClaim) bool { return of.Name == c.Name && c.Name != "" }) {
-			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "must be the name of one of the pod's resourceClaims"))
+			errs = append(errs, field.Invalid(at.Child("name"), c.Name, messageResourceClaimMustExist))
 		}
 	}
 	return errs
@@ -313,9 +313,9 @@ func (p *pod) claims(list []corev1.ResourceClaim, at *field.Path) field.ErrorLis
 func descends(name string, at *field.Path) field.ErrorList {
 	switch {
 	case path.IsAbs(name):
-		return field.ErrorList{field.Invalid(at, name, "must be a relative path; remove the leading '/'")}
+		return field.ErrorList{field.Invalid(at, name, messagePathMustBeRelative)}
 	case backsteps(name):
-		return field.ErrorList{field.Invalid(at, name, "must not contain '..'")}
+		return field.ErrorList{field.Invalid(at, name, messagePathMustNotContainDotDot)}
 	}
 	return nil
 }
@@ -326,7 +326,7 @@ func filename(name string, at *field.Path) field.ErrorList {
 		return errs
 	}
 	if strings.HasPrefix(name, "..") {
-		return field.ErrorList{field.Invalid(at, name, "must not begin with '..'")}
+		return field.ErrorList{field.Invalid(at, name, messageFileMustNotBeginWithDotDot)}
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ func envs(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 		}
 		at = at.Child("valueFrom")
 		if v.Value != "" {
-			errs = append(errs, field.Forbidden(at, "value and valueFrom are mutually exclusive; remove one"))
+			errs = append(errs, field.Forbidden(at, messageValueExcludesValueFrom))
 		}
 		if n := set(*v.ValueFrom); n != 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must name exactly one source"))
+			errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageValueFromNeedsOneSource))
 		}
 		errs = append(errs, source(v.ValueFrom, at)...)
 	}
@@ -56,9 +56,9 @@ func source(from *corev1.EnvVarSource, at *field.Path) field.ErrorList {
 		errs = append(errs, faults(at.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))...)
 		switch {
 		case ref.Path == "":
-			errs = append(errs, field.Required(at.Child("path"), "the file in the volume"))
+			errs = append(errs, field.Required(at.Child("path"), messageVariableFileRequired))
 		case backsteps(ref.Path):
-			errs = append(errs, field.Invalid(at.Child("path"), ref.Path, "must not contain '..'"))
+			errs = append(errs, field.Invalid(at.Child("path"), ref.Path, messagePathMustNotContainDotDot))
 		}
 	}
 	return errs
@@ -73,13 +73,13 @@ func envFrom(sources []corev1.EnvFromSource, path *field.Path) field.ErrorList {
 			errs = append(errs, faults(at.Child("prefix"), s.Prefix, validation.IsRelaxedEnvVarName(s.Prefix))...)
 		}
 		if (s.ConfigMapRef != nil) == (s.SecretRef != nil) {
-			errs = append(errs, field.Invalid(at, "its source", "must name exactly one of configMapRef and secretRef"))
+			errs = append(errs, field.Invalid(at, messageItsSource, messageEnvFromNeedsOneSource))
 			continue
 		}
 		if s.ConfigMapRef != nil {
-			errs = append(errs, envObject(s.ConfigMapRef.Name, "the name of a ConfigMap", at.Child("configMapRef", "name"))...)
+			errs = append(errs, envObject(s.ConfigMapRef.Name, messageConfigMapRequired, at.Child("configMapRef", "name"))...)
 		} else {
-			errs = append(errs, envObject(s.SecretRef.Name, "the name of a Secret", at.Child("secretRef", "name"))...)
+			errs = append(errs, envObject(s.SecretRef.Name, messageSecretRequired, at.Child("secretRef", "name"))...)
 		}
 	}
 	return errs
@@ -104,7 +104,7 @@ func (p *pod) files(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 		}
 		name, at := from.FileKeyRef.VolumeName, path.Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
 		if source, known := p.volumes[name]; known && source.EmptyDir == nil {
-			errs = append(errs, field.Invalid(at, name, "must be an emptyDir: variables cannot be read from other volumes"))
+			errs = append(errs, field.Invalid(at, name, messageVariableFileNeedsEmptyDir))
 		}
 		errs = append(errs, p.volume(name, at)...)
 	}

@@ -67,7 +67,7 @@ func labels(given map[string]string, path *field.Path) field.ErrorList {
 	errs := inOrder(metav1validation.ValidateLabels(given, path))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if OperatorLabel(key) {
-			errs = append(errs, field.Forbidden(path.Key(key), "is set by the operator"))
+			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByOperator))
 		}
 	}
 	return errs
@@ -84,10 +84,10 @@ func annotations(given map[string]string, path *field.Path) field.ErrorList {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case reserved(key):
-			errs = append(errs, field.Forbidden(path.Key(key), "is set by the operator"))
+			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByOperator))
 		case strings.HasPrefix(key, "deployment.kubernetes.io/"):
 			// The revision, for one, counts rollouts: the two would undo each other's for ever.
-			errs = append(errs, field.Forbidden(path.Key(key), "is set by Kubernetes' Deployment controller"))
+			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByDeploymentController))
 		}
 	}
 	return errs
@@ -104,15 +104,15 @@ func (p *pod) annotations(given map[string]string, at *field.Path) field.ErrorLi
 		container, armoured := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 		switch {
 		case key == corev1.MirrorPodAnnotationKey && p.spec.NodeName == "":
-			errs = append(errs, field.Forbidden(at, "is reserved for static pods of the kubelet; remove it"))
+			errs = append(errs, field.Forbidden(at, messageAnnotationOnlyForStaticPods))
 		case key == corev1.PodDeletionCost:
 			if _, err := strconv.ParseInt(value, 10, 32); err != nil || !deletionCost.MatchString(value) {
-				errs = append(errs, field.Invalid(at, value, "must be a whole number without a plus sign or leading zeros"))
+				errs = append(errs, field.Invalid(at, value, messageDeletionCostMustBeWholeNumber))
 			}
 		case key == tolerationsKey && value != "":
 			var list []corev1.Toleration
 			if err := json.Unmarshal([]byte(value), &list); err != nil {
-				errs = append(errs, field.Invalid(at, value, "must be tolerations in JSON; use spec.tolerations instead"))
+				errs = append(errs, field.Invalid(at, value, messageTolerationsAnnotationMustBeJSON))
 			}
 			errs = append(errs, tolerations(list, at)...)
 		case key == corev1.SeccompPodAnnotationKey, strings.HasPrefix(key, corev1.SeccompContainerAnnotationKeyPrefix):
@@ -141,7 +141,7 @@ func (p *pod) appArmorAnnotation(container, value string, at *field.Path) field.
 	found := false
 	p.each(func(c *corev1.Container, _ place) { found = found || c.Name == container })
 	if !found {
-		errs = append(errs, field.Invalid(at, container, "must name a container of the pod"))
+		errs = append(errs, field.Invalid(at, container, messageAnnotationMustNameContainer))
 	}
 	if !strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {
 		errs = append(errs, oneOf(at, value, "", corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, corev1.DeprecatedAppArmorBetaProfileNameUnconfined)...)
@@ -154,7 +154,7 @@ func (p *pod) contradictions(given map[string]string, at *field.Path) field.Erro
 	var errs field.ErrorList
 	differs := func(key string, fits bool) {
 		if !fits {
-			errs = append(errs, field.Invalid(at.Key(key), given[key], "must equal securityContext; remove the annotation"))
+			errs = append(errs, field.Invalid(at.Key(key), given[key], messageAnnotationMustEqualSecurityContext))
 		}
 	}
 	var seccompOfPod *corev1.SeccompProfile

@@ -76,9 +76,9 @@ func metric(m *autoscalingv2.MetricSpec, at *field.Path) field.ErrorList {
 		case source.check != nil && m.Type == source.typ:
 			errs = append(errs, source.check(at.Child(source.name))...)
 		case source.check != nil:
-			errs = append(errs, field.Forbidden(at.Child(source.name), fmt.Sprintf("goes with type %s; remove it, or change type", source.typ)))
+			errs = append(errs, field.Forbidden(at.Child(source.name), fmt.Sprintf(messageMetricSourceOfOtherType, source.typ)))
 		case m.Type == source.typ:
-			errs = append(errs, field.Required(at.Child(source.name), fmt.Sprintf("type %s needs it", source.typ)))
+			errs = append(errs, field.Required(at.Child(source.name), fmt.Sprintf(messageMetricTypeNeedsSource, source.typ)))
 		}
 	}
 	return errs
@@ -93,7 +93,7 @@ func objectMetric(s *autoscalingv2.ObjectMetricSource, at *field.Path) field.Err
 	errs = append(errs, pathSegment(s.Metric.Name, at.Child("metric", "name"))...)
 	errs = append(errs, metricTarget(&s.Target, at.Child("target"))...)
 	if s.Target.Value == nil && s.Target.AverageValue == nil {
-		errs = append(errs, field.Required(at.Child("target", "averageValue"), "set either value or averageValue"))
+		errs = append(errs, field.Required(at.Child("target", "averageValue"), messageMetricNeedsValueOrAverage))
 	}
 	return errs
 }
@@ -103,9 +103,9 @@ func externalMetric(s *autoscalingv2.ExternalMetricSource, at *field.Path) field
 	errs = append(errs, metricTarget(&s.Target, at.Child("target"))...)
 	switch {
 	case s.Target.Value == nil && s.Target.AverageValue == nil:
-		errs = append(errs, field.Required(at.Child("target", "averageValue"), "set either value or averageValue"))
+		errs = append(errs, field.Required(at.Child("target", "averageValue"), messageMetricNeedsValueOrAverage))
 	case s.Target.Value != nil && s.Target.AverageValue != nil:
-		errs = append(errs, field.Forbidden(at.Child("target", "value"), "value and averageValue are mutually exclusive; remove one"))
+		errs = append(errs, field.Forbidden(at.Child("target", "value"), messageMetricValueExcludesAverage))
 	}
 	return errs
 }
@@ -114,7 +114,7 @@ func podsMetric(s *autoscalingv2.PodsMetricSource, at *field.Path) field.ErrorLi
 	errs := pathSegment(s.Metric.Name, at.Child("metric", "name"))
 	errs = append(errs, metricTarget(&s.Target, at.Child("target"))...)
 	if s.Target.AverageValue == nil {
-		errs = append(errs, field.Required(at.Child("target", "averageValue"), "a metric of pods is compared with an average"))
+		errs = append(errs, field.Required(at.Child("target", "averageValue"), messagePodsMetricNeedsAverage))
 	}
 	return errs
 }
@@ -130,13 +130,13 @@ func containerMetric(s *autoscalingv2.ContainerResourceMetricSource, at *field.P
 func resourceMetric(name string, target *autoscalingv2.MetricTarget, at *field.Path) field.ErrorList {
 	errs := metricTarget(target, at.Child("target"))
 	if name == "" {
-		errs = append(errs, field.Required(at.Child("name"), "the resource, like cpu or memory"))
+		errs = append(errs, field.Required(at.Child("name"), messageMetricResourceRequired))
 	}
 	switch {
 	case target.AverageUtilization == nil && target.AverageValue == nil:
-		errs = append(errs, field.Required(at.Child("target", "averageUtilization"), "set either averageUtilization or averageValue"))
+		errs = append(errs, field.Required(at.Child("target", "averageUtilization"), messageMetricNeedsUtilizationOrValue))
 	case target.AverageUtilization != nil && target.AverageValue != nil:
-		errs = append(errs, field.Forbidden(at.Child("target", "averageValue"), "averageUtilization and averageValue are mutually exclusive; remove one"))
+		errs = append(errs, field.Forbidden(at.Child("target", "averageValue"), messageUtilizationExcludesValue))
 	}
 	return errs
 }
@@ -146,13 +146,13 @@ func metricTarget(target *autoscalingv2.MetricTarget, at *field.Path) field.Erro
 	errs := oneOf(at.Child("type"), target.Type, autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType)
 	positive := func(q *resource.Quantity, name string) {
 		if q != nil && q.Sign() != 1 {
-			errs = append(errs, field.Invalid(at.Child(name), q.String(), "must be greater than 0"))
+			errs = append(errs, field.Invalid(at.Child(name), q.String(), messageMustBeAboveZero))
 		}
 	}
 	positive(target.Value, "value") // In this order each time, or the message would change from one look to the next.
 	positive(target.AverageValue, "averageValue")
 	if n := target.AverageUtilization; n != nil && *n < 1 {
-		errs = append(errs, field.Invalid(at.Child("averageUtilization"), *n, "must be greater than 0"))
+		errs = append(errs, field.Invalid(at.Child("averageUtilization"), *n, messageMustBeAboveZero))
 	}
 	return errs
 }
@@ -160,7 +160,7 @@ func metricTarget(target *autoscalingv2.MetricTarget, at *field.Path) field.Erro
 // pathSegment checks a name that is a part of the path of a request.
 func pathSegment(name string, at *field.Path) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(at, "say what is measured")}
+		return field.ErrorList{field.Required(at, messageMetricNameRequired)}
 	}
 	return faults(at, name, content.IsPathSegmentName(name))
 }
@@ -179,21 +179,22 @@ func scalingRules(rules *autoscalingv2.HPAScalingRules, at *field.Path) field.Er
 	}
 	var errs field.ErrorList
 	if n := rules.StabilizationWindowSeconds; n != nil && (*n < 0 || *n > maxWindow) {
-		errs = append(errs, field.Invalid(at.Child("stabilizationWindowSeconds"), *n, fmt.Sprintf("must be from 0 to %d", maxWindow)))
+		errs = append(errs, field.Invalid(at.Child("stabilizationWindowSeconds"), *n, fmt.Sprintf(messageMustBeInRange, 0, maxWindow)))
 	}
 	errs = append(errs, optional(at.Child("selectPolicy"), rules.SelectPolicy,
 		autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)...)
 	if q := rules.Tolerance; q != nil && q.Sign() < 0 {
-		errs = append(errs, field.Invalid(at.Child("tolerance"), q.String(), "must not be negative"))
+		errs = append(errs, field.Invalid(at.Child("tolerance"), q.String(), messageMustNotBeNegative))
 	}
 	for i, policy := range rules.Policies {
 		at := at.Child("policies").Index(i)
 		errs = append(errs, oneOf(at.Child("type"), policy.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
 		if policy.Value < 1 {
-			errs = append(errs, field.Invalid(at.Child("value"), policy.Value, "must be greater than 0"))
+			errs = append(errs, field.Invalid(at.Child("value"), policy.Value, messageMustBeAboveZero))
 		}
 		if policy.PeriodSeconds < 1 || policy.PeriodSeconds > maxPolicyPeriod {
-			errs = append(errs, field.Invalid(at.Child("periodSeconds"), policy.PeriodSeconds, fmt.Sprintf("must be from 1 to %d", maxPolicyPeriod)))
+			errs = append(errs, field.Invalid(at.Child("periodSeconds"), policy.PeriodSeconds,
+				fmt.Sprintf(messageMustBeInRange, 1, maxPolicyPeriod)))
 		}
 	}
 	return errs

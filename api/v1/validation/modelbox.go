@@ -16,7 +16,7 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 	errs := workload(&box.Spec.WorkloadSpec, f, field.NewPath("spec"))
 	name, alias := box.Spec.ContainerName, box.Spec.Name
 	if name != "" && alias != "" && alias != name && alias != box.Name {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "containerName"), name, "name and containerName are the same field; remove spec.name"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "containerName"), name, messageNameAndContainerNameDiffer))
 	}
 	return append(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
 }

@@ -26,14 +26,12 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 	case controller != nil && controller.Kind == "UnitedDeployment" && controller.Name == ud.Name:
 		// It has made the Deployment, it or an earlier one of its name, and that counts for more than age.
 	case controller != nil:
-		return fmt.Sprintf("Deployment %s is owned by %s %s, which sets its replicas; set replicas there, or change spec.deploymentName",
-			name, controller.Kind, controller.Name)
+		return fmt.Sprintf(messageScaledByOwner, name, controller.Kind, controller.Name)
 	case held.OldestClaimant != "":
-		return fmt.Sprintf("UnitedDeployment %s is older and scales Deployment %s; delete one of the two UnitedDeployments, or change spec.deploymentName", held.OldestClaimant, name)
+		return fmt.Sprintf(messageScaledByUnitedDeployment, held.OldestClaimant, name)
 	}
 	if held.Autoscaler != "" {
-		return fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s; let the autoscaler target this UnitedDeployment, or delete the autoscaler or this UnitedDeployment",
-			held.Autoscaler, name)
+		return fmt.Sprintf(messageScaledByAutoscaler, held.Autoscaler, name)
 	}
 	return ""
 }

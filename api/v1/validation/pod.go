@@ -164,7 +164,7 @@ func (p *pod) dns() field.ErrorList {
 	at, config := p.at.spec.Child("dnsConfig"), p.spec.DNSConfig
 	errs := oneOf(p.at.spec.Child("dnsPolicy"), p.spec.DNSPolicy, "", corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)
 	if p.spec.DNSPolicy == corev1.DNSNone && (config == nil || len(config.Nameservers) == 0) {
-		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy None requires at least one name server"))
+		errs = append(errs, field.Required(at.Child("nameservers"), messageDNSNoneNeedsNameServer))
 	}
 	if config == nil {
 		return errs
@@ -179,7 +179,7 @@ func (p *pod) dns() field.ErrorList {
 		errs = append(errs, field.TooMany(at.Child("searches"), n, mostSearches))
 	}
 	if n := len(strings.Join(config.Searches, " ")); n > longestSearches {
-		errs = append(errs, field.Invalid(at.Child("searches"), n, fmt.Sprintf("must have at most %d characters in total", longestSearches)))
+		errs = append(errs, field.Invalid(at.Child("searches"), n, fmt.Sprintf(messageDNSSearchesTooLong, longestSearches)))
 	}
 	for i, name := range config.Searches {
 		if name != "." {
@@ -202,7 +202,7 @@ func (p *pod) hostNetwork() field.ErrorList {
 		for j, port := range p.spec.Containers[i].Ports {
 			if port.HostPort != 0 && port.HostPort != port.ContainerPort {
 				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("ports").Index(j).Child("hostPort"), port.HostPort,
-					"must equal containerPort or be omitted while hostNetwork is true"))
+					messageHostPortMustEqualContainerPort))
 			}
 		}
 	}

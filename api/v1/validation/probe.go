@@ -25,7 +25,7 @@ func (p *pod) probe(probe *corev1.Probe, often bool, at *field.Path) field.Error
 	}
 	var errs field.ErrorList
 	if n := set(probe.ProbeHandler); n != 1 {
-		errs = append(errs, field.Invalid(at, fmt.Sprintf("%d handlers", n), "must have exactly one of exec, grpc, httpGet and tcpSocket"))
+		errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfHandlers, n), messageProbeNeedsOneHandler))
 	}
 	errs = append(errs, handler(probe.Exec, probe.HTTPGet, probe.TCPSocket, at)...)
 	if probe.GRPC != nil {
@@ -33,12 +33,12 @@ func (p *pod) probe(probe *corev1.Probe, often bool, at *field.Path) field.Error
 	}
 	switch {
 	case !often && probe.SuccessThreshold > 1:
-		errs = append(errs, field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "must be 1; only a readiness probe accepts more"))
+		errs = append(errs, field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, messageSuccessThresholdMustBeOne))
 	case often && probe.TerminationGracePeriodSeconds != nil:
-		errs = append(errs, field.Forbidden(at.Child("terminationGracePeriodSeconds"), "must not be set for a readiness probe, which does not restart the container"))
+		errs = append(errs, field.Forbidden(at.Child("terminationGracePeriodSeconds"), messageReadinessHasNoGracePeriod))
 	}
 	if grace := probe.TerminationGracePeriodSeconds; grace != nil && *grace < 1 {
-		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), *grace, "must be at least 1"))
+		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), *grace, messageMustBeAtLeastOne))
 	}
 	for _, f := range []struct {
 		name  string
@@ -48,7 +48,7 @@ func (p *pod) probe(probe *corev1.Probe, often bool, at *field.Path) field.Error
 		{"successThreshold", probe.SuccessThreshold}, {"failureThreshold", probe.FailureThreshold},
 	} {
 		if f.value < 0 {
-			errs = append(errs, field.Invalid(at.Child(f.name), f.value, "must not be negative"))
+			errs = append(errs, field.Invalid(at.Child(f.name), f.value, messageMustNotBeNegative))
 		}
 	}
 	return errs
@@ -72,12 +72,13 @@ func (p *pod) action(h *corev1.LifecycleHandler, at *field.Path) field.ErrorList
 	}
 	var errs field.ErrorList
 	if n := set(*h); n != 1 {
-		errs = append(errs, field.Invalid(at, fmt.Sprintf("%d handlers", n), "must have exactly one of exec, httpGet, sleep and tcpSocket"))
+		errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfHandlers, n), messageActionNeedsOneHandler))
 	}
 	errs = append(errs, handler(h.Exec, h.HTTPGet, h.TCPSocket, at)...)
 	const usual = 30
 	if grace := ptr.Deref(p.spec.TerminationGracePeriodSeconds, usual); h.Sleep != nil && (h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace) {
-		errs = append(errs, field.Invalid(at.Child("sleep", "seconds"), h.Sleep.Seconds, fmt.Sprintf("must be from 0 to terminationGracePeriodSeconds, which is %d", grace)))
+		errs = append(errs, field.Invalid(at.Child("sleep", "seconds"), h.Sleep.Seconds,
+			fmt.Sprintf(messageSleepMustNotExceedGracePeriod, grace)))
 	}
 	return errs
 }
@@ -85,7 +86,7 @@ func (p *pod) action(h *corev1.LifecycleHandler, at *field.Path) field.ErrorList
 // stopSignal checks the signal that ends a container. A cluster may drop it all the same: the feature is off by default.
 func (p *pod) stopSignal(signal corev1.Signal, at *field.Path) field.ErrorList {
 	if p.spec.OS == nil {
-		return field.ErrorList{field.Forbidden(at, "requires os.name; set spec.os.name in podTemplatePatch, or remove it")}
+		return field.ErrorList{field.Forbidden(at, messageStopSignalNeedsSystem)}
 	}
 	if p.spec.OS.Name == corev1.Windows {
 		return oneOf(at, signal, corev1.SIGKILL, corev1.SIGTERM)
@@ -97,7 +98,7 @@ func (p *pod) stopSignal(signal corev1.Signal, at *field.Path) field.ErrorList {
 func handler(exec *corev1.ExecAction, http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if exec != nil && len(exec.Command) == 0 {
-		errs = append(errs, field.Required(at.Child("exec", "command"), "the command to run"))
+		errs = append(errs, field.Required(at.Child("exec", "command"), messageCommandRequired))
 	}
 	if tcp != nil {
 		errs = append(errs, portNumberOrName(tcp.Port, at.Child("tcpSocket", "port"))...)
@@ -137,7 +138,7 @@ func resourceClaims(list []corev1.PodResourceClaim, at *field.Path) field.ErrorL
 		}
 		names.Insert(c.Name)
 		if (c.ResourceClaimName != nil) == (c.ResourceClaimTemplateName != nil) {
-			errs = append(errs, field.Invalid(at, c.Name, "must have exactly one of resourceClaimName and resourceClaimTemplateName"))
+			errs = append(errs, field.Invalid(at, c.Name, messageResourceClaimNeedsOneSource))
 		}
 		if c.ResourceClaimName != nil {
 			errs = append(errs, subdomain(*c.ResourceClaimName, at.Child("resourceClaimName"))...)

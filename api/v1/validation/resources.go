@@ -35,18 +35,18 @@ func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(c
 		switch {
 		case slices.ContainsFunc(wrong, func(err *field.Error) bool { return err.Field == at.String() }):
 		case limited && request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must not exceed the limit of %s", limit.String())))
+			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf(messageRequestMustNotExceedLimit, limit.String())))
 		case overcommits(name):
 		case !limited:
-			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource requires a limit that equals the request"))
+			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), messageRequestNeedsEqualLimit))
 		case request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf("must equal the limit of %s for this resource", limit.String())))
+			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf(messageRequestMustEqualLimit, limit.String())))
 		}
 	}
 	all := sets.KeySet(r.Limits).Union(sets.KeySet(r.Requests))
 	pages := slices.ContainsFunc(all.UnsortedList(), hugePages)
 	if pages && !all.HasAny(corev1.ResourceCPU, corev1.ResourceMemory) {
-		errs = append(errs, field.Required(path.Child("limits"), "huge pages also require a limit or a request for cpu or memory"))
+		errs = append(errs, field.Required(path.Child("limits"), messageHugePagesNeedCPUOrMemory))
 	}
 	return errs
 }
@@ -61,9 +61,9 @@ func amounts(list corev1.ResourceList, path *field.Path, known func(corev1.Resou
 		case fault != "":
 			errs = append(errs, field.Invalid(at, string(name), fault))
 		case q.Sign() < 0:
-			errs = append(errs, field.Invalid(at, q.String(), "must not be negative"))
+			errs = append(errs, field.Invalid(at, q.String(), messageMustNotBeNegative))
 		case extended(name) && q.MilliValue()%1000 != 0:
-			errs = append(errs, field.Invalid(at, q.String(), "must be a whole number"))
+			errs = append(errs, field.Invalid(at, q.String(), messageMustBeWholeNumber))
 		case hugePages(name):
 			errs = append(errs, pages(name, q, at)...)
 		}
@@ -82,26 +82,25 @@ func rounded(q resource.Quantity) resource.Quantity {
 func pages(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
 	size, err := bounds.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
-		return field.ErrorList{field.Invalid(path, string(name), "must be hugepages-<size>, with the size of a page, like hugepages-2Mi")}
+		return field.ErrorList{field.Invalid(path, string(name), messageHugePagesNameInvalid)}
 	}
 	if q.Value()%size.Value() != 0 {
-		return field.ErrorList{field.Invalid(path, q.String(), "must be a multiple of the page's size, "+size.String())}
+		return field.ErrorList{field.Invalid(path, q.String(), fmt.Sprintf(messageHugePagesMustBeWhole, size.String()))}
 	}
 	return nil
 }
 
 // containerResource returns what is wrong with the name of a resource for a container, nothing if it is right.
 func containerResource(name corev1.ResourceName) string {
-	const names = "must be cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>"
 	if faults := validation.IsQualifiedName(string(name)); len(faults) > 0 {
-		return names + ": " + faults[0]
+		return fmt.Sprintf(messageResourceNameMalformed, faults[0])
 	}
 	switch {
 	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, hugePages(name):
 	case !strings.Contains(string(name), "/"):
-		return names
+		return messageResourceNameUnknown
 	case !native(name) && !extended(name):
-		return names + "; the domain must not start with requests. and must stay valid with that prefix"
+		return messageResourceDomainInvalid
 	}
 	return ""
 }
@@ -111,7 +110,7 @@ func podResource(name corev1.ResourceName) string {
 	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name) {
 		return ""
 	}
-	return "must be cpu, memory or hugepages-<size>: a pod-level resource cannot be another"
+	return messagePodResourceNameUnknown
 }
 
 func hugePages(name corev1.ResourceName) bool {

@@ -21,17 +21,17 @@ func (p *pod) containerSecurity(s *corev1.SecurityContext, at *field.Path) field
 	errs = append(errs, group(s.RunAsGroup, at.Child("runAsGroup"))...)
 	errs = append(errs, optional(at.Child("procMount"), s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
 	if ptr.Deref(s.ProcMount, "") == corev1.UnmaskedProcMount && ptr.Deref(p.spec.HostUsers, true) {
-		errs = append(errs, field.Invalid(at.Child("procMount"), string(*s.ProcMount), "requires hostUsers: false; set spec.hostUsers in podTemplatePatch, or choose Default"))
+		errs = append(errs, field.Invalid(at.Child("procMount"), string(*s.ProcMount), messageUnmaskedNeedsUserNamespace))
 	}
 	errs = append(errs, seccomp(s.SeccompProfile, at.Child("seccompProfile"))...)
 	errs = append(errs, appArmor(s.AppArmorProfile, at.Child("appArmorProfile"))...)
 	errs = append(errs, windowsOptions(s.WindowsOptions, at.Child("windowsOptions"))...)
 	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
 		if ptr.Deref(s.Privileged, false) {
-			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, "must not be false if privileged is true"))
+			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, messagePrivilegedAllowsEscalation))
 		}
 		if s.Capabilities != nil && sets.New(s.Capabilities.Add...).Has("CAP_SYS_ADMIN") {
-			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, "must not be false if the capability CAP_SYS_ADMIN is added"))
+			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, messageSysAdminAllowsEscalation))
 		}
 	}
 	return errs
@@ -80,11 +80,11 @@ func seccomp(profile *corev1.SeccompProfile, at *field.Path) field.ErrorList {
 	at, name := at.Child("localhostProfile"), profile.LocalhostProfile
 	switch local := profile.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && name == nil:
-		errs = append(errs, field.Required(at, "is required with the type Localhost"))
+		errs = append(errs, field.Required(at, messageLocalhostNeedsProfile))
 	case local:
 		errs = append(errs, descends(*name, at)...)
 	case name != nil:
-		errs = append(errs, field.Forbidden(at, "is valid only with the type Localhost"))
+		errs = append(errs, field.Forbidden(at, messageProfileNeedsLocalhost))
 	}
 	return errs
 }
@@ -98,13 +98,13 @@ func appArmor(profile *corev1.AppArmorProfile, at *field.Path) field.ErrorList {
 	at, name := at.Child("localhostProfile"), profile.LocalhostProfile
 	switch local := profile.Type == corev1.AppArmorProfileTypeLocalhost; {
 	case local && ptr.Deref(name, "") == "":
-		errs = append(errs, field.Required(at, "is required with the type Localhost"))
+		errs = append(errs, field.Required(at, messageLocalhostNeedsProfile))
 	case local && strings.TrimSpace(*name) != *name:
-		errs = append(errs, field.Invalid(at, *name, "must not begin or end with white space"))
+		errs = append(errs, field.Invalid(at, *name, messageNoOuterWhiteSpace))
 	case local && len(*name) > longest:
 		errs = append(errs, field.TooLong(at, *name, longest))
 	case !local && name != nil:
-		errs = append(errs, field.Forbidden(at, "is valid only with the type Localhost"))
+		errs = append(errs, field.Forbidden(at, messageProfileNeedsLocalhost))
 	}
 	return errs
 }
@@ -120,14 +120,14 @@ func (p *pod) sysctls(list []corev1.Sysctl, at *field.Path) field.ErrorList {
 		at := at.Index(i).Child("name")
 		switch {
 		case len(s.Name) > longest || !sysctlName.MatchString(s.Name):
-			errs = append(errs, field.Invalid(at, s.Name, "must be the name of a sysctl, like kernel.shm_rmid_forced"))
+			errs = append(errs, field.Invalid(at, s.Name, messageSysctlNameInvalid))
 		case names.Has(s.Name):
 			errs = append(errs, field.Duplicate(at, s.Name))
 		case p.spec.HostNetwork && sysctlOf(s.Name, "net"):
-			errs = append(errs, field.Invalid(at, s.Name, "must not be set while hostNetwork is true"))
+			errs = append(errs, field.Invalid(at, s.Name, messageSysctlExcludesHostNetwork))
 		case p.spec.HostIPC && sysctlOf(s.Name, "fs.mqueue", "kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni",
 			"kernel.shm_rmid_forced", "kernel.shm", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.msg"):
-			errs = append(errs, field.Invalid(at, s.Name, "must not be set while hostIPC is true"))
+			errs = append(errs, field.Invalid(at, s.Name, messageSysctlExcludesHostIPC))
 		}
 		names.Insert(s.Name)
 	}
@@ -166,7 +166,8 @@ func windowsOptions(w *corev1.WindowsSecurityContextOptions, at *field.Path) fie
 		errs = append(errs, faults(at.Child("gmsaCredentialSpecName"), *name, validation.IsDNS1123Subdomain(*name))...)
 	}
 	if spec := w.GMSACredentialSpec; spec != nil && (*spec == "" || len(*spec) > longestSpec) {
-		errs = append(errs, field.Invalid(at.Child("gmsaCredentialSpec"), fmt.Sprintf("%d bytes", len(*spec)), "must have 1 byte to 64 KiB"))
+		errs = append(errs, field.Invalid(at.Child("gmsaCredentialSpec"), fmt.Sprintf(messageCountOfBytes, len(*spec)),
+			messageCredentialSpecSizeInvalid))
 	}
 	if w.RunAsUserName == nil {
 		return errs
@@ -177,7 +178,7 @@ func windowsOptions(w *corev1.WindowsSecurityContextOptions, at *field.Path) fie
 	}
 	if windowsControl.MatchString(*w.RunAsUserName) || both && (len(domain) > longestDomain || !windowsDomain.MatchString(domain)) ||
 		len(name) > longestUser || !windowsUser.MatchString(name) || windowsDots.MatchString(name) {
-		errs = append(errs, field.Invalid(at.Child("runAsUserName"), *w.RunAsUserName, `must be the name of a user of Windows, as user or domain\user`))
+		errs = append(errs, field.Invalid(at.Child("runAsUserName"), *w.RunAsUserName, messageWindowsUserInvalid))
 	}
 	return errs
 }
@@ -196,7 +197,8 @@ func (p *pod) hostProcess() field.ErrorList {
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil && c.SecurityContext.WindowsOptions.HostProcess != nil {
 			of = c.SecurityContext.WindowsOptions.HostProcess
 			if ofPod != nil && *ofPod != *of {
-				errs = append(errs, field.Invalid(at.self.Child("securityContext", "windowsOptions", "hostProcess"), *of, "must equal that of the pod"))
+				errs = append(errs, field.Invalid(at.self.Child("securityContext", "windowsOptions", "hostProcess"), *of,
+					messageHostProcessMustEqualPod))
 			}
 		}
 		if ptr.Deref(of, false) {
@@ -205,10 +207,10 @@ func (p *pod) hostProcess() field.ErrorList {
 	})
 	at := p.at.security.Child("windowsOptions", "hostProcess")
 	if host > 0 && host != all {
-		errs = append(errs, field.Invalid(at, host, "must be equal for all containers of the pod"))
+		errs = append(errs, field.Invalid(at, host, messageHostProcessMustBeOfAll))
 	}
 	if host > 0 && !p.spec.HostNetwork {
-		errs = append(errs, field.Invalid(at, true, "requires hostNetwork: true; set spec.hostNetwork in podTemplatePatch"))
+		errs = append(errs, field.Invalid(at, true, messageHostProcessNeedsHostNetwork))
 	}
 	return errs
 }
@@ -220,7 +222,7 @@ func (p *pod) system() field.ErrorList {
 	}
 	var errs field.ErrorList
 	refuse := func(at *field.Path) {
-		errs = append(errs, field.Forbidden(at, "is not available with os.name "+string(p.spec.OS.Name)))
+		errs = append(errs, field.Forbidden(at, fmt.Sprintf(messageNotAvailableOnSystem, p.spec.OS.Name)))
 	}
 	linux := p.spec.OS.Name == corev1.Linux
 	if s := p.spec.SecurityContext; s != nil {

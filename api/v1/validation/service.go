@@ -23,7 +23,7 @@ func serviceFields(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 		errs = append(errs, faults(at.Child("name"), s.Name, validation.IsDNS1035Label(s.Name))...)
 	}
 	if len(s.LoadBalancerSourceRanges) > 0 && s.Type != corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, field.Forbidden(at.Child("loadBalancerSourceRanges"), "is valid only with the type LoadBalancer; set that type, or remove it"))
+		errs = append(errs, field.Forbidden(at.Child("loadBalancerSourceRanges"), messageSourceRangesNeedLoadBalancer))
 	}
 	for i, network := range s.LoadBalancerSourceRanges {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Child("loadBalancerSourceRanges").Index(i), network, true, nil)...)
@@ -32,10 +32,10 @@ func serviceFields(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 		where := at.Child("sessionAffinityConfig")
 		switch {
 		case s.SessionAffinity != corev1.ServiceAffinityClientIP:
-			errs = append(errs, field.Forbidden(where, "is valid only with sessionAffinity ClientIP; set that, or remove it"))
+			errs = append(errs, field.Forbidden(where, messageAffinityConfigNeedsClientIP))
 		case c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && (*c.ClientIP.TimeoutSeconds < 1 || *c.ClientIP.TimeoutSeconds > longestAffinity):
 			errs = append(errs, field.Invalid(where.Child("clientIP", "timeoutSeconds"), *c.ClientIP.TimeoutSeconds,
-				fmt.Sprintf("must be from 1 to %d", longestAffinity)))
+				fmt.Sprintf(messageMustBeInRange, 1, longestAffinity)))
 		}
 	}
 	return append(errs, families(s, at)...)
@@ -52,8 +52,7 @@ func families(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 		}
 	}
 	if len(s.IPFamilies) > 1 && single {
-		errs = append(errs, field.Invalid(at.Child("ipFamilies"), s.IPFamilies,
-			"two families require ipFamilyPolicy PreferDualStack or RequireDualStack; set one, or remove a family"))
+		errs = append(errs, field.Invalid(at.Child("ipFamilies"), s.IPFamilies, messageTwoFamiliesNeedDualStack))
 	}
 	return errs
 }
@@ -65,13 +64,13 @@ func rollingUpdate(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if spec.RollingUpdate != nil {
-		errs = append(errs, field.Forbidden(path.Child("rollingUpdate"), "rollingUpdate is mutually exclusive with maxSurge and maxUnavailable; remove rollingUpdate, or the other fields"))
+		errs = append(errs, field.Forbidden(path.Child("rollingUpdate"), messageRollingUpdateExcludesItsFields))
 	}
 	none := func(n *intstr.IntOrString) bool {
 		return n != nil && (*n == intstr.FromInt32(0) || *n == intstr.FromString("0%"))
 	}
 	if none(spec.MaxSurge) && none(spec.MaxUnavailable) {
-		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), spec.MaxUnavailable.String(), "must not be 0 together with maxSurge; raise one"))
+		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), spec.MaxUnavailable.String(), messageSurgeAndUnavailableAreZero))
 	}
 	return errs
 }
@@ -104,8 +103,8 @@ func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 			for _, q := range other.Ports {
 				same := number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)} == key
 				if same || p.Name != "" && p.Name == q.Name {
-					errs = append(errs, field.Invalid(path.Index(i), fmt.Sprintf("%d/%s", key.value, key.protocol), fmt.Sprintf(
-						"container %s declares this number or name already; choose another, or remove it", other.Name)))
+					errs = append(errs, field.Invalid(path.Index(i), fmt.Sprintf("%d/%s", key.value, key.protocol),
+						fmt.Sprintf(messagePortDeclaredByContainer, other.Name)))
 				}
 			}
 		}

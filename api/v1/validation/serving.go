@@ -58,7 +58,7 @@ func ParseFeatures(list string) ([]string, error) {
 			continue
 		}
 		if !slices.Contains(Features(), name) {
-			return nil, fmt.Errorf("%q is not a feature; use some of %s", name, strings.Join(Features(), ", "))
+			return nil, fmt.Errorf(messageFeatureUnknown, name, strings.Join(Features(), ", "))
 		}
 		named = append(named, name)
 	}
@@ -70,7 +70,7 @@ func DisabledFeatures(spec *appv1.ServingSpec, disabled []string, path *field.Pa
 	var errs field.ErrorList
 	for _, f := range features {
 		if f.stated(spec) && slices.Contains(disabled, f.name) {
-			errs = append(errs, field.Forbidden(path.Child(f.name), "is switched off on this cluster; remove it"))
+			errs = append(errs, field.Forbidden(path.Child(f.name), messageFeatureSwitchedOff))
 		}
 	}
 	return errs
@@ -98,7 +98,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 		at := path.Child("serviceAccount")
 		errs = append(errs, blockAnnotations(s.Annotations, workload, at)...)
 		if workload.ServiceAccountName != "" {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "serviceAccount and serviceAccountName are mutually exclusive; remove one"))
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, messageServiceAccountExcludesItsName))
 		}
 	}
 	if s := spec.Ingress; s != nil {
@@ -111,8 +111,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 		errs = append(errs, autoscaling(s, workload, path.Child("autoscaling"))...)
 	}
 	if s := spec.DisruptionBudget; s != nil && s.MinAvailable != nil && s.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(path.Child("disruptionBudget"), field.OmitValueType{},
-			"minAvailable and maxUnavailable are mutually exclusive; remove one"))
+		errs = append(errs, field.Invalid(path.Child("disruptionBudget"), field.OmitValueType{}, messageMinAvailableExcludesMaxUnavailable))
 	}
 	if s := spec.NetworkPolicy; s != nil {
 		errs = append(errs, networkPolicy(s, path.Child("networkPolicy"))...)
@@ -121,8 +120,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 		errs = append(errs, labels(s.Labels, path.Child("podMonitor", "labels"))...)
 	}
 	if limit := workload.RevisionHistoryLimit; spec.Rollback == appv1.RollbackOnStall && limit != nil && *limit == 0 {
-		errs = append(errs, field.Invalid(path.Child("rollback"), field.OmitValueType{},
-			"OnStall needs old ReplicaSets; set revisionHistoryLimit to at least 1, or remove rollback"))
+		errs = append(errs, field.Invalid(path.Child("rollback"), field.OmitValueType{}, messageRollbackNeedsHistory))
 	}
 	return withoutValues(errs)
 }
@@ -139,7 +137,7 @@ func blockAnnotations(given map[string]string, workload *appv1.WorkloadSpec, at 
 // servicePort checks that a block leads to a port that the Service offers by TCP.
 func servicePort(port *intstr.IntOrString, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	if len(workload.Ports) == 0 {
-		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, "requires ports, because it leads to the Service; add a port, or remove "+lastName(at))}
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(messageRouteNeedsPorts, lastName(at)))}
 	}
 	var known []string
 	var other *appv1.Port
@@ -160,10 +158,10 @@ func servicePort(port *intstr.IntOrString, workload *appv1.WorkloadSpec, at *fie
 	}
 	if other != nil {
 		return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
-			fmt.Sprintf("port %d is %s; set it to a TCP port", other.Port, other.Protocol))}
+			fmt.Sprintf(messageRoutePortMustBeTCP, other.Port, other.Protocol))}
 	}
 	return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
-		"not found: must be the name or the number of one of the TCP ports in spec.ports: "+strings.Join(known, ", "))}
+		fmt.Sprintf(messageRoutePortNotFound, strings.Join(known, ", ")))}
 }
 
 // lastName returns the last name of a path.
@@ -174,13 +172,12 @@ func lastName(path *field.Path) string {
 
 // hostname checks what the schema of a host name does.
 func hostname(host appv1.Hostname, at *field.Path) field.ErrorList {
-	const words = "must be a DNS name like shop.example.com or *.example.com, without scheme, port and path"
 	check := validation.IsDNS1123Subdomain
 	if strings.HasPrefix(string(host), "*") {
 		check = validation.IsWildcardDNS1123Subdomain
 	}
 	if len(check(string(host))) > 0 || net.ParseIP(string(host)) != nil {
-		return field.ErrorList{field.Invalid(at, string(host), words)}
+		return field.ErrorList{field.Invalid(at, string(host), messageHostInvalid)}
 	}
 	return nil
 }
@@ -194,7 +191,7 @@ func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.Error
 	for i, path := range paths {
 		path := string(path)
 		if !strings.HasPrefix(path, "/") {
-			errs = append(errs, field.Invalid(at.Index(i), path, "must begin with /"))
+			errs = append(errs, field.Invalid(at.Index(i), path, messageHTTPPathMustBeginWithSlash))
 			continue
 		}
 		if !literal {
@@ -202,12 +199,12 @@ func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.Error
 		}
 		for _, part := range unclearPaths {
 			if strings.Contains(path, part) {
-				errs = append(errs, field.Invalid(at.Index(i), path, "must not contain "+part))
+				errs = append(errs, field.Invalid(at.Index(i), path, fmt.Sprintf(messageHTTPPathMustNotContain, part)))
 			}
 		}
 		for _, end := range []string{"/..", "/."} {
 			if strings.HasSuffix(path, end) {
-				errs = append(errs, field.Invalid(at.Index(i), path, "must not end with "+end))
+				errs = append(errs, field.Invalid(at.Index(i), path, fmt.Sprintf(messageHTTPPathMustNotEndWith, end)))
 			}
 		}
 	}
@@ -231,8 +228,7 @@ func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.P
 	}
 	for i, path := range s.Paths {
 		if strings.HasPrefix(string(path), "/") && !urlPath.MatchString(string(path)) {
-			errs = append(errs, field.Invalid(at.Child("paths").Index(i), string(path),
-				"must consist of the characters of a URL's path; escape another one as % and two hexadecimal digits, and leave out the query"))
+			errs = append(errs, field.Invalid(at.Child("paths").Index(i), string(path), messageHTTPPathCharactersInvalid))
 		}
 	}
 	errs = append(errs, parents(s.ParentRefs, at.Child("parentRefs"))...)
@@ -254,8 +250,7 @@ func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
 			}
 			different := a.SectionName != b.SectionName || ptr.Deref(a.Port, 0) != ptr.Deref(b.Port, 0)
 			if !different || (a.SectionName == "") != (b.SectionName == "") || (a.Port == nil) != (b.Port == nil) {
-				errs = append(errs, field.Invalid(at.Index(i), field.OmitValueType{}, fmt.Sprintf(
-					"is the same parent as parentRefs[%d]; name another listener in sectionName on each, or remove one", j)))
+				errs = append(errs, field.Invalid(at.Index(i), field.OmitValueType{}, fmt.Sprintf(messageParentMustBeUnique, j)))
 				break
 			}
 		}
@@ -267,14 +262,14 @@ func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
 func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if least := ptr.Deref(s.MinReplicas, 1); s.MaxReplicas < least {
-		errs = append(errs, field.Invalid(at.Child("maxReplicas"), s.MaxReplicas, fmt.Sprintf("must not be below minReplicas, which is %d", least)))
+		errs = append(errs, field.Invalid(at.Child("maxReplicas"), s.MaxReplicas, fmt.Sprintf(messageMaxReplicasMustNotBeBelowMin, least)))
 	}
 	errs = append(errs, metrics(s.Metrics, at.Child("metrics"))...)
 	errs = append(errs, scaling(s.Behavior, at.Child("behavior"))...)
 	cpu, memory := s.TargetCPUUtilizationPercentage != nil, s.TargetMemoryUtilizationPercentage != nil
 	if len(s.Metrics) > 0 {
 		if cpu || memory {
-			errs = append(errs, field.Invalid(at.Child("metrics"), field.OmitValueType{}, "metrics and the two targets are mutually exclusive; remove one"))
+			errs = append(errs, field.Invalid(at.Child("metrics"), field.OmitValueType{}, messageMetricsExcludeTargets))
 		}
 		return errs
 	}
@@ -286,8 +281,7 @@ func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *fie
 		_, request := workload.Resources.Requests[target.name]
 		_, limit := workload.Resources.Limits[target.name]
 		if target.wanted && !workload.Size.Named() && !request && !limit && workload.TemplatePatch() == nil {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(
-				"scaling by %[1]s utilization requires a %[1]s request; set resources.requests.%[1]s, or set size", target.name)))
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(messageUtilizationNeedsRequest, target.name)))
 		}
 	}
 	return errs
@@ -324,17 +318,17 @@ func policyPort(p *networkingv1.NetworkPolicyPort, at *field.Path) field.ErrorLi
 	}
 	switch {
 	case p.Port == nil && p.EndPort != nil:
-		errs = append(errs, field.Required(at.Child("port"), "must be specified when endPort is specified"))
+		errs = append(errs, field.Required(at.Child("port"), messageEndPortNeedsPort))
 	case p.Port == nil:
 	case p.Port.Type == intstr.String:
 		errs = append(errs, faults(at.Child("port"), p.Port.StrVal, validation.IsValidPortName(p.Port.StrVal))...)
 		if p.EndPort != nil {
-			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, "may not be specified when port is a name"))
+			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, messageEndPortExcludesName))
 		}
 	default:
 		errs = append(errs, faults(at.Child("port"), p.Port.String(), validation.IsValidPortNum(int(p.Port.IntVal)))...)
 		if p.EndPort != nil && *p.EndPort < p.Port.IntVal {
-			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, "must be greater than or equal to port"))
+			errs = append(errs, field.Invalid(at.Child("endPort"), *p.EndPort, messageEndPortMustNotBeBelowPort))
 		}
 		if p.EndPort != nil {
 			errs = append(errs, faults(at.Child("endPort"), strconv.Itoa(int(*p.EndPort)), validation.IsValidPortNum(int(*p.EndPort)))...)
@@ -346,10 +340,10 @@ func policyPort(p *networkingv1.NetworkPolicyPort, at *field.Path) field.ErrorLi
 func policyPeer(p *networkingv1.NetworkPolicyPeer, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
-		return field.ErrorList{field.Required(at, "must specify a peer")}
+		return field.ErrorList{field.Required(at, messagePeerRequired)}
 	}
 	if p.IPBlock != nil && (p.PodSelector != nil || p.NamespaceSelector != nil) {
-		errs = append(errs, field.Forbidden(at, "may not specify both ipBlock and another peer"))
+		errs = append(errs, field.Forbidden(at, messageIPBlockExcludesOthers))
 	}
 	errs = append(errs, selector(p.PodSelector, at.Child("podSelector"))...)
 	errs = append(errs, selector(p.NamespaceSelector, at.Child("namespaceSelector"))...)
@@ -362,19 +356,19 @@ func policyPeer(p *networkingv1.NetworkPolicyPeer, at *field.Path) field.ErrorLi
 func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
 	_, cidr, err := net.ParseCIDR(block.CIDR)
 	if err != nil {
-		return field.ErrorList{field.Invalid(at.Child("cidr"), block.CIDR, "must be a valid CIDR, like 10.0.0.0/8")}
+		return field.ErrorList{field.Invalid(at.Child("cidr"), block.CIDR, messageCIDRInvalid)}
 	}
 	var errs field.ErrorList
 	for i, text := range block.Except {
 		_, except, err := net.ParseCIDR(text)
 		if err != nil {
-			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, "must be a valid CIDR, like 10.0.0.0/8"))
+			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, messageCIDRInvalid))
 			continue
 		}
 		outer, _ := cidr.Mask.Size()
 		inner, _ := except.Mask.Size()
 		if !cidr.Contains(except.IP) || outer >= inner {
-			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, "must be a strict subset of cidr"))
+			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, messageExceptMustBeWithinCIDR))
 		}
 	}
 	return errs

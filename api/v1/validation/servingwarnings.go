@@ -30,7 +30,7 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 		exposed = append(exposed, block.name)
 		if workload.Service.ClusterIP == corev1.ClusterIPNone {
-			said = append(said, warning(path.Child(block.name), "leads to a headless Service, which some controllers do not support; remove service.clusterIP"))
+			said = append(said, warning(path.Child(block.name), messageRouteToHeadlessService))
 		}
 	}
 	said = append(said, repeatedPaths(spec, path)...)
@@ -40,21 +40,21 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 			pods = ptr.Deref(spec.Autoscaling.MinReplicas, 1)
 		}
 		if pods > 0 && budget.MinAvailable.IntVal >= pods {
-			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"), fmt.Sprintf(
-				"is %d with %d pods, so no pod can be evicted and drains of nodes wait; lower minAvailable, or run more pods", budget.MinAvailable.IntVal, pods)))
+			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"),
+				fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.IntVal, pods)))
 		}
 	}
 	if policy := spec.NetworkPolicy; policy != nil {
 		at := path.Child("networkPolicy")
 		if policy.Egress != nil && !allowsPort(policy.Egress, dnsPort) {
-			said = append(said, warning(at.Child("egress"), "does not allow port 53: the pods cannot resolve names. Allow UDP and TCP 53"))
+			said = append(said, warning(at.Child("egress"), messageEgressWithoutDNS))
 		}
 		if policy.Ingress != nil && !allowsOtherNamespaces(policy.Ingress) {
 			for _, name := range exposed {
-				said = append(said, warning(at.Child("ingress"), "allows no other namespace, but "+name+" is set: its controller cannot reach the pods. Allow the namespace of the controller"))
+				said = append(said, warning(at.Child("ingress"), fmt.Sprintf(messageIngressExcludesController, name)))
 			}
 			if spec.PodMonitor != nil {
-				said = append(said, warning(at.Child("ingress"), "allows no other namespace, but podMonitor is set: Prometheus cannot reach the pods. Allow the namespace of Prometheus"))
+				said = append(said, warning(at.Child("ingress"), messageIngressExcludesPrometheus))
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func repeatedPaths(spec *appv1.ServingSpec, path *field.Path) []string {
 		for i, p := range paths {
 			elements := strings.TrimRight(string(p), "/")
 			if j, ok := first[elements]; ok {
-				said = append(said, warning(at.Index(i), fmt.Sprintf("is the same as %s with pathType %s; remove one", at.Index(j), pathType)))
+				said = append(said, warning(at.Index(i), fmt.Sprintf(messagePathRepeated, at.Index(j), pathType)))
 				continue
 			}
 			first[elements] = i

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -85,10 +86,10 @@ func (p *pod) onlyPatched() field.ErrorList {
 	spec, at := p.spec, p.at.spec
 	errs := oneOf(at.Child("restartPolicy"), spec.RestartPolicy, "", corev1.RestartPolicyAlways)
 	if spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), "is valid only for pods that terminate, such as those of a Job"))
+		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), messageActiveDeadlineOnlyForJobs))
 	}
 	if len(spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("ephemeralContainers"), "cannot be set in a pod template; use kubectl debug on a running pod"))
+		errs = append(errs, field.Forbidden(at.Child("ephemeralContainers"), messageNoEphemeralContainers))
 	}
 	if spec.Hostname != "" {
 		errs = append(errs, faults(at.Child("hostname"), spec.Hostname, validation.IsDNS1123Label(spec.Hostname))...)
@@ -119,11 +120,11 @@ func (p *pod) host() field.ErrorList {
 	}{{"hostNetwork", spec.HostNetwork}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}}
 	for _, f := range shared {
 		if f.set && !ptr.Deref(spec.HostUsers, true) {
-			errs = append(errs, field.Forbidden(at.Child(f.name), "must not be true while hostUsers is false"))
+			errs = append(errs, field.Forbidden(at.Child(f.name), messageHostNamespaceNeedsHostUsers))
 		}
 	}
 	if ptr.Deref(spec.ShareProcessNamespace, false) && spec.HostPID {
-		errs = append(errs, field.Forbidden(at.Child("shareProcessNamespace"), "must not be true if hostPID is true"))
+		errs = append(errs, field.Forbidden(at.Child("shareProcessNamespace"), messageSharedProcessesExcludeHostPID))
 	}
 	if spec.OS == nil || spec.OS.Name != corev1.Windows {
 		return errs
@@ -133,7 +134,7 @@ func (p *pod) host() field.ErrorList {
 		set  bool
 	}{{"hostUsers", spec.HostUsers != nil}, {"shareProcessNamespace", spec.ShareProcessNamespace != nil}}...) {
 		if f.set {
-			errs = append(errs, field.Forbidden(at.Child(f.name), "is not available with os.name windows"))
+			errs = append(errs, field.Forbidden(at.Child(f.name), fmt.Sprintf(messageNotAvailableOnSystem, corev1.Windows)))
 		}
 	}
 	return errs
@@ -151,7 +152,7 @@ func (p *pod) hostname() field.ErrorList {
 		errs = append(errs, field.TooLong(at, name, longest))
 	}
 	if ptr.Deref(p.spec.SetHostnameAsFQDN, false) || p.spec.HostNetwork {
-		errs = append(errs, field.Forbidden(at, "is not available with setHostnameAsFQDN or hostNetwork"))
+		errs = append(errs, field.Forbidden(at, messageHostnameOverrideUnavailable))
 	}
 	return errs
 }
@@ -163,11 +164,11 @@ func (p *pod) whole() field.ErrorList {
 		return nil
 	}
 	if p.spec.OS != nil && p.spec.OS.Name == corev1.Windows {
-		return field.ErrorList{field.Forbidden(at, "is not available with os.name windows")}
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf(messageNotAvailableOnSystem, corev1.Windows))}
 	}
 	errs := requirements(r, at, podResource)
 	if len(r.Claims) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("claims"), "are not supported at pod level; set them for each container"))
+		errs = append(errs, field.Forbidden(at.Child("claims"), messageNoClaimsAtPodLevel))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		errs = append(errs, p.room(name, requests, r.Requests[name], at.Child("requests").Key(string(name)))...)
@@ -182,7 +183,8 @@ func (p *pod) whole() field.ErrorList {
 		for _, name := range slices.Sorted(maps.Keys(own)) {
 			limit := own[name]
 			if most, limited := r.Limits[name]; limited && limit.Cmp(most) > 0 {
-				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("resources", "limits").Key(string(name)), limit.String(), "must not exceed the limit of the pod, "+most.String()))
+				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("resources", "limits").Key(string(name)),
+					limit.String(), fmt.Sprintf(messageLimitMustNotExceedPod, most.String())))
 			}
 		}
 	}
@@ -196,7 +198,7 @@ func limits(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits
 // room checks that a pod as a whole has as much of a resource as its containers ask for.
 func (p *pod) room(name corev1.ResourceName, of func(*corev1.Container) corev1.ResourceList, have resource.Quantity, at *field.Path) field.ErrorList {
 	if need := p.need(name, of); need.Cmp(have) > 0 {
-		return field.ErrorList{field.Invalid(at, have.String(), "must not be less than the sum over the containers, "+need.String())}
+		return field.ErrorList{field.Invalid(at, have.String(), fmt.Sprintf(messagePodMustHaveSumOfContainers, need.String()))}
 	}
 	return nil
 }

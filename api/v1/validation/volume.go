@@ -31,7 +31,7 @@ func checkVolumes(list []corev1.Volume, at *field.Path) field.ErrorList {
 		}
 		names.Insert(v.Name)
 		if n := set(v.VolumeSource); n != 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source, such as emptyDir: {}"))
+			errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageVolumeNeedsOneSource))
 			continue
 		}
 		errs = append(errs, volumeSource(v, at)...)
@@ -44,7 +44,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 	switch s := &v.VolumeSource; {
 	case s.EmptyDir != nil:
 		if size := s.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
-			return field.ErrorList{field.Invalid(at.Child("emptyDir", "sizeLimit"), size.String(), "must not be negative")}
+			return field.ErrorList{field.Invalid(at.Child("emptyDir", "sizeLimit"), size.String(), messageMustNotBeNegative)}
 		}
 	case s.HostPath != nil:
 		return hostPath(s.HostPath, at.Child("hostPath"))
@@ -72,7 +72,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 		at := at.Child("nfs")
 		errs := required(at.Child("server"), s.NFS.Server)
 		if !path.IsAbs(s.NFS.Path) {
-			errs = append(errs, field.Invalid(at.Child("path"), s.NFS.Path, "must be an absolute path; add a leading '/'"))
+			errs = append(errs, field.Invalid(at.Child("path"), s.NFS.Path, messagePathMustBeAbsolute))
 		}
 		return errs
 	case s.ISCSI != nil:
@@ -137,7 +137,7 @@ func vendorSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
 func hostPath(s *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
 	errs := required(at.Child("path"), s.Path)
 	if backsteps(s.Path) {
-		errs = append(errs, field.Invalid(at.Child("path"), s.Path, "must not contain '..'"))
+		errs = append(errs, field.Invalid(at.Child("path"), s.Path, messagePathMustNotContainDotDot))
 	}
 	return append(errs, oneOf(at.Child("type"), ptr.Deref(s.Type, ""), "", corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
 		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)...)
@@ -147,7 +147,7 @@ func hostPath(s *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
 func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList {
 	at = at.Child("volumeClaimTemplate")
 	if s.VolumeClaimTemplate == nil {
-		return field.ErrorList{field.Required(at, "the template of the claim")}
+		return field.ErrorList{field.Required(at, messageClaimTemplateRequired)}
 	}
 	meta, spec := &s.VolumeClaimTemplate.ObjectMeta, &s.VolumeClaimTemplate.Spec
 	errs := inOrder(metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels")))
@@ -155,7 +155,7 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 	rest := meta.DeepCopy()
 	rest.Labels, rest.Annotations = nil, nil
 	for _, name := range stated(*rest) {
-		errs = append(errs, field.Forbidden(at.Child("metadata", name), "only labels and annotations may be set"))
+		errs = append(errs, field.Forbidden(at.Child("metadata", name), messageOnlyLabelsAndAnnotations))
 	}
 	at = at.Child("spec")
 	errs = append(errs, accessModes(spec.AccessModes, at.Child("accessModes"))...)
@@ -163,7 +163,7 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 		errs = append(errs, selector(spec.Selector, at.Child("selector"))...)
 	}
 	if size, stated := spec.Resources.Requests[corev1.ResourceStorage]; !stated || size.Sign() <= 0 {
-		errs = append(errs, field.Required(at.Child("resources", "requests").Key("storage"), "the size of the volume, above 0"))
+		errs = append(errs, field.Required(at.Child("resources", "requests").Key("storage"), messageVolumeSizeRequired))
 	}
 	if class := ptr.Deref(spec.StorageClassName, ""); class != "" {
 		errs = append(errs, subdomain(class, at.Child("storageClassName"))...)
@@ -177,7 +177,7 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 
 func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) field.ErrorList {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(at, "at least one access mode, such as ReadWriteOnce")}
+		return field.ErrorList{field.Required(at, messageAccessModeRequired)}
 	}
 	var errs field.ErrorList
 	for i, m := range modes {
@@ -185,7 +185,7 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) fiel
 	}
 	alone := slices.Contains(modes, corev1.ReadWriteOncePod)
 	if alone && len(errs) == 0 && slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
-		errs = append(errs, field.Forbidden(at, "ReadWriteOncePod cannot be combined with other modes; remove it or the others"))
+		errs = append(errs, field.Forbidden(at, messageReadWriteOncePodStandsAlone))
 	}
 	return errs
 }
@@ -199,7 +199,7 @@ func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.Er
 		case g != "":
 			errs = append(errs, faults(at.Child("apiGroup"), g, validation.IsDNS1123Subdomain(g))...)
 		case kind != "PersistentVolumeClaim" && kind != "":
-			errs = append(errs, field.Invalid(at.Child("kind"), kind, "must be PersistentVolumeClaim if apiGroup is empty"))
+			errs = append(errs, field.Invalid(at.Child("kind"), kind, messageDataSourceMustBeClaim))
 		}
 	}
 	from, ref := spec.DataSource, spec.DataSourceRef
@@ -210,7 +210,7 @@ func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.Er
 		check(ref.APIGroup, ref.Kind, ref.Name, at.Child("dataSourceRef"))
 	}
 	if from != nil && ref != nil && (!ptr.Equal(from.APIGroup, ref.APIGroup) || from.Kind != ref.Kind || from.Name != ref.Name) {
-		errs = append(errs, field.Invalid(at.Child("dataSource"), from.Name, "must equal dataSourceRef; remove one of them"))
+		errs = append(errs, field.Invalid(at.Child("dataSource"), from.Name, messageDataSourceMustEqualRef))
 	}
 	return errs
 }
@@ -233,7 +233,7 @@ func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorL
 		at := at.Index(i)
 		errs = slices.Concat(errs, required(at.Child("path"), item.Path), filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
 		if (item.FieldRef != nil) == (item.ResourceFieldRef != nil) {
-			errs = append(errs, field.Invalid(at, "its source", "must have exactly one of fieldRef and resourceFieldRef"))
+			errs = append(errs, field.Invalid(at, messageItsSource, messageDownwardFileNeedsOneSource))
 		}
 		if item.FieldRef != nil {
 			errs = append(errs, fieldRef(item.FieldRef, ofFile, at.Child("fieldRef"))...)
@@ -260,7 +260,7 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 	for i := range sources {
 		s, at := &sources[i], at.Index(i)
 		if n := set(*s); n > 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf("%d sources", n), "must have exactly one source; use one item for each"))
+			errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageProjectionNeedsOneSource))
 		}
 		if s.Secret != nil {
 			at := at.Child("secret")
@@ -317,17 +317,17 @@ func iscsi(volume string, s *corev1.ISCSIVolumeSource, at *field.Path) field.Err
 		if known := iscsiNames[value[:min(len(value), 3)]]; known != nil && known.MatchString(value) {
 			return nil
 		}
-		return field.ErrorList{field.Invalid(at, value, "must be a name that begins with iqn., eui. or naa., like iqn.2001-04.com.example:storage.disk1")}
+		return field.ErrorList{field.Invalid(at, value, messageISCSINameInvalid)}
 	}
 	errs := slices.Concat(required(at.Child("targetPortal"), s.TargetPortal), name(s.IQN, at.Child("iqn")), within(at.Child("lun"), s.Lun, 0, 255))
 	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
-		errs = append(errs, field.Required(at.Child("secretRef"), "is required with chapAuthDiscovery and chapAuthSession"))
+		errs = append(errs, field.Required(at.Child("secretRef"), messageISCSIAuthNeedsSecret))
 	}
 	if s.InitiatorName != nil {
 		errs = append(errs, name(*s.InitiatorName, at.Child("initiatorName"))...)
 		if n := len(volume + ":" + s.TargetPortal); n > longest {
 			errs = append(errs, field.Invalid(at.Child("initiatorName"), *s.InitiatorName,
-				fmt.Sprintf("requires a volume name and a targetPortal of less than %d characters in total, not %d", longest, n-1)))
+				fmt.Sprintf(messageISCSIInitiatorTooLong, longest, n-1)))
 		}
 	}
 	return errs
@@ -336,13 +336,13 @@ func iscsi(volume string, s *corev1.ISCSIVolumeSource, at *field.Path) field.Err
 func fibreChannel(s *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if (len(s.TargetWWNs) > 0) == (len(s.WWIDs) > 0) {
-		errs = append(errs, field.Invalid(at, "its names", "must have exactly one of targetWWNs and wwids"))
+		errs = append(errs, field.Invalid(at, messageItsNames, messageFibreChannelNeedsOneName))
 	}
 	if len(s.TargetWWNs) == 0 {
 		return errs
 	}
 	if s.Lun == nil {
-		return append(errs, field.Required(at.Child("lun"), "is required with targetWWNs"))
+		return append(errs, field.Required(at.Child("lun"), messageFibreChannelNeedsLun))
 	}
 	return append(errs, within(at.Child("lun"), *s.Lun, 0, 255)...)
 }
@@ -350,10 +350,10 @@ func fibreChannel(s *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
 func flocker(s *corev1.FlockerVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if (s.DatasetName != "") == (s.DatasetUUID != "") {
-		errs = append(errs, field.Invalid(at, s.DatasetName, "must have exactly one of datasetName and datasetUUID"))
+		errs = append(errs, field.Invalid(at, s.DatasetName, messageFlockerNeedsOneDataset))
 	}
 	if strings.Contains(s.DatasetName, "/") {
-		errs = append(errs, field.Invalid(at.Child("datasetName"), s.DatasetName, "must not contain '/'"))
+		errs = append(errs, field.Invalid(at.Child("datasetName"), s.DatasetName, messageFlockerDatasetMustNotContainSlash))
 	}
 	return errs
 }
@@ -368,7 +368,7 @@ func quobyte(s *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
 	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
-				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, "must be host:port, or a comma-separated list of such"))
+				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, messageQuobyteRegistryInvalid))
 			}
 		}
 	}
@@ -385,7 +385,7 @@ func azureDisk(s *corev1.AzureDiskVolumeSource, at *field.Path) field.ErrorList 
 	}
 	errs = append(errs, oneOf(at.Child("kind"), kind, corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)...)
 	if !strings.HasPrefix(s.DataDiskURI, prefix) {
-		errs = append(errs, field.Invalid(at.Child("diskURI"), s.DataDiskURI, "must begin with "+prefix+" for a disk of kind "+string(kind)))
+		errs = append(errs, field.Invalid(at.Child("diskURI"), s.DataDiskURI, fmt.Sprintf(messageAzureDiskURIInvalid, prefix, kind)))
 	}
 	return errs
 }
@@ -404,7 +404,7 @@ func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, "must not be in the reserved domains kubernetes.io and k8s.io"))
+			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, messageFlexVolumeOptionReserved))
 		}
 	}
 	return errs
@@ -414,7 +414,7 @@ func monitors(list []string, at *field.Path) field.ErrorList {
 	if len(list) > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Required(at.Child("monitors"), "the addresses of the storage")}
+	return field.ErrorList{field.Required(at.Child("monitors"), messageCephMonitorsRequired)}
 }
 
 func secretRef(ref *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
@@ -429,7 +429,7 @@ func required(at *field.Path, value string) field.ErrorList {
 	if value != "" {
 		return nil
 	}
-	return field.ErrorList{field.Required(at, "must not be empty")}
+	return field.ErrorList{field.Required(at, messageMustNotBeEmpty)}
 }
 
 // mode checks the permissions of a file.
@@ -437,7 +437,7 @@ func mode(at *field.Path, bits *int32) field.ErrorList {
 	if bits == nil || *bits >= 0 && *bits <= 0o777 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, *bits, "must be from 0 to 0777 (octal; 511 in JSON)")}
+	return field.ErrorList{field.Invalid(at, *bits, messageFileModeMustBeInRange)}
 }
 
 // within checks that a number is in a range, both ends included.
@@ -445,5 +445,5 @@ func within[T int32 | int64](at *field.Path, n, least, most T) field.ErrorList {
 	if n >= least && n <= most {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be from %d to %d", least, most))}
+	return field.ErrorList{field.Invalid(at, n, fmt.Sprintf(messageMustBeInRange, least, most))}
 }

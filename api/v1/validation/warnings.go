@@ -49,25 +49,25 @@ func hasHistory(obj metav1.Object) bool {
 func annotationWarning(key, value string, history bool) string {
 	switch key {
 	case appv1.AnnotationPaused:
-		return "is no longer read; set spec.paused: true"
+		return messagePausedMovedToSpec
 	case appv1.AnnotationAdopt:
 		switch {
 		case value == appv1.AdoptWithoutRestart && !history:
-			return `has no effect; a resource of this kind cannot adopt without a restart. Set it to "true" to take over the objects, which replaces the pods once`
+			return messageAdoptNeedsRestart
 		case value != "true" && value != "false" && value != appv1.AdoptWithoutRestart:
-			return `has no effect; it must be "true", "false" or "without-restart"`
+			return messageAdoptValueInvalid
 		}
 	case appv1.AnnotationAcceptOverrides:
 		if value != "true" && value != "false" {
-			return `has no effect; it must be "true" or "false"`
+			return messageOverridesValueInvalid
 		}
 	case appv1.AnnotationRefresh:
 	case appv1.AnnotationPlan:
-		return "has an effect on a dry run that adds it, and none once it is stored; remove it"
+		return messagePlanOnlyForDryRun
 	case appv1.AnnotationHold:
 		return holdWarning(value, history)
 	default:
-		return "is not known to the operator and has no effect; check its name, or remove it"
+		return messageAnnotationUnknown
 	}
 	return ""
 }
@@ -76,13 +76,13 @@ func annotationWarning(key, value string, history bool) string {
 func holdWarning(value string, history bool) string {
 	switch {
 	case !history:
-		return "has no effect; a resource of this kind cannot be held. Remove it"
+		return messageHoldNotAvailable
 	case value == "":
-		return "has no effect; it must be the name of a ReplicaSet, or last-good"
+		return messageHoldIsEmpty
 	case len(validation.IsDNS1123Subdomain(value)) > 0:
-		return "is not the name of a ReplicaSet: the operator does not apply the spec, and leaves the pods as they are. Set the name of a ReplicaSet or last-good, or remove the annotation"
+		return messageHoldNameInvalid
 	}
-	return "holds this resource at an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
+	return messageHoldInForce
 }
 
 // warnings returns those of a workload at the path. serviceType is its kind's default.
@@ -95,20 +95,17 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 		said = append(said, floating(spec.Containers[i].Image, path.Child("containers").Index(i).Child("image"))...)
 	}
 	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
-		said = append(said, warning(path.Child("resources"),
-			"are not set: pods are scheduled as if they used no resources, and are evicted first. Set requests, or set spec.size"))
+		said = append(said, warning(path.Child("resources"), messageResourcesNotSet))
 	}
 	if all(spec.RollingUpdate, replicas) {
-		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(
-			"of %s lets a rollout remove all pods at once; set it to less than the number of replicas", spec.RollingUpdate.String())))
+		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.RollingUpdate.String())))
 	}
 	if all(spec.MaxUnavailable, replicas) {
-		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(
-			"of %s lets a rollout remove all pods at once; set it to less than the number of replicas", spec.MaxUnavailable.String())))
+		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.MaxUnavailable.String())))
 	}
 	said = append(said, privilegedPorts(spec, path)...)
 	if spec.PodTemplate != nil {
-		said = append(said, warning(path.Child("podTemplate"), "is deprecated; use podTemplatePatch, which has the same meaning and restarts nothing"))
+		said = append(said, warning(path.Child("podTemplate"), messagePodTemplateDeprecated))
 	}
 	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
 }
@@ -128,11 +125,9 @@ func floating(image string, path *field.Path) []string {
 	case image == "" || pinned || tagged && tag != "latest":
 		return nil
 	case !tagged:
-		return []string{warning(path, fmt.Sprintf(
-			"%q has no tag, which means latest: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest", image))}
+		return []string{warning(path, fmt.Sprintf(messageImageWithoutTag, image))}
 	}
-	return []string{warning(path, fmt.Sprintf(
-		"%q is a moving tag: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest", image))}
+	return []string{warning(path, fmt.Sprintf(messageImageTagMoves, image))}
 }
 
 // all reports whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
@@ -166,9 +161,7 @@ func privilegedPorts(spec *appv1.WorkloadSpec, path *field.Path) []string {
 	var said []string
 	check := func(number int32, at *field.Path) {
 		if number > 0 && number < firstUnprivileged {
-			said = append(said, warning(at, fmt.Sprintf(
-				"port %d is below %d: with securityProfile restricted, a process without root may not be allowed to listen on it. Use a higher port, or add the capability NET_BIND_SERVICE in securityContext",
-				number, firstUnprivileged)))
+			said = append(said, warning(at, fmt.Sprintf(messagePortNeedsPrivilege, number, firstUnprivileged)))
 		}
 	}
 	for i, p := range spec.Ports {
@@ -196,9 +189,8 @@ func unusualPorts(spec *appv1.WorkloadSpec, serviceType corev1.ServiceType, path
 	var said []string
 	for i, p := range spec.Ports {
 		if p.NodePort != 0 && (p.NodePort < nodePortLeast || p.NodePort > nodePortMost) {
-			said = append(said, warning(path.Index(i).Child("nodePort"), fmt.Sprintf(
-				"%d is outside of %d-%d, the default range of the API server's --service-node-port-range. Use a port in the range, or remove it",
-				p.NodePort, nodePortLeast, nodePortMost)))
+			said = append(said, warning(path.Index(i).Child("nodePort"),
+				fmt.Sprintf(messageNodePortOutsideOfRange, p.NodePort, nodePortLeast, nodePortMost)))
 		}
 	}
 	return said

@@ -47,7 +47,7 @@ func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.
 	}
 	errs = append(errs, metadata(spec, path)...)
 	if _, stated := spec.Labels[appv1.LabelComponent]; stated && f.ownsComponent {
-		errs = append(errs, field.Forbidden(path.Child("labels").Key(appv1.LabelComponent), "is the tier's role, which the operator sets; remove it, or state it in podLabels"))
+		errs = append(errs, field.Forbidden(path.Child("labels").Key(appv1.LabelComponent), messageComponentLabelSetByOperator))
 	}
 	return withoutValues(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
 }
@@ -70,10 +70,10 @@ func deadline(spec *appv1.WorkloadSpec, minReadySeconds int32, path *field.Path)
 	switch limit := spec.ProgressDeadlineSeconds; {
 	case limit != nil && *limit <= ready:
 		return field.ErrorList{field.Invalid(path.Child("progressDeadlineSeconds"), *limit,
-			fmt.Sprintf("must be greater than minReadySeconds, which is %d", ready))}
+			fmt.Sprintf(messageProgressDeadlineMustExceedMinReady, ready))}
 	case limit == nil && ready >= defaultDeadline:
 		return field.ErrorList{field.Invalid(path.Child("minReadySeconds"), ready,
-			fmt.Sprintf("must be less than progressDeadlineSeconds, which defaults to %d", defaultDeadline))}
+			fmt.Sprintf(messageMinReadyMustBeBelowProgressDeadline, defaultDeadline))}
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	maps.Copy(all, spec.Service.Annotations)
 	if list, stated := all[ranges]; stated {
 		if spec.Service.Type != corev1.ServiceTypeLoadBalancer {
-			errs = append(errs, field.Forbidden(where(ranges), "is valid only with service.type LoadBalancer"))
+			errs = append(errs, field.Forbidden(where(ranges), messageSourceRangesKeyNeedsLoadBalancer))
 		}
 		if strings.TrimSpace(list) != "" {
 			for _, cidr := range strings.Split(list, ",") {
@@ -139,7 +139,7 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	}
 	if m, stated := all[mode]; stated {
 		if h, both := all[hints]; both && h != m {
-			errs = append(errs, field.Invalid(where(mode), m, "must be the same as "+hints+"; remove that annotation"))
+			errs = append(errs, field.Invalid(where(mode), m, fmt.Sprintf(messageTopologyModeMustEqualHints, hints)))
 		}
 	}
 	return errs
