@@ -239,8 +239,22 @@ func (c *clients) patch(t target, how types.PatchType, data []byte, manager stri
 	}}
 }
 
-// ask sends the dry run and returns the operator's answer.
+// maxAsked is how often the operator is asked for a plan that the API server has not answered in time.
+const maxAsked = 3
+
+// ask returns the operator's plan of a change. Where the API server has not answered in time, the plan is not complete, and ask
+// asks again.
 func (c *change) ask(ctx context.Context) (*plan.Plan, error) {
+	for asked := 1; ; asked++ {
+		p, err := c.askOnce(ctx)
+		if err != nil || !p.Incomplete || asked == maxAsked || ctx.Err() != nil {
+			return p, err
+		}
+	}
+}
+
+// askOnce sends the dry run and returns the operator's answer.
+func (c *change) askOnce(ctx context.Context) (*plan.Plan, error) {
 	what := c.kind.Name + " " + c.name
 	err := c.send(ctx)
 	if err == nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,8 +9,42 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"huolala.cn/app-operator/api/plan"
 )
+
+// TestAsk has the operator answer with plans that are not complete, and is asked again, but not for ever.
+func TestAsk(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		incomplete int
+		asked      int
+		complete   bool
+	}{
+		{"complete at once", 0, 1, true},
+		{"complete at last", 2, 3, true},
+		{"never complete", 10, 3, false},
+	} {
+		asked := 0
+		c := change{send: func(context.Context) error {
+			asked++
+			data, err := json.Marshal(plan.Plan{Version: plan.Version, Incomplete: asked <= tt.incomplete})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Reason:  plan.ReasonAnswered,
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
+			}}
+		}}
+		p, err := c.ask(t.Context())
+		if err != nil || p.Incomplete == tt.complete || asked != tt.asked {
+			t.Errorf("%s: asked %d times, want %d: %+v, %v", tt.name, asked, tt.asked, p, err)
+		}
+	}
+}
 
 // TestAssign has --set make a patch of a spec.
 func TestAssign(t *testing.T) {
