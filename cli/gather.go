@@ -26,6 +26,11 @@ type target struct {
 	namespace, name string
 }
 
+// is reports whether it is the same resource as another.
+func (t target) is(other target) bool {
+	return t.kind.Name == other.kind.Name && t.namespace == other.namespace && t.name == other.name
+}
+
 // String is how a user names it, such as "modelbox/cart"; an App is just its name.
 func (t target) String() string {
 	if t.kind.Name == resource.KindApp.Name {

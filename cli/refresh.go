@@ -46,7 +46,7 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %d of them, %d at a time? Their pods may restart.", len(targets), size)); err != nil {
+			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %d resources, %d at a time? Their pods may restart.", len(targets), size)); err != nil {
 				return err
 			}
 			return r.refresh(cmd.Context(), c, targets, size, o.wait || o.wave != "")
@@ -63,8 +63,10 @@ func (r *root) refreshCommand() *cobra.Command {
 // toRefresh returns the resources that are named, or those that something waits for.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
 	switch {
-	case o.every == (len(args) > 0):
-		return nil, errors.New("name what to refresh, or write --all")
+	case o.every && len(args) > 0:
+		return nil, errors.New("names and --all are mutually exclusive; remove one")
+	case !o.every && len(args) == 0:
+		return nil, errors.New("name the resources to refresh, or add --all")
 	case !o.every && (o.all || o.selector != ""):
 		return nil, errors.New("-A and -l go with --all")
 	case !o.every:

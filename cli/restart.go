@@ -7,15 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/view"
 )
-
-// annotationRestarted is what "kubectl rollout restart" writes; the operator keeps it.
-const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 func (r *root) restartCommand() *cobra.Command {
 	var wait, yes bool
@@ -141,7 +140,13 @@ func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *vie
 // checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's.
 func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) error {
 	owner := metav1.GetControllerOf(live)
-	if w.Foreign || owner != nil && owner.UID == now.ObjectMeta.UID {
+	switch {
+	case owner != nil && owner.UID == now.ObjectMeta.UID:
+		return nil
+	case w.Foreign:
+		if ready := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionReady); ready != nil && ready.Reason == appv1.ReasonScaleConflict {
+			return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.Object(), live.GetName(), ready.Message)
+		}
 		return nil
 	}
 	return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())
@@ -159,6 +164,6 @@ func again(try func() error) error {
 // restartPatch changes the pod template of a workload object that is still as it was read.
 func restartPatch(live metav1.Object, at string) []byte {
 	return mergePatch(map[string]any{
-		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationRestarted: at}}}},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{view.AnnotationRestarted: at}}}},
 	}, live.GetResourceVersion())
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type Revision struct {
 	Image string `json:"image,omitempty"`
 	// Changes are the differences from the revision before it.
 	Changes []Change `json:"changes,omitempty"`
+	// Cause says what else has changed in its pods where the spec has not, empty if that is not known.
+	Cause string `json:"cause,omitempty"`
 	// Note says why nothing is known of the revision's spec, or what is wrong with it.
 	Note string `json:"note,omitempty"`
 	// Spec is the recorded spec, nil if there is none.
@@ -124,24 +127,45 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
 		Revisions: []Revision{}, NotShown: s.Missing,
 	}
+	var sets []*appsv1.ReplicaSet
 	for _, d := range s.deployments() {
-		if d.Name != w.Name {
-			continue
+		if d.Name == w.Name {
+			sets = append(sets, s.replicaSets(d.UID)...)
 		}
-		for i, rs := range s.replicaSets(d.UID) {
-			h.Revisions = append(h.Revisions, s.revision(w, rs, i == 0))
-		}
+	}
+	for i, rs := range sets {
+		h.Revisions = append(h.Revisions, s.revision(w, rs, i == 0))
 	}
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
-		for _, before := range h.Revisions[i+1:] {
-			if rev.Spec != nil && before.Spec != nil {
-				rev.Changes = Compare(before.Spec, rev.Spec)
-				break
-			}
+		before := i + 1 + slices.IndexFunc(h.Revisions[i+1:], func(r Revision) bool { return r.Spec != nil })
+		if rev.Spec == nil || before == i {
+			continue
+		}
+		if rev.Changes = Compare(h.Revisions[before].Spec, rev.Spec); len(rev.Changes) == 0 {
+			rev.Cause = causeOf(sets[before], sets[i])
 		}
 	}
 	return h, nil
+}
+
+// AnnotationRestarted is what "kubectl rollout restart" writes into a pod template.
+const AnnotationRestarted = "kubectl.kubernetes.io/restartedAt"
+
+// causeOf says why a ReplicaSet was made whose recorded spec is that of the one before it.
+func causeOf(before, rs *appsv1.ReplicaSet) string {
+	var causes []string
+	was, is := before.Spec.Template.Annotations, rs.Spec.Template.Annotations
+	if was[AnnotationRestarted] != is[AnnotationRestarted] {
+		causes = append(causes, "restarted")
+	}
+	if was[appv1.AnnotationConfig] != is[appv1.AnnotationConfig] {
+		causes = append(causes, "content of ConfigMaps or Secrets changed")
+	}
+	if len(causes) == 0 && before.Annotations[appv1.AnnotationLastAppliedInputs] != rs.Annotations[appv1.AnnotationLastAppliedInputs] {
+		causes = append(causes, "newer rendering or size")
+	}
+	return strings.Join(causes, "; ")
 }
 
 // revision returns what a ReplicaSet has recorded. A record that names another image than the pods run is not believed.
@@ -295,10 +319,7 @@ func (h *History) Text(s Style, now time.Time) string {
 		for _, c := range rev.Changes {
 			words = append(words, c.String())
 		}
-		change := strings.Join(words, "; ")
-		if change == "" {
-			change = "image " + rev.Image
-		}
+		change := cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)
 		t.add("", number, age(rev.Created, now), rev.Pods, change, rev.Note)
 	}
 	text := t.text(s)

@@ -136,7 +136,7 @@ func (i *importing) importMetadata() {
 	}
 	spec.PodAnnotations = maps.Clone(template.Annotations)
 	for key := range spec.PodAnnotations {
-		if strings.HasPrefix(key, appv1.GroupVersion.Group+"/") || key == "kubectl.kubernetes.io/restartedAt" {
+		if strings.HasPrefix(key, appv1.GroupVersion.Group+"/") || key == AnnotationRestarted {
 			delete(spec.PodAnnotations, key)
 		}
 	}

@@ -269,6 +269,9 @@ func autoscalerNode(hpa *autoscalingv2.HorizontalPodAutoscaler, ours bool) Node 
 		Kind: "HorizontalPodAutoscaler", Name: hpa.Name, Ready: fmt.Sprintf("%d–%d", ptr.Deref(hpa.Spec.MinReplicas, 1), hpa.Spec.MaxReplicas),
 		State: fmt.Sprintf("wants %d", hpa.Status.DesiredReplicas), Created: created(hpa.ObjectMeta),
 	}
+	if hpa.Status.ObservedGeneration == nil && hpa.Status.DesiredReplicas == 0 {
+		n.State = "not decided yet"
+	}
 	if !ours {
 		n.Detail = "not ours; it sets the number of pods"
 	}

@@ -79,7 +79,9 @@ func TestLook(t *testing.T) {
 	if err := plane.Client.List(t.Context(), pods, client.InNamespace(u.namespace)); err != nil || len(pods.Items) == 0 {
 		t.Fatalf("%d pods, %v", len(pods.Items), err)
 	}
-	for _, from := range []string{"app/web", "happ/web", "pod/" + pods.Items[0].Name, "deploy/web", "svc/web"} {
+	plane.Change(t, app, func() { app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{} })
+	plane.Until(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "web"}}, func() error { return nil })
+	for _, from := range []string{"app/web", "happ/web", "pod/" + pods.Items[0].Name, "deploy/web", "svc/web", "sa/web"} {
 		says(t, u.run("why", from), "App "+u.namespace+"/web")
 	}
 	var tree view.Tree
@@ -199,7 +201,19 @@ func TestRestartIsOfTheResource(t *testing.T) {
 		t.Errorf("a Deployment of others: %s", said)
 	}
 	says(t, u.run("restart", "ud/united", "--yes"), "others restarted")
-	for name, want := range map[string]bool{"box": true, "nginx": false, "taken": false, "others": true} {
+	refused := &appv1.UnitedDeployment{}
+	refused.Namespace, refused.Name, refused.Spec.DeploymentName, refused.Spec.Replicas = u.namespace, "refused", "web", ptr.To[int32](1)
+	plane.Create(t, fixture.NewApp(u.namespace, "web"))
+	plane.Stands(t, fixture.NewApp(u.namespace, "web"), "Ready=True")
+	plane.Create(t, refused)
+	plane.Stands(t, refused, "Ready=False/"+appv1.ReasonScaleConflict)
+	if _, _, said := u.try("restart", "ud/refused", "--yes"); !strings.Contains(said, "restarts none of its pods") {
+		t.Errorf("a Deployment that it may not scale: %s", said)
+	}
+	if out := u.run("restart", "mbox/box", "deploy/box", "modelbox/box", "--yes"); strings.Count(out, "restarted") != 1 {
+		t.Errorf("one resource by three names:\n%s", out)
+	}
+	for name, want := range map[string]bool{"box": true, "nginx": false, "taken": false, "others": true, "web": false} {
 		if got := restarted(name); got != want {
 			t.Errorf("Deployment %s: restarted is %t, want %t", name, got, want)
 		}

@@ -3,12 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +84,14 @@ func TestPlanOfAWayBack(t *testing.T) {
 	}
 	plane.Change(t, app, func() { app.Spec.Image = badImage })
 	plane.Until(t, app, func() error { return standing(app, "ImagePullBackOff") })
+	// The pods are seen before the Deployment's controller has counted them.
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "web"}}
+	plane.Until(t, d, func() error {
+		if d.Status.Replicas != 3 {
+			return fmt.Errorf("%d pods are counted, want 3", d.Status.Replicas)
+		}
+		return nil
+	})
 	code, out, said := u.try("plan", "web", "--set", "image=nginx:1", "--fail-on-restart")
 	if code != 1 || !strings.Contains(out, "changed, 3 pods become 2") || strings.Contains(out, "RESTART") {
 		t.Errorf("%d\n%s%s", code, out, said)

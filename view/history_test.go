@@ -1,0 +1,68 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestHistoryNamesTheCause has revisions that differ from the one before by something else than the spec.
+func TestHistoryNamesTheCause(t *testing.T) {
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
+	r, ok := Of(app)
+	if !ok {
+		t.Fatal("an App has no view")
+	}
+	controlled := func(kind, name string, uid types.UID) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
+	}
+	s := &Snapshot{Resource: r, Deployments: []appsv1.Deployment{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "2", OwnerReferences: controlled("App", "web", "1")},
+	}}}
+	steps := []struct {
+		image             string
+		pods, annotations map[string]string
+		shown             string
+	}{
+		{"nginx:1", nil, nil, "image nginx:1"},
+		{"nginx:1", map[string]string{AnnotationRestarted: "a"}, nil, "restarted"},
+		{"nginx:1", map[string]string{AnnotationRestarted: "a", appv1.AnnotationConfig: "b"}, nil, "content of ConfigMaps or Secrets changed"},
+		{"nginx:1", map[string]string{AnnotationRestarted: "c", appv1.AnnotationConfig: "d"}, nil, "restarted; content of ConfigMaps or Secrets changed"},
+		{"nginx:1", map[string]string{AnnotationRestarted: "c", appv1.AnnotationConfig: "d"}, map[string]string{appv1.AnnotationLastAppliedInputs: "e"}, "newer rendering or size"},
+		{"nginx:2", map[string]string{AnnotationRestarted: "f", appv1.AnnotationConfig: "d"}, nil, "image"},
+	}
+	for i, step := range steps {
+		rs := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: fmt.Sprintf("web-%d", i), OwnerReferences: controlled("Deployment", "web", "2"),
+			Annotations: map[string]string{
+				annotationRevision: fmt.Sprint(i + 1), appv1.AnnotationLastAppliedSpec: fmt.Sprintf(`{"image":%q}`, step.image),
+				appv1.AnnotationLastAppliedInputs: step.annotations[appv1.AnnotationLastAppliedInputs],
+			},
+		}}
+		rs.Spec.Template.Annotations = step.pods
+		rs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: step.image}}
+		s.ReplicaSets = append(s.ReplicaSets, rs)
+	}
+	h, err := HistoryOf(s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Revisions) != len(steps) {
+		t.Fatalf("%d revisions, want %d", len(h.Revisions), len(steps))
+	}
+	lines := strings.Split(h.Text(Style{}, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)), "\n")
+	for i, step := range steps {
+		if line := lines[len(steps)-i]; !strings.Contains(line, step.shown) {
+			t.Errorf("revision %d: %q does not contain %q", i+1, line, step.shown)
+		}
+	}
+}
