@@ -425,6 +425,7 @@ func (p *tiersPlan) summarizeTiers() reconciler.Report {
 func (t *tierState) mergeInto(report *reconciler.Report) {
 	report.Paused = report.Paused || t.report.Paused
 	report.Pending = report.Pending || t.report.Pending
+	report.HeldBack += t.report.HeldBack
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.report.RetryAfter)
 	report.Event.Warning = cmp.Or(report.Event.Warning, t.report.Event.Warning)
 	switch note := &report.AppliedNote; note.Reason {

@@ -297,7 +297,8 @@ func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps
 	}
 }
 
-// reportPending states in the status what waits, once for each generation. seen is the generation that the status spoke of.
+// reportPending states in the status what waits, and computes it again only if that can have changed. seen is the generation that the
+// status spoke of.
 func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
 	status, name := obj.CommonStatus(), recordKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	if !report.Paused || !report.Pending {
@@ -305,7 +306,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 		s.Pending.forget(name)
 		return
 	}
-	cause := pendingCause(obj)
+	cause := pendingCause(obj, report)
 	known, ok := s.Pending.get(name)
 	if len(status.Pending) > 0 && (ok && known == cause || !ok && seen == obj.GetGeneration()) {
 		s.Pending.set(name, cause)
@@ -326,14 +327,15 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	report.Waiting = status.Pending[0]
 }
 
-// pendingCause is what a plan of a paused resource depends on: its generation, and the annotations that the operator reads.
-func pendingCause(obj client.Object) string {
+// pendingCause is what a plan of a paused resource depends on: its generation, the annotations that the operator reads, and what is
+// held back.
+func pendingCause(obj client.Object, report *reconciler.Report) string {
 	annotations := obj.GetAnnotations()
-	return fmt.Sprintf("%s %d %q %q %q %q", obj.GetUID(), obj.GetGeneration(),
+	return fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.HeldBack,
 		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
 }
 
-// pendingPlans remembers the generation and the annotations that the plans in the statuses are for.
+// pendingPlans remembers what the plans in the statuses depend on.
 type pendingPlans struct {
 	mu     sync.Mutex
 	causes map[recordKey]string

@@ -11,6 +11,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // TestEveryKindIsPlanned checks that the row of each kind has the steps for a plan, and that a paused resource of it is planned as
@@ -33,6 +34,36 @@ func TestEveryKindIsPlanned(t *testing.T) {
 		}
 		if !resumeResource(obj) || resumeResource(obj) {
 			t.Errorf("%s is not resumed", k.Name)
+		}
+	}
+}
+
+// TestPendingCause checks that a plan of a paused resource is computed again after what changes it, and after nothing else.
+func TestPendingCause(t *testing.T) {
+	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	live.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
+	cause := func() string {
+		req := &apply.Request{Children: []apply.Child{{Live: live}}}
+		return pendingCause(app, &reconciler.Report{HeldBack: "Configured Deployment web: image" + describeRollouts(req)})
+	}
+	for _, step := range []struct {
+		does   string
+		change func()
+		again  bool
+	}{
+		{"one more pod of it is made", func() { live.Status.UpdatedReplicas = 2 }, false},
+		{"pods become ready", func() { live.Status.ReadyReplicas = 3 }, false},
+		{"the rollout ends", func() { live.Status.Replicas = 2 }, true},
+		{"its template is changed", func() { live.Generation = 3 }, true},
+		{"the spec is changed", func() { app.Generation = 2 }, true},
+		{"a foreign annotation is set", func() { app.Annotations = map[string]string{"a": "b"} }, false},
+		{"it is to be adopted", func() { app.Annotations[appv1.AnnotationAdopt] = "true" }, true},
+	} {
+		before := cause()
+		step.change()
+		if again := cause() != before; again != step.again {
+			t.Errorf("%s: computed again is %t", step.does, again)
 		}
 	}
 }

@@ -174,7 +174,9 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 	case live.DeletionTimestamp != nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentDeleted, d.name)
 	case report.Paused:
-		report.Pending = ptr.Deref(live.Spec.Replicas, 1) != ptr.Deref(ud.Spec.Replicas, 1)
+		if is := ptr.Deref(live.Spec.Replicas, 1); is != ptr.Deref(ud.Spec.Replicas, 1) {
+			report.Pending, report.HeldBack = true, fmt.Sprintf("from %d pods", is)
+		}
 	default:
 		err = r.scaleDeployment(ctx, ud, seen, &report)
 	}

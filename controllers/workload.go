@@ -776,8 +776,27 @@ func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how
 // planRequest finds out, without a request to the API server, whether there is anything to apply.
 func (s *Deps) planRequest(req *apply.Request, report *reconciler.Report) error {
 	changes, err := s.Engine.Plan(req)
-	report.Pending = report.Pending || changes.Waits()
+	if changes.Waits() {
+		_, line := changes.Summary()
+		report.Pending, report.HeldBack = true, report.HeldBack+line+describeRollouts(req)+"\n"
+	}
 	return err
+}
+
+// describeRollouts says which template each live workload object of a request has, and whether all its pods are of that one.
+func describeRollouts(req *apply.Request) string {
+	said := ""
+	for i := range req.Children {
+		switch live := req.Children[i].Live.(type) {
+		case *appsv1.Deployment:
+			s := &live.Status
+			said += fmt.Sprintf("; %d %t", live.Generation, s.ObservedGeneration == live.Generation && s.UpdatedReplicas == s.Replicas)
+		case *appsv1.StatefulSet:
+			s := &live.Status
+			said += fmt.Sprintf("; %d %t", live.Generation, s.ObservedGeneration == live.Generation && s.UpdatedReplicas == s.Replicas)
+		}
+	}
+	return said
 }
 
 // reportChanges states in the report what was changed, and what the API server did not keep as it was applied.

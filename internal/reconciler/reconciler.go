@@ -39,6 +39,9 @@ type Report struct {
 	Stalled bool
 	// Paused is true if spec.paused stops all writes to the children, Pending if that holds back a change of them.
 	Paused, Pending bool
+	// HeldBack names the changes that are held back, and how the rollouts stand of what they would change: what they would do is
+	// the same while this is.
+	HeldBack string
 	// Waiting, if set, says in a few words what it holds back.
 	Waiting string
 	// Held is true where an earlier spec is in force because the user wants it so: nothing more happens once its pods are ready.

@@ -507,7 +507,7 @@ func TestPlanOutOfTime(t *testing.T) {
 	}
 }
 
-// TestPending pauses an App, changes it and reads what waits: it is computed once for each generation, and gone with the pause.
+// TestPending pauses an App, changes it and reads what waits: it is computed once for what is held back, and gone with the pause.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -567,6 +567,14 @@ func TestPending(t *testing.T) {
 	if harness.Message(app, "Reconciling") != summary || len(app.Status.Pending) < 3 {
 		t.Errorf("the next manager says %q and %q", harness.Message(app, "Reconciling"), app.Status.Pending)
 	}
+	// What another writer does meanwhile belongs to it.
+	plane.Delete(t, namedService(ns, "web"))
+	plane.Until(t, app, func() error {
+		if !slices.Contains(app.Status.Pending, "Service web: created") {
+			return fmt.Errorf("pending is %q", app.Status.Pending)
+		}
+		return nil
+	})
 	setPaused(t, app, false)
 	image(t, d, "nginx:2")
 	plane.Until(t, app, func() error {
