@@ -63,7 +63,7 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 	var p password
 	if live != nil {
 		p.kept = string(live.Data[resource.SecretPassword])
-		usable = p.kept != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, false) == nil
+		usable = p.kept != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, live, false) == nil
 	}
 	if p.stated, err = db.statedPassword(ctx); err != nil {
 		return apply.Child{}, usable, err

@@ -830,7 +830,7 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 	}
 	again := " again"
 	if !metav1.IsControlledBy(live, d.owner) {
-		if !req.Adopt || apply.Taken(scheme, d.owner, live, true) != nil {
+		if !req.Adopt || apply.Taken(scheme, d.owner, live, live, true) != nil {
 			return nil //nolint:nilerr // The engine says so of an object that is not to be adopted.
 		}
 		again = ""

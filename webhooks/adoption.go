@@ -47,8 +47,8 @@ func adoptsWithoutRestart(owner client.Object) bool {
 }
 
 // adoptable reports whether a live object is one that the owner takes over by its annotation alone.
-func (s *validators) adoptable(owner, live client.Object) bool {
-	return apply.Taken(s.scheme, owner, live, false) != nil && apply.Taken(s.scheme, owner, live, true) == nil
+func (s *validators) adoptable(owner, wanted, live client.Object) bool {
+	return apply.Taken(s.scheme, owner, wanted, live, false) != nil && apply.Taken(s.scheme, owner, wanted, live, true) == nil
 }
 
 // adoptions warns of what the resource takes over: of each object with its fields if the request proves that it may know
@@ -59,7 +59,7 @@ func (v *validator[T]) adoptions(ctx context.Context, obj T, old client.Object, 
 	}
 	taken := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool {
 		live, ok := emptyLike(c.object)
-		return !ok || !v.read(ctx, c.object, live) || !v.adoptable(obj, live)
+		return !ok || !v.read(ctx, c.object, live) || !v.adoptable(obj, c.object, live)
 	})
 	if len(taken) == 0 {
 		return nil
@@ -238,7 +238,7 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		switch {
 		case change.TemplateChanged:
 			parts = append(parts, messagePodsReplaced)
-		case change.Kind != "Service":
+		case change.Kind == "Deployment" || change.Kind == "StatefulSet":
 			parts = append(parts, messagePodsKeepRunning)
 		}
 		if len(parts) == 0 {

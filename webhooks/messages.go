@@ -26,8 +26,8 @@ const (
 const (
 	messageAdopted         = "%s %s exists and will be adopted"
 	messageAdoptedLater    = " once spec.paused is false"
-	messageSeeFieldsFirst  = "To see the fields first, create it with spec.paused: true, then change it with --dry-run=server"
-	messageSeeFieldsShort  = "To see the fields, create it paused and dry-run a change"
+	messageSeeFieldsFirst  = "To see the fields first, apply it with spec.paused: true, then change it with --dry-run=server"
+	messageSeeFieldsShort  = "To see the fields, apply it paused and dry-run a change"
 	messagePodsReplaced    = "replaces its pods"
 	messagePodsKeepRunning = "its pods keep running"
 	messageNothingElse     = "nothing else changes"

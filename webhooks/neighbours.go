@@ -32,7 +32,7 @@ func (s *validators) taken(ctx context.Context, owner client.Object, children []
 			continue
 		}
 		var stalled *reconciler.StalledError
-		if errors.As(apply.Taken(s.scheme, owner, live, adopt), &stalled) {
+		if errors.As(apply.Taken(s.scheme, owner, child.object, live, adopt), &stalled) {
 			said = append(said, child.name.String()+": "+stalled.Message)
 		}
 	}

@@ -190,7 +190,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 		last.Action = plan.Scaled
 		return
 	}
-	if err := apply.Taken(h.scheme, obj, live, wantsAdoption(obj)); err != nil {
+	if err := apply.Taken(h.scheme, obj, wanted, live, wantsAdoption(obj)); err != nil {
 		if row.Optional {
 			last.Action, last.Problem = plan.Blocked, problemOf(err)
 			return

@@ -139,12 +139,12 @@ func (p *plan) ensureFields() (err error) {
 	return err
 }
 
-// Taken returns the error that Apply would return if the owner cannot manage the live object, or nil. Callers use it before they
-// build a Request; adopt is Request.Adopt.
-func Taken(scheme *runtime.Scheme, owner, live client.Object, adopt bool) error {
-	p := plan{child: &Child{Desired: live}}
+// Taken returns the error that Apply would return if the owner cannot manage the live object that has the name of a wanted one, or nil.
+// Callers use it before they build a Request; adopt is Request.Adopt.
+func Taken(scheme *runtime.Scheme, owner, wanted, live client.Object, adopt bool) error {
+	p := plan{child: &Child{Desired: wanted}}
 	var err error
-	if p.gvk, err = apiutil.GVKForObject(live, scheme); err != nil {
+	if p.gvk, err = apiutil.GVKForObject(wanted, scheme); err != nil {
 		return err
 	}
 	if p.owner, err = ownerKind(owner, scheme); err != nil {

@@ -20,6 +20,6 @@ func App(app *appv1.App) field.ErrorList {
 func AppWarnings(app *appv1.App) []string {
 	path := field.NewPath("spec")
 	return slices.Concat(AnnotationWarnings(app),
-		warnings(&app.Spec.WorkloadSpec, app.Spec.Replicas, corev1.ServiceTypeClusterIP, path),
+		warnings(&app.Spec.WorkloadSpec, leastPods(&app.Spec.ServingSpec, app.Spec.Replicas), corev1.ServiceTypeClusterIP, path),
 		servingWarnings(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path))
 }

@@ -25,6 +25,6 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 func ModelBoxWarnings(box *appv1.ModelBox) []string {
 	path := field.NewPath("spec")
 	return slices.Concat(AnnotationWarnings(box),
-		warnings(&box.Spec.WorkloadSpec, box.Spec.Replicas, corev1.ServiceTypeNodePort, path),
+		warnings(&box.Spec.WorkloadSpec, leastPods(&box.Spec.ServingSpec, box.Spec.Replicas), corev1.ServiceTypeNodePort, path),
 		servingWarnings(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path))
 }

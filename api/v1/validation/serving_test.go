@@ -92,8 +92,10 @@ func TestServingFaults(t *testing.T) {
 func TestServingWarnings(t *testing.T) {
 	for fields, want := range map[string]string{
 		`{service: {clusterIP: None}, ingress: {rules: [{host: a}]}}`:                 "spec.ingress: leads to a headless Service",
-		`disruptionBudget: {minAvailable: 1}`:                                         "spec.disruptionBudget.minAvailable: is 1 with 1 pods",
+		`disruptionBudget: {minAvailable: 1}`:                                         "spec.disruptionBudget.minAvailable: is 1 and the smallest number of pods is 1",
 		`{replicas: 2, disruptionBudget: {minAvailable: 1}}`:                          "",
+		`{replicas: 2, disruptionBudget: {minAvailable: 60%}}`:                        "spec.disruptionBudget.minAvailable: is 60% and the smallest number of pods is 2",
+		`{replicas: 2, disruptionBudget: {minAvailable: 50%}}`:                        "",
 		`networkPolicy: {egress: []}`:                                                 "spec.networkPolicy.egress: does not allow port 53",
 		`networkPolicy: {egress: [{ports: [{port: 53, protocol: UDP}]}]}`:             "",
 		`{ingress: {rules: [{host: a}]}, networkPolicy: {ingress: []}}`:               "but ingress is set",

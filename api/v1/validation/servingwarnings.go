@@ -17,6 +17,14 @@ import (
 // dnsPort is where pods resolve names.
 const dnsPort = 53
 
+// leastPods returns the number of pods below which nothing scales the workload, nil for the default.
+func leastPods(spec *appv1.ServingSpec, replicas *int32) *int32 {
+	if spec.Autoscaling == nil || ptr.Deref(replicas, 1) == 0 { // 0 stops it, with an autoscaler too.
+		return replicas
+	}
+	return spec.Autoscaling.MinReplicas
+}
+
 // servingWarnings returns those of what stands around the pods.
 func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) []string {
 	var said []string
@@ -34,14 +42,13 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 	}
 	said = append(said, repeatedPaths(spec, path)...)
-	if budget := spec.DisruptionBudget; budget != nil && budget.MinAvailable != nil && budget.MinAvailable.Type == intstr.Int {
-		pods := ptr.Deref(workload.Replicas, 1)
-		if spec.Autoscaling != nil {
-			pods = ptr.Deref(spec.Autoscaling.MinReplicas, 1)
-		}
-		if pods > 0 && budget.MinAvailable.IntVal >= pods {
+	if budget := spec.DisruptionBudget; budget != nil && budget.MinAvailable != nil {
+		pods := int(ptr.Deref(leastPods(spec, workload.Replicas), 1))
+		// As the controller of PodDisruptionBudgets counts (k8s.io/kubernetes/pkg/controller/disruption).
+		needed, err := intstr.GetScaledValueFromIntOrPercent(budget.MinAvailable, pods, true)
+		if err == nil && pods > 0 && needed >= pods {
 			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"),
-				fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.IntVal, pods)))
+				fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.String(), pods)))
 		}
 	}
 	if policy := spec.NetworkPolicy; policy != nil {

@@ -49,6 +49,8 @@ func TestWarnings(t *testing.T) {
 		"a patch's former name":    {`{image: 'a:1', size: small, podTemplate: {}}`, []string{"spec.podTemplate"}},
 		"no port stated":           {`{image: 'a:1', size: small, ports: [{port: 1}]}`, nil},
 		"all at once, by half":     {`{image: 'a:1', size: small, maxUnavailable: 100%, replicas: 9}`, []string{"spec.maxUnavailable"}},
+		"none, as there are two":   {`{image: 'a:1', size: small, maxUnavailable: 1, autoscaling: {minReplicas: 2, maxReplicas: 5}}`, nil},
+		"all, as there is one":     {`{image: 'a:1', size: small, maxUnavailable: 1, replicas: 2, autoscaling: {maxReplicas: 5}}`, []string{"spec.maxUnavailable"}},
 		"none at once":             {`{image: 'a:1', size: small, maxUnavailable: 0}`, nil},
 		"a low port, restricted": {`{image: 'a:1', size: small, securityProfile: restricted, ports: [{port: 80}, {port: 81, targetPort: 8081}, {port: 8082, targetPort: 82}, {port: 1024}], containerPorts: [{containerPort: 83}, {containerPort: 9090}]}`,
 			[]string{"spec.ports[0].port", "spec.ports[2].targetPort", "spec.containerPorts[0].containerPort"}},
