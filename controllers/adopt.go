@@ -111,7 +111,7 @@ func (d *target) nameRestart(err error, adopts bool) error {
 		return err
 	}
 	return &reconciler.StalledError{
-		Reason: appv1.ReasonAdoptionRestarts, Message: stalled.Message + messageAdoptionRestarts, RetryAfter: stalled.RetryAfter,
+		Reason: appv1.ReasonAdoptionRestarts, Message: stalled.Message + messageNothingAdopted, RetryAfter: stalled.RetryAfter,
 	}
 }
 

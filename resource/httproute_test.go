@@ -97,7 +97,7 @@ selector: {matchLabels: {app.huolala.cn/app: shop}}`},
 // TestMonitorOfUndeclaredPort has PodMonitors of ports that no container declares by TCP be refused.
 func TestMonitorOfUndeclaredPort(t *testing.T) {
 	for given, words := range map[string]string{
-		`podMonitor: {port: metrics}`: "spec.podMonitor.port: Invalid value: not found: must be the name or the number of a TCP port that a container declares: web",
+		`podMonitor: {port: metrics}`: "spec.podMonitor.port: Invalid value: \"metrics\": must be the name or the number of a TCP port that a container declares: web",
 		`podMonitor: {port: 9090}`:    "spec.podMonitor.port: ",
 		`podMonitor: {port: dns}`:     "spec.podMonitor.port: ",
 		`podMonitor: {port: web}`:     "",

@@ -21,7 +21,7 @@ const (
 const (
 	messagePortNotFound        = "no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers"
 	messageNoPortToScrape      = "requires a TCP port of the main container; add one, or remove podMonitor"
-	messageScrapedPortNotFound = "not found: must be the name or the number of a TCP port that a container declares: "
+	messageScrapedPortNotFound = "must be the name or the number of a TCP port that a container declares: "
 	messageLabelSelected       = "the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated"
 )
 

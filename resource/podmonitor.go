@@ -92,5 +92,5 @@ func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	return field.ErrorList{field.Invalid(path.Child("port"), field.OmitValueType{}, messageScrapedPortNotFound+strings.Join(known, ", "))}
+	return field.ErrorList{field.Invalid(path.Child("port"), w.Serving.PodMonitor.Port.String(), messageScrapedPortNotFound+strings.Join(known, ", "))}
 }

@@ -204,6 +204,8 @@ func (p *plan) rejectedError(err error) error {
 	switch {
 	case reason == appv1.ReasonImmutableField && p.claimed && p.gvk.Kind == "StatefulSet":
 		line += messageNotAdoptable
+	case reason == appv1.ReasonImmutableField && p.takeover:
+		line += fmt.Sprintf(messageNotAdoptableField, p.gvk.Kind+" "+p.child.Desired.GetName())
 	case reason == appv1.ReasonImmutableField:
 		line += messageImmutable + p.remedy()
 	}

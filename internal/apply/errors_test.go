@@ -253,7 +253,7 @@ func TestResourceExists(t *testing.T) {
 func TestFieldConflict(t *testing.T) {
 	const replicas = `{"f:spec":{"f:replicas":{}}}`
 	path := fieldpath.MakePathOrDie
-	const end = " of Deployment web: the operator repaired it 5 times in a minute and now repairs it less often. Stop the other writer, or set its value in the spec"
+	const end = " of Deployment web: the operator repaired it 5 times in a minute and now repairs it less often. Stop the other writer, or, if the spec has the field, set its value there"
 	for name, c := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
 		diff    *fieldpath.Set

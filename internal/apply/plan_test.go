@@ -111,7 +111,7 @@ func TestPlan(t *testing.T) {
 		},
 		"being deleted": {
 			func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, false,
-			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Waiting for Deployment web to be deleted before recreating it"}},
+			result{problem: outcome{"waiting", appv1.ReasonProgressing, "Waiting for Deployment web to be deleted before recreating it. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"}},
 		},
 		"made by hand": {
 			func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations, d.ManagedFields = nil, nil, nil }, false, exists(alone),

@@ -181,7 +181,7 @@ func TestObserve(t *testing.T) {
 // TestObjectsAboutPodsAreNotTakenFromThem finds each type of children whose objects select pods, or name what they scale: an object
 // about other pods is never adopted. A Deployment and a StatefulSet keep their selectors, and a Service leads to its owner's pods.
 func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
-	found := 0
+	owner, found := request(nil).Owner, 0
 	for i := range Types {
 		row := &Types[i]
 		if !row.Role.Has(RoleChild) || podSpec(row.Object) != nil {
@@ -201,6 +201,10 @@ func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
 			reflect.Indirect(reflect.ValueOf(live)).FieldByName("Spec").Field(j).Set(set)
 			if !concernsOthers(wanted, live) || concernsOthers(live, live) {
 				t.Errorf("%T: an object with another %s would be adopted", live, spec.Type().Field(j).Name)
+			}
+			live.SetNamespace("shop")
+			if err := Taken(kinds(), owner, wanted, live, true); err == nil {
+				t.Errorf("%T: a warning says that an object with another %s is adopted", live, spec.Type().Field(j).Name)
 			}
 		}
 	}

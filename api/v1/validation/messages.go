@@ -208,7 +208,7 @@ const (
 const (
 	messageRouteNeedsPorts            = "requires ports, because it leads to the Service; add a port, or remove %s"
 	messageRoutePortMustBeTCP         = "port %d is %s; set it to a TCP port"
-	messageRoutePortNotFound          = "not found: must be the name or the number of one of the TCP ports in spec.ports: %s"
+	messageRoutePortNotFound          = "must be the name or the number of one of the TCP ports in spec.ports: %s"
 	messageHostInvalid                = "must be a DNS name like shop.example.com or *.example.com, without scheme, port and path"
 	messageHTTPPathMustBeginWithSlash = "must begin with /"
 	messageHTTPPathMustNotContain     = "must not contain %s"

@@ -156,12 +156,14 @@ func servicePort(port *intstr.IntOrString, workload *appv1.WorkloadSpec, at *fie
 			other = p
 		}
 	}
-	if other != nil {
-		return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
-			fmt.Sprintf(messageRoutePortMustBeTCP, other.Port, other.Protocol))}
+	var given any = field.OmitValueType{}
+	if port != nil {
+		given = port.String()
 	}
-	return field.ErrorList{field.Invalid(at.Child("port"), field.OmitValueType{},
-		fmt.Sprintf(messageRoutePortNotFound, strings.Join(known, ", ")))}
+	if other != nil {
+		return field.ErrorList{field.Invalid(at.Child("port"), given, fmt.Sprintf(messageRoutePortMustBeTCP, other.Port, other.Protocol))}
+	}
+	return field.ErrorList{field.Invalid(at.Child("port"), given, fmt.Sprintf(messageRoutePortNotFound, strings.Join(known, ", ")))}
 }
 
 // lastName returns the last name of a path.

@@ -34,9 +34,9 @@ func servedApp(t *testing.T, fields string) *appv1.App {
 // TestServingFaults checks the field and the words for each mistake that the schema does not find.
 func TestServingFaults(t *testing.T) {
 	for fields, want := range map[string]string{
-		`ingress: {rules: [{host: a.example.com}], port: web}`:                                   "spec.ingress.port: Invalid value: not found: must be the name or the number of one of the TCP ports in spec.ports: http, 9090",
-		`ingress: {rules: [{host: a.example.com}], port: 81}`:                                    "spec.ingress.port: Invalid value: not found",
-		`httpRoute: {parentRefs: [{name: a}], port: dns}`:                                        "spec.httpRoute.port: Invalid value: port 53 is UDP; set it to a TCP port",
+		`ingress: {rules: [{host: a.example.com}], port: web}`:                                   "spec.ingress.port: Invalid value: \"web\": must be the name or the number of one of the TCP ports in spec.ports: http, 9090",
+		`ingress: {rules: [{host: a.example.com}], port: 81}`:                                    "spec.ingress.port: Invalid value: \"81\": must be the name",
+		`httpRoute: {parentRefs: [{name: a}], port: dns}`:                                        "spec.httpRoute.port: Invalid value: \"dns\": port 53 is UDP; set it to a TCP port",
 		`{ports: null, ingress: {rules: [{host: a.example.com}]}}`:                               "spec.ingress: Invalid value: requires ports",
 		`ingress: {rules: [{host: "http://a"}]}`:                                                 "spec.ingress.rules[0].host: Invalid value",
 		`ingress: {rules: [{host: 10.0.0.1}]}`:                                                   "without scheme, port and path",
