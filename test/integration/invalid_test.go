@@ -376,7 +376,7 @@ func TestImmutableField(t *testing.T) {
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/ImmutableField", "Reconciling=False/ImmutableField", "Stalled=True/ImmutableField")
-	harness.Says(t, app, "Stalled", "Deployment web is rejected by the API server: spec.selector", "delete the Deployment web")
+	harness.Says(t, app, "Stalled", "Deployment web is rejected by the API server: spec.selector", "Delete Deployment web")
 	plane.Read(t, d)
 	if err := holds(spec, &d.Spec); err != nil {
 		t.Errorf("Deployment %v", err)
