@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,15 +64,11 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	if err := provePlan(p, o.restart); err != nil {
 		return err
 	}
-	if !p.Incomplete && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
+	if !p.Incomplete && !waits(p) && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
 		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
 		return nil
 	}
-	question := fmt.Sprintf("Let %s %s take over these objects? No pod restarts.", t.kind.Name, t.name)
-	if o.restart {
-		question = fmt.Sprintf("Let %s %s take over these objects? %d pods restart.", t.kind.Name, t.name, p.ReplacedPods())
-	}
-	if err := r.confirm(o.yes, question); err != nil {
+	if err := r.confirm(o.yes, adoptQuestion(t, p, o.restart)); err != nil {
 		return err
 	}
 	changed, err := c.annotate(ctx, t, appv1.AnnotationAdopt, mode)
@@ -89,23 +86,54 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	return nil
 }
 
+// adoptQuestion asks whether to carry out the plan of an adoption.
+func adoptQuestion(t target, p *plan.Plan, restart bool) string {
+	question := fmt.Sprintf("Let %s %s take over these objects?", t.kind.Name, t.name)
+	switch pods := p.ReplacedPods(); {
+	case !restart:
+		question += " No pod restarts."
+	case pods == 1:
+		question += " 1 pod restarts."
+	default:
+		question += " " + countPods(pods) + " restart."
+	}
+	if waits(p) {
+		question += " Those of later tiers follow, with their pods, and are not in the plan: " + p.Problem.Message + "."
+	}
+	return question
+}
+
+// waits reports whether a plan ends where an earlier tier is not ready yet. What comes later is done once it is.
+func waits(p *plan.Plan) bool {
+	return p.Problem != nil && p.Problem.Reason == appv1.ReasonDependencyNotReady
+}
+
+// unchanged says that a command has changed nothing, unless a message says already that the operator has not.
+func unchanged(message string) string {
+	if strings.Contains(message, "changed nothing") {
+		return message
+	}
+	return message + "; nothing was changed"
+}
+
 // provePlan returns an error unless a plan shows that an adoption can be carried out, and, unless that is accepted, that no pod restarts.
+// With a restart, a plan may wait for an earlier tier.
 func provePlan(p *plan.Plan, restart bool) error {
 	const nothing = "; nothing was changed"
 	for i := range p.Objects {
 		if problem := p.Objects[i].Problem; problem != nil {
-			return fmt.Errorf("%s %s is blocked: %s: %s%s", p.Objects[i].Kind, p.Objects[i].Name, problem.Reason, problem.Message, nothing)
+			return fmt.Errorf("%s %s is blocked: %s: %s", p.Objects[i].Kind, p.Objects[i].Name, problem.Reason, unchanged(problem.Message))
 		}
 	}
 	switch {
-	case p.Problem != nil:
-		return errors.New(p.Problem.Reason + ": " + p.Problem.Message + nothing)
+	case p.Problem != nil && (!restart || !waits(p)):
+		return errors.New(p.Problem.Reason + ": " + unchanged(p.Problem.Message))
 	case p.Paused:
 		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
 	case restart:
 		return nil
 	case p.ReplacedPods() > 0:
-		return fmt.Errorf("%d pods would restart%s. See --restart", p.ReplacedPods(), nothing)
+		return fmt.Errorf("%s would restart%s. See --restart", countPods(p.ReplacedPods()), nothing)
 	case p.Incomplete:
 		return errors.New("the plan is not complete, and does not prove that no pod restarts" + nothing + ". Run it again")
 	}
@@ -131,7 +159,8 @@ func (c *clients) annotate(ctx context.Context, t target, key string, value any)
 	})
 }
 
-// untilAdopted waits until the spec is in force. What is in the way is said, and the annotation stays.
+// untilAdopted waits until the spec is in force, with all tiers that wait for an earlier one. What is in the way is said, and the
+// annotation stays.
 func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
 	for began := time.Now(); ; sleep(ctx, waitEvery) {
 		now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
@@ -152,7 +181,8 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 			return errors.New(said)
 		}
 		if time.Since(began) > timeout {
-			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s", t, timeout, said)}
+			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; run the command again to wait on",
+				t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
 		}
 	}
 }

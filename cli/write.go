@@ -52,6 +52,22 @@ func mergePatch(patch map[string]any, resourceVersion string) []byte {
 	return data
 }
 
+// countResources returns a number of resources in words: "1 resource" or "2 resources".
+func countResources(n int) string {
+	if n == 1 {
+		return "1 resource"
+	}
+	return fmt.Sprintf("%d resources", n)
+}
+
+// countPods returns a number of pods in words.
+func countPods(n int32) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
 // warnGitOps says that what is changed here may not last.
 func (r *root) warnGitOps(resource *view.Resource) {
 	if tool := resource.GitOps(); tool != "" {
