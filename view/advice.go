@@ -26,8 +26,8 @@ var advices = map[string]advice{
 	appv1.ReasonQuotaExceeded:            {"Ask for a larger quota of the namespace, or run fewer or smaller pods.", true},
 	appv1.ReasonPodsRejected:             {"The API server rejects the pods. Fix what the message names, or have the policy changed.", true},
 	appv1.ReasonProgressDeadlineExceeded: {"Look at the pods: kubectl describe pod POD. None of them says what is wrong.", true},
-	appv1.ReasonResourceExists: {"An object of this name exists. If nothing controls it, \"kubectl happ adopt NAME\" takes it over without a restart; " +
-		"otherwise rename this resource, or delete the object.", false},
+	appv1.ReasonResourceExists: {"Do what the message says. The object cannot be adopted: " +
+		"rename this resource, or rename or delete the object.", false},
 	appv1.ReasonDeploymentNotFound: {"Create the Deployment, fix spec.deploymentName, or state spec.template.", true},
 	appv1.ReasonScaleConflict:      {"Let one of them scale the Deployment: delete the other, or name another Deployment.", true},
 	appv1.ReasonImmutableField:     {"Restore the field that the message names, or delete the object so that it is recreated.", true},
@@ -49,7 +49,7 @@ var advices = map[string]advice{
 	appv1.ReasonMetricsMissing:     {"Check the metrics server, and that the pods state requests.", true},
 	appv1.ReasonAutoscalerExists:   {"Delete the other HorizontalPodAutoscaler, or remove spec.autoscaling.", true},
 	appv1.ReasonTerminating:        {"Nothing: the namespace is being deleted.", false},
-	appv1.ReasonHeld:               {"Once the spec is fixed, let it take effect again: kubectl happ unhold, or remove the annotation " + appv1.AnnotationHold + ".", false},
+	appv1.ReasonHeld:               {"Once the spec is fixed, let it take effect again: kubectl happ unhold NAME, or remove the annotation " + appv1.AnnotationHold + ".", false},
 	appv1.ReasonRolledBack: {"Change the spec; or try it once more: kubectl happ refresh NAME; or accept the earlier revision: kubectl happ hold NAME; " +
 		"or remove spec.rollback.", false},
 	appv1.ReasonRevisionNotFound:   {"Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it.", false},
@@ -71,19 +71,69 @@ var good = []string{
 	appv1.ReasonFollowed, appv1.ReasonNotStalled, appv1.ReasonApplied, appv1.ReasonAccepted, appv1.ReasonAutoscaling,
 }
 
-// advise returns what to do about a reason, a line each.
-func (s *Snapshot) advise(reason string) []string {
+// adoptable reports whether the operator offers to adopt the objects that a message of the reason ResourceExists is about. Of an object
+// that another owner controls, that is for pods of others, or that is retained for another resource, a message says that it "is" so.
+func adoptable(message string) bool {
+	return strings.Contains(message, "annotate this resource with "+appv1.AnnotationAdopt) &&
+		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
+}
+
+// adoption is the advice about an object that can be adopted: without a restart, if the kind can do that.
+func (r *Resource) adoption() string {
+	if kind, ok := KindOf(r.Kind); ok && kind.Holds {
+		return "Nothing controls the object. \"kubectl happ adopt NAME\" takes it over without a restart; " +
+			"otherwise rename this resource, or delete the object."
+	}
+	return "Nothing controls the object. \"kubectl happ adopt NAME --restart\" takes it over and replaces its pods; " +
+		"otherwise rename this resource, or delete the object."
+}
+
+// resumeRollouts is the command that resumes the rollouts of a Deployment whose name follows.
+const resumeRollouts = "kubectl rollout resume deployment/"
+
+// pausedRollouts returns the name of a Deployment whose rollouts are paused, empty if there is none. Where Deployments cannot be listed,
+// the message of the condition names it.
+func (s *Snapshot) pausedRollouts(message string) string {
+	for _, d := range s.deployments() {
+		if d.Spec.Paused {
+			return d.Name
+		}
+	}
+	if _, rest, found := strings.Cut(message, resumeRollouts); found && s.lacks(kindsDeployments) {
+		name, _, _ := strings.Cut(rest, "\"")
+		return name
+	}
+	return ""
+}
+
+// name is how a user names the resource, such as "modelbox/cart"; an App is just its name.
+func (r *Resource) name() string {
+	if r.Kind == Kinds[0].Name {
+		return r.ObjectMeta.Name
+	}
+	return strings.ToLower(r.Kind) + "/" + r.ObjectMeta.Name
+}
+
+// advise returns what to do about a reason with its message, a line each.
+func (s *Snapshot) advise(reason, message string) []string {
 	known, ok := advices[reason]
 	if !ok {
 		return []string{"See the message. This kubectl happ does not know the reason " + reason + "; a newer one may."}
 	}
-	name := s.Resource.ObjectMeta.Name
-	if s.Resource.Kind != Kinds[0].Name {
-		name = strings.ToLower(s.Resource.Kind) + "/" + name
+	paused := s.pausedRollouts(message)
+	switch {
+	case reason == appv1.ReasonResourceExists && adoptable(message):
+		known.text = s.Resource.adoption()
+	case reason == appv1.ReasonProgressing && paused != "":
+		return []string{"Resume the rollouts: " + resumeRollouts + paused}
 	}
+	name := s.Resource.name()
 	lines := []string{strings.ReplaceAll(known.text, "NAME", name)}
 	if !known.spec {
 		return lines
+	}
+	if paused != "" {
+		lines = append(lines, "The rollouts are paused, and the pods stay as they are until you resume them: "+resumeRollouts+paused)
 	}
 	tool := s.Resource.GitOps()
 	if tool != "" {

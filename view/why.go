@@ -89,7 +89,7 @@ func WhyOf(s *Snapshot, events int) *Why {
 	if last := &w.Chain[len(w.Chain)-1]; len(w.Chain) == 1 || !last.Root {
 		w.Chain = append(w.Chain, Step{Object: "condition " + verdict.Type, Text: verdict.Message, Root: true})
 	}
-	w.Advice = s.advise(w.Reason)
+	w.Advice = s.advise(w.Reason, w.Message)
 	return w
 }
 
@@ -169,6 +169,9 @@ func (s *Snapshot) belowDeployment(d *appsv1.Deployment, verdict health.Verdict,
 		return []Step{{Object: "API server", Text: words, Root: true}}
 	}
 	if verdict.Reason == appv1.ReasonProgressing && reason == verdict.Reason {
+		if d.Spec.Paused {
+			return []Step{{Object: "rollout", Text: "paused: " + verdict.Message, Root: true}}
+		}
 		return []Step{{Object: "rollout", Text: "under way: " + verdict.Message, Root: true}}
 	}
 	return nil
