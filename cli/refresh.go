@@ -46,7 +46,7 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %d resources, %d at a time? Their pods may restart.", len(targets), size)); err != nil {
+			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", countResources(len(targets)), size)); err != nil {
 				return err
 			}
 			return r.refresh(cmd.Context(), c, targets, size, o.wait || o.wave != "")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ func (r *root) restartCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm(yes, fmt.Sprintf("Replace the pods of %d resources?", len(targets))); err != nil {
+			if err := r.confirm(yes, "Replace the pods of "+countResources(len(targets))+"?"); err != nil {
 				return err
 			}
 			for _, t := range targets {
@@ -137,19 +138,22 @@ func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *vie
 	return api.Patch(ctx, w.Name, types.MergePatchType, restartPatch(live, at), options)
 }
 
-// checkWorkload returns an error unless a workload is the resource's: one of the same name may be anyone's.
+// checkWorkload returns an error unless a workload is the resource's, as one of the same name may be anyone's, and its pods are replaced
+// when its template changes.
 func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) error {
 	owner := metav1.GetControllerOf(live)
-	switch {
-	case owner != nil && owner.UID == now.ObjectMeta.UID:
-		return nil
-	case w.Foreign:
+	if !w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
+		return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())
+	}
+	if w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
 		if ready := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionReady); ready != nil && ready.Reason == appv1.ReasonScaleConflict {
 			return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.Object(), live.GetName(), ready.Message)
 		}
-		return nil
 	}
-	return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())
+	if d, ok := live.(*appsv1.Deployment); ok && d.Spec.Paused {
+		return fmt.Errorf("its rollouts are paused, so no pod would restart; resume them with \"kubectl rollout resume deployment/%s\"", d.Name)
+	}
+	return nil
 }
 
 // again tries once more after a conflict.
