@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -47,7 +48,7 @@ func (r *root) checkKinds(c *clients) (bool, error) {
 	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(group)
 	if err != nil && list == nil {
 		list = &metav1.APIResourceList{}
-		if !strings.Contains(err.Error(), "not find") && !strings.Contains(err.Error(), "could not") {
+		if !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("read which kinds the cluster has: %w", err)
 		}
 	}
@@ -143,6 +144,12 @@ func (r *root) checkRights(ctx context.Context, c *clients) error {
 	wait.Wait()
 	if failed != nil {
 		return fmt.Errorf("ask what you may do: %w", failed)
+	}
+	for i := range view.AroundTypes {
+		kind := view.AroundTypes[i].Resource
+		if right := (Right{Verb: "list", Group: kind.Group, Resource: kind.Resource}); !allowed[right] && !c.serves(kind) {
+			allowed[right] = true // There is nothing to list.
+		}
 	}
 	fmt.Fprintf(r.Out, "\nCOMMAND          IN NAMESPACE %s\n", c.namespace)
 	for _, need := range needs {

@@ -55,10 +55,14 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 		fmt.Fprintln(r.Err, "not printed: "+m.String())
 	}
 	if o.remove && len(s.Missing)+len(missing) > 0 {
-		return errors.New("not all children can be seen, so that nothing is deleted; see \"kubectl happ check\"")
+		return errors.New("not all children can be seen, so nothing is deleted; see \"kubectl happ check\"")
 	}
-	if len(children) == 0 {
+	switch {
+	case len(children) > 0:
+	case len(s.Missing)+len(missing) > 0:
 		return fmt.Errorf("%s has no child that can be seen; see \"kubectl happ check\"", s.Resource.Object())
+	default:
+		return fmt.Errorf("%s has no child yet; see \"%s why %s\"", s.Resource.Object(), r.name(), t)
 	}
 	for _, child := range children {
 		text, err := manifest(child)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -71,8 +72,9 @@ func gather[T any, P interface {
 }
 
 // snapshot reads a resource, and what is below it, in at most nine requests, whatever the size of the cluster is, and one more for each
-// of an HTTPRoute, a PodMonitor, a NetworkPolicy and a ServiceAccount that the spec asks for. It needs the resource alone: what else
-// cannot be read is noted. events adds the resource's events.
+// of an HTTPRoute, a PodMonitor, a NetworkPolicy and a ServiceAccount that the spec asks for; and one for each type around the pods that
+// the user may not list, which asks whether the cluster has it. It needs the resource alone: what else cannot be read is noted. events
+// adds the resource's events.
 func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
 	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
@@ -130,19 +132,33 @@ func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
 func (c *clients) gatherAround(g *gathering, s *view.Snapshot, ours metav1.ListOptions, wanted func(*view.AroundType) bool) {
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; wanted(around) {
-			gather(g, around.Kinds, ifDefined{c.dynamic.Resource(around.Resource).Namespace(g.namespace)}, ours, &s.Around)
+			objects := c.dynamic.Resource(around.Resource).Namespace(g.namespace)
+			gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, ours, &s.Around)
 		}
 	}
 }
 
-// ifDefined lists the objects of a kind, none where the cluster does not have the kind.
-type ifDefined struct{ dynamic.ResourceInterface }
+// ifDefined lists the objects of a kind, none where the cluster does not have the kind. A user who may not list them is told so whether or
+// not the cluster has it: served tells.
+type ifDefined struct {
+	dynamic.ResourceInterface
+	served func() bool
+}
 
 // List implements lister.
 func (d ifDefined) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	list, err := d.ResourceInterface.List(ctx, opts)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !d.served() {
 		return &unstructured.UnstructuredList{}, nil
 	}
 	return list, err
+}
+
+// serves reports whether the cluster has a kind, which all users may ask. It is true where the answer is not known.
+func (c *clients) serves(kind schema.GroupVersionResource) bool {
+	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Resource })
 }

@@ -11,7 +11,8 @@ import (
 type Right struct {
 	// Verb, Group and Resource are those of an RBAC rule.
 	Verb, Group, Resource string
-	// Needed is true if the command does nothing without the right. Without another one, it shows less, and says so.
+	// Needed is true if the command does nothing without the right, where the cluster has the kind. Without another one, it shows less, and
+	// says so.
 	Needed bool
 }
 
@@ -71,7 +72,10 @@ func Needs() []Need {
 	for i := range restartByPage {
 		restartByPage[i].Needed = false
 	}
-	eject := join(get, rightsBelow())
+	eject, allChildren := join(get, rightsBelow()), rightsBelow()
+	for i := range allChildren {
+		allChildren[i].Needed = true
+	}
 	events := Right{"list", "", "events", false}
 	followed := []Right{
 		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
@@ -99,7 +103,7 @@ func Needs() []Need {
 		}},
 		{"adopt", join(get, patch)},
 		{"eject", eject},
-		{"eject --delete", join(eject, ours("delete", true))},
+		{"eject --delete", join(get, allChildren, ours("delete", true))},
 		{"ui", join(
 			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
 		)},
