@@ -50,6 +50,11 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 	if err != nil {
 		return err
 	}
+	if o.remove {
+		if err := checkNotDeleting(&s.Resource); err != nil {
+			return err
+		}
+	}
 	children, missing := c.children(ctx, t, s)
 	for _, m := range append(s.Missing, missing...) {
 		fmt.Fprintln(r.Err, "not printed: "+m.String())

@@ -27,6 +27,9 @@ func (r *root) holdCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := c.checkHold(ctx, t, replicaSet); err != nil {
+				return err
+			}
 			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, replicaSet)); err != nil {
 				return err
 			}
@@ -43,6 +46,9 @@ func (r *root) unholdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unhold NAME", Short: "Let the spec take effect again", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := c.checkHold(ctx, t, ""); err != nil {
+				return err
+			}
 			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
@@ -55,6 +61,22 @@ func (r *root) unholdCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
 	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until it is ready.")
 	return cmd
+}
+
+// checkHold returns an error if a hold at a value cannot be, or the end of one for an empty value.
+func (c *clients) checkHold(ctx context.Context, t target, value string) error {
+	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	if err := checkNotDeleting(&now); err != nil {
+		return err
+	}
+	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
+		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. Name one of \"kubectl happ history %s\"",
+			now.Object(), value, t)
+	}
+	return nil
 }
 
 // heldReplicaSet returns the value of the annotation: the name of a ReplicaSet, or last-good.
@@ -80,7 +102,10 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 				return to, nil
 			}
 		}
-		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"kubectl happ history\"", to, t.kind.Name, t.name))
+		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"kubectl happ history %s\"", to, t.kind.Name, t.name, t))
+	}
+	if number < 1 {
+		return "", fmt.Errorf("--to: %s is no revision; the first one is 1", to)
 	}
 	rev, err := h.Find(number)
 	if err != nil {
@@ -112,6 +137,6 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value str
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "%s %s\n", resource.Object(), done)
+	fmt.Fprintf(r.Out, "%s %s%s\n", resource.Object(), done, takesEffect(resource))
 	return nil
 }

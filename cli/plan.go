@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/api/plan"
@@ -111,11 +113,11 @@ func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
 	return nil
 }
 
-// change is a change of a resource that can be sent as a dry run. send sends it.
+// change is a change of a resource that can be sent as a dry run. send sends it, and returns what the resource would be.
 type change struct {
 	target
 	verb string
-	send func(ctx context.Context) error
+	send func(ctx context.Context) ([]byte, error)
 }
 
 // planAll asks for the plan of each change, and returns them as one.
@@ -196,6 +198,9 @@ func assign(body map[string]any, assignment string) error {
 // returnTo returns the change back to a recorded spec.
 func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]change, error) {
 	s, err := c.snapshot(ctx, t, false)
+	if err == nil {
+		err = checkNotDeleting(&s.Resource)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -229,14 +234,22 @@ func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Op
 
 // patch returns a dry run of a patch.
 func (c *clients) patch(t target, how types.PatchType, data []byte, manager string, force bool) change {
-	return change{target: t, verb: "patch", send: func(ctx context.Context) error {
+	return change{target: t, verb: "patch", send: func(ctx context.Context) ([]byte, error) {
 		request := c.app.AppV1().RESTClient().Patch(how).Namespace(t.namespace).Resource(t.kind.Plural).Name(t.name).
 			Param("dryRun", "All").Param("fieldManager", manager).Param("fieldValidation", "Strict").Body(data)
 		if force {
 			request.Param("force", "true")
 		}
-		return request.Do(ctx).Error()
+		return answerOf(request.Do(ctx))
 	}}
+}
+
+// answerOf returns the answer to a request, or its error with what the API server says of it, which Raw leaves out.
+func answerOf(result rest.Result) ([]byte, error) {
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }
 
 // maxAsked is how often the operator is asked for a plan that the API server has not answered in time.
@@ -256,8 +269,16 @@ func (c *change) ask(ctx context.Context) (*plan.Plan, error) {
 // askOnce sends the dry run and returns the operator's answer.
 func (c *change) askOnce(ctx context.Context) (*plan.Plan, error) {
 	what := c.kind.Name + " " + c.name
-	err := c.send(ctx)
+	would, err := c.send(ctx)
 	if err == nil {
+		var r view.Resource
+		var object metav1.PartialObjectMetadata
+		if json.Unmarshal(would, &object) == nil {
+			r = view.Resource{Kind: c.kind.Name, ObjectMeta: object.ObjectMeta}
+		}
+		if err := checkNotDeleting(&r); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%s: the operator has not answered with a plan. Its webhooks are off, or it is older than this plug-in; "+
 			"see \"kubectl happ check\"", what)
 	}

@@ -28,13 +28,13 @@ func TestAsk(t *testing.T) {
 		{"never complete", 10, 3, false},
 	} {
 		asked := 0
-		c := change{send: func(context.Context) error {
+		c := change{send: func(context.Context) ([]byte, error) {
 			asked++
 			data, err := json.Marshal(plan.Plan{Version: plan.Version, Incomplete: asked <= tt.incomplete})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Reason:  plan.ReasonAnswered,
 				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
 			}}

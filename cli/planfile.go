@@ -104,9 +104,9 @@ func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstruc
 
 // create returns a dry run that creates a resource.
 func (c *clients) create(t target, data []byte) change {
-	return change{target: t, verb: "create", send: func(ctx context.Context) error {
-		return c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).
-			Param("dryRun", "All").Param("fieldManager", fieldManager).Param("fieldValidation", "Strict").Body(data).Do(ctx).Error()
+	return change{target: t, verb: "create", send: func(ctx context.Context) ([]byte, error) {
+		return answerOf(c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).
+			Param("dryRun", "All").Param("fieldManager", fieldManager).Param("fieldValidation", "Strict").Body(data).Do(ctx))
 	}}
 }
 

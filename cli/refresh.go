@@ -81,7 +81,7 @@ func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refr
 	}
 	var targets []target
 	for i := range found {
-		if !found[i].Outdated {
+		if !found[i].Outdated || found[i].ObjectMeta.DeletionTimestamp != nil {
 			continue
 		}
 		kind, _ := view.KindOf(found[i].Kind)
@@ -118,7 +118,7 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(r.Out, "%s refreshed\n", resource.Object())
+			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.Object(), r.refreshTakesEffect(resource, t))
 		}
 		if !wait {
 			continue
@@ -130,6 +130,14 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 		}
 	}
 	return nil
+}
+
+// refreshTakesEffect says when a refresh takes effect, if that is not now.
+func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
+	if at := resource.HeldAt(); at != "" && !resource.Paused {
+		return fmt.Sprintf("; it is held at %s, so this takes effect after \"%s unhold %s\"", at, r.name(), t)
+	}
+	return takesEffect(resource)
 }
 
 // withRest adds to the failure of a wave how many resources come after it.
@@ -150,7 +158,7 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target) error {
 		if err != nil {
 			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
 		}
-		if !now.Outdated || now.State() == view.StateStalled {
+		if !now.Outdated || now.State() == view.StateStalled || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
 		}
 		if time.Since(began) > defaultWait.timeout {

@@ -69,6 +69,9 @@ type restarted struct {
 // restart replaces the pods of a resource's workloads. The API server tries all of them first, so that what is in the way of one keeps the
 // others as they are; with dryRun, nothing more is done. With an error, it returns those that were restarted nevertheless.
 func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
+	if err := checkNotDeleting(now); err != nil {
+		return nil, err
+	}
 	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
 	tried, err := c.restartEach(ctx, t, now, options)
 	switch {

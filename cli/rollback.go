@@ -46,6 +46,9 @@ func (r *root) rollbackCommand() *cobra.Command {
 
 func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
 	s, err := c.snapshot(ctx, t, false)
+	if err == nil {
+		err = checkNotDeleting(&s.Resource)
+	}
 	if err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	}
 	if at := s.Resource.HeldAt(); at != "" && !o.force {
 		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s unhold %s\" first, or add --force",
-			s.Resource.Object(), at, r.name(), t.name)
+			s.Resource.Object(), at, r.name(), t)
 	}
 	w, err := s.Resource.Recorded(view.Part(o.part))
 	if err != nil {

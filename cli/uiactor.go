@@ -76,6 +76,9 @@ func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, 
 	if err != nil {
 		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
+	if err := checkNotDeleting(&now); err != nil {
+		return nil, nil, err
+	}
 	var ops []view.Operation
 	switch act.Do {
 	case ui.Pause, ui.Resume:
@@ -105,6 +108,9 @@ func (a *actor) rollback(ctx context.Context, t target, revision string) (*view.
 		return nil, nil, fmt.Errorf("%q is not a revision", revision)
 	}
 	s, err := a.clients.snapshot(ctx, t, false)
+	if err == nil {
+		err = checkNotDeleting(&s.Resource)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

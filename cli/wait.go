@@ -28,7 +28,7 @@ func (r *root) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: cobra.MinimumNArgs(1), ValidArgsFunction: r.completeNames,
 		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
-			"rollout is stalled or a pod cannot run, 2 after an error, 3 after the timeout.",
+			"rollout is stalled or paused, a pod cannot run, or the resource is being deleted, 2 after an error, 3 after the timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return &exit{exitError, err.Error()}
@@ -104,7 +104,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if err := update(text); err != nil {
 			return err
 		}
-		if o.reached(s, p) {
+		if p.State != view.StateDeleting && o.reached(s, p) {
 			return nil
 		}
 		if failed := o.failed(p, time.Since(since)); failed != "" {
@@ -131,7 +131,11 @@ func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
 // failed says why a rollout counts as failed; empty if it does not. The cause has been the same for a time.
 func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
 	switch {
-	case o.fail == "never" || o.until == "deleted":
+	case o.until == "deleted":
+		return ""
+	case p.State == view.StateDeleting:
+		return "is being deleted"
+	case o.fail == "never":
 		return ""
 	case p.State == view.StateStalled:
 		return "is stalled: " + strings.TrimSpace(p.Message)

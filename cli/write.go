@@ -18,6 +18,14 @@ const retries = 5
 // errUnchanged says that a resource is already as a change would have it.
 var errUnchanged = errors.New("nothing to change")
 
+// checkNotDeleting returns an error for a resource that is being deleted: no change of it takes effect any more.
+func checkNotDeleting(r *view.Resource) error {
+	if r.ObjectMeta.DeletionTimestamp == nil {
+		return nil
+	}
+	return errors.New(r.Object() + " is being deleted, and was not changed")
+}
+
 // change reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. make returns
 // the JSON merge patch without metadata.resourceVersion, which is added.
 func (c *clients) change(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
@@ -26,6 +34,9 @@ func (c *clients) change(ctx context.Context, t target, what func(*view.Resource
 		r, err := h.get(ctx, t.name)
 		if err != nil {
 			return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		}
+		if err := checkNotDeleting(&r); err != nil {
+			return &r, err
 		}
 		patch, err := what(&r)
 		if err != nil {
@@ -66,6 +77,14 @@ func countPods(n int32) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
+}
+
+// takesEffect says when an annotation of a resource takes effect, if that is not now.
+func takesEffect(r *view.Resource) string {
+	if r.Paused {
+		return "; it is paused, so this takes effect once it is resumed"
+	}
+	return ""
 }
 
 // warnGitOps says that what is changed here may not last.

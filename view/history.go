@@ -85,7 +85,7 @@ func (r *Resource) Recorded(part Part) (*Workload, error) {
 		switch w := &r.Workloads[i]; {
 		case w.Part != part:
 		case w.Foreign:
-			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another; see kubectl rollout history deployment/%s",
+			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another tool; see \"kubectl rollout history deployment/%s\"",
 				ErrNoHistory, w.Name, w.Name)
 		case w.Spec != nil:
 			return w, nil
@@ -214,6 +214,13 @@ func runs(rs *appsv1.ReplicaSet, image string) bool {
 	return false
 }
 
+// name is how a user names the resource of the history.
+func (h *History) name() string {
+	r := Resource{Kind: h.Resource}
+	r.ObjectMeta.Name = h.Name
+	return r.name()
+}
+
 // Find returns a revision by its number.
 func (h *History) Find(number int64) (*Revision, error) {
 	for i := range h.Revisions {
@@ -226,7 +233,7 @@ func (h *History) Find(number int64) (*Revision, error) {
 		}
 		return rev, nil
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see kubectl happ history", number))
+	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"kubectl happ history %s\"", number, h.name()))
 }
 
 // Unseen returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
@@ -234,7 +241,7 @@ func (h *History) Find(number int64) (*Revision, error) {
 func (h *History) Unseen(err error) error {
 	for _, m := range h.NotShown {
 		if m.Kinds == kindsReplicaSets || m.Kinds == kindsDeployments {
-			return fmt.Errorf("no revision can be read: %s; ask for this right, or see kubectl happ check", m)
+			return fmt.Errorf("no revision can be read: %s; ask for this right, or see \"kubectl happ check\"", m)
 		}
 	}
 	return err
@@ -247,7 +254,7 @@ func (h *History) Other(now map[string]any) (*Revision, error) {
 			return rev, nil
 		}
 	}
-	return nil, h.Unseen(errors.New("there is no other revision with a record; see kubectl happ history"))
+	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"kubectl happ history %s\"", h.name()))
 }
 
 // Operation is one of a JSON patch (RFC 6902).

@@ -86,6 +86,7 @@ func appResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: app.ObjectMeta, Image: app.Spec.Image, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
+		LastGood:  lastGood(app.History()),
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec]}},
 	}, &app.Status.WorkloadStatus), true
 }
@@ -97,6 +98,7 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: box.ObjectMeta, Image: box.Spec.Image, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
+		LastGood:  lastGood(box.History()),
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec]}},
 	}, &box.Status.WorkloadStatus), true
 }
@@ -148,6 +150,14 @@ func cloudManagerResource(obj runtime.Object) (Resource, bool) {
 		r.Outdated = r.Outdated || tier.LatestRendering != 0 || tier.LatestSize != ""
 	}
 	return r, true
+}
+
+// lastGood returns the ReplicaSet that was last ready.
+func lastGood(history *appv1.HistoryStatus) string {
+	if history.LastGood == nil {
+		return ""
+	}
+	return history.LastGood.ReplicaSet
 }
 
 func newOf[T any]() any { return new(T) }

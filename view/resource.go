@@ -25,6 +25,8 @@ type Resource struct {
 	Ready string
 	// Outdated is true while a newer rendering or another meaning of the named size waits to be taken.
 	Outdated bool
+	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held.
+	LastGood string
 	// Selector selects the pods, empty where the status has none.
 	Selector string
 	Status   appv1.CommonStatus
