@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	names "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -58,8 +59,8 @@ func ImportOf(from *Source) (*Import, error) {
 	if ref := metav1.GetControllerOf(d); ref != nil {
 		return nil, fmt.Errorf("%s %s controls Deployment %s, which cannot be taken over", ref.Kind, ref.Name, d.Name)
 	}
-	if len(d.Spec.Template.Spec.Containers) == 0 || d.Spec.Selector == nil {
-		return nil, fmt.Errorf("%s has no containers or no selector", d.Name)
+	if err := checkImport(d); err != nil {
+		return nil, err
 	}
 	i := &importing{from: from, selector: d.Spec.Selector.MatchLabels}
 	i.App = &appv1.App{
@@ -83,6 +84,35 @@ func ImportOf(from *Source) (*Import, error) {
 	i.importIngress(service)
 	i.leaveInvalid()
 	return &i.Import, nil
+}
+
+// checkImport returns an error for a Deployment that no App can take over, whatever the App states.
+func checkImport(d *appsv1.Deployment) error {
+	object := "Deployment " + d.Name
+	switch {
+	case len(d.Spec.Template.Spec.Containers) == 0 || d.Spec.Selector == nil:
+		return fmt.Errorf("%s has no containers or no selector", object)
+	case len(d.Spec.Selector.MatchExpressions) > 0:
+		return fmt.Errorf("%s has spec.selector.matchExpressions, so no App can take it over: an App selects its pods by labels alone, "+
+			"and Kubernetes cannot change the selector", object)
+	}
+	if errs := names.IsDNS1035Label(d.Name); len(errs) > 0 {
+		return fmt.Errorf("%s cannot be taken over: the App would have its name, and an App's metadata.name is at most 63 lower-case "+
+			"letters, digits and '-', and starts with a letter", object)
+	}
+	return nil
+}
+
+// otherOwner says why an object that is meant for the Deployment cannot be the App's, by its name or its owner: the field, and what is
+// wrong with it. Both are empty if nothing is.
+func (i *importing) otherOwner(obj metav1.Object) (field, wrong string) {
+	switch {
+	case obj.GetName() != i.App.Name:
+		return "metadata.name", "is not " + i.App.Name
+	case metav1.GetControllerOf(obj) != nil:
+		return "metadata.ownerReferences", "name another owner"
+	}
+	return "", ""
 }
 
 func (i *importing) note(object, field, text string, args ...any) {
@@ -112,9 +142,6 @@ func (i *importing) importDeployment() {
 	}
 	if d.Spec.Paused {
 		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"kubectl rollout resume\"")
-	}
-	if len(d.Spec.Selector.MatchExpressions) > 0 {
-		i.note("Deployment", "spec.selector.matchExpressions", "is not supported, so that the Deployment cannot be taken over")
 	}
 }
 
@@ -375,8 +402,8 @@ func (i *importing) importAutoscaler() {
 			continue
 		}
 		i.App.Spec.Replicas = nil
-		if scaler.Name != i.App.Name || metav1.GetControllerOf(scaler) != nil {
-			i.note(name, "metadata", "is not taken over, because of its name or owner; it goes on scaling the Deployment")
+		if at, wrong := i.otherOwner(scaler); wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it goes on scaling the Deployment", wrong)
 			continue
 		}
 		i.App.Spec.Autoscaling = &appv1.AutoscalingSpec{
@@ -392,8 +419,13 @@ func (i *importing) importBudget() {
 		name := "PodDisruptionBudget " + budget.Name
 		if s := budget.Spec.Selector; s == nil || !selects(s.MatchLabels, i.from.Deployment.Spec.Template.Labels) || len(s.MatchLabels) == 0 {
 			continue
-		} else if budget.Name != i.App.Name || len(s.MatchExpressions) > 0 || !maps.Equal(s.MatchLabels, i.selector) || metav1.GetControllerOf(budget) != nil {
-			i.note(name, "spec", "is not taken over, because of its name, selector or owner; it stays as it is")
+		}
+		at, wrong := i.otherOwner(budget)
+		if s := budget.Spec.Selector; wrong == "" && (len(s.MatchExpressions) > 0 || !maps.Equal(s.MatchLabels, i.selector)) {
+			at, wrong = "spec.selector", "is not that of the Deployment"
+		}
+		if wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it stays as it is", wrong)
 			continue
 		}
 		into := &appv1.DisruptionBudgetSpec{MinAvailable: budget.Spec.MinAvailable, MaxUnavailable: budget.Spec.MaxUnavailable}
@@ -410,8 +442,8 @@ func (i *importing) importIngress(service *corev1.Service) {
 		if service == nil || !leadsTo(ingress, service.Name) {
 			continue
 		}
-		if ingress.Name != i.App.Name || metav1.GetControllerOf(ingress) != nil {
-			i.note(name, "metadata", "is not taken over, because of its name or owner; it stays as it is")
+		if at, wrong := i.otherOwner(ingress); wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it stays as it is", wrong)
 			continue
 		}
 		if into := ingressSpec(ingress, service.Name); into != nil {

@@ -194,7 +194,7 @@ func TestImport(t *testing.T) {
 			budget.Spec.Selector, budget.Spec.MinAvailable = &metav1.LabelSelector{MatchLabels: own}, ptr.To(intstr.FromInt32(1))
 			s.Budgets = []policyv1.PodDisruptionBudget{budget}
 			s.Ingresses = []networkingv1.Ingress{foreignIngress("web", "shop.example.com"), foreignIngress("extra", "x.example.com")}
-		}, notes: []string{"Ingress extra metadata"}, holds: func(s *appv1.AppSpec) bool {
+		}, notes: []string{"Ingress extra metadata.name"}, holds: func(s *appv1.AppSpec) bool {
 			return s.Replicas == nil && s.Autoscaling.MaxReplicas == 5 && s.DisruptionBudget.MinAvailable.IntVal == 1 &&
 				s.Ingress.Rules[0].Host == "shop.example.com" && s.Ingress.Port.StrVal == "http" && s.Ingress.TLS.SecretName == "cert"
 		}},
@@ -257,11 +257,62 @@ func foreignIngress(name, host string) networkingv1.Ingress {
 	return i
 }
 
-// TestImportRefuses has a Deployment that belongs to another controller.
+// TestImportRefuses has Deployments that no App can take over.
 func TestImportRefuses(t *testing.T) {
-	d := foreignDeployment(nil)
-	d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "shop", Controller: ptr.To(true)}}
-	if _, err := ImportOf(&Source{Deployment: d}); err == nil || !strings.Contains(err.Error(), "Site shop controls Deployment web") {
-		t.Errorf("a Deployment with an owner: %v", err)
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   string
+	}{
+		"an owner": {func(d *appsv1.Deployment) {
+			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "shop", Controller: ptr.To(true)}}
+		}, "Site shop controls Deployment web"},
+		"no containers": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, "has no containers"},
+		"expressions": {func(d *appsv1.Deployment) {
+			d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "run", Operator: metav1.LabelSelectorOpExists}}
+		}, "spec.selector.matchExpressions"},
+		"dots":               {func(d *appsv1.Deployment) { d.Name = "three.dots.web" }, "metadata.name"},
+		"a digit in front":   {func(d *appsv1.Deployment) { d.Name = "1web" }, "metadata.name"},
+		"more than a label":  {func(d *appsv1.Deployment) { d.Name = strings.Repeat("a", 64) }, "metadata.name"},
+		"as much as a label": {func(d *appsv1.Deployment) { d.Name = strings.Repeat("a", 63) }, ""},
+	} {
+		d := foreignDeployment(nil)
+		c.change(d)
+		_, err := ImportOf(&Source{Deployment: d})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestImportNamesTheField says of what is not taken over which field is in the way.
+func TestImportNamesTheField(t *testing.T) {
+	owner := []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "shop", Controller: ptr.To(true)}}
+	target := autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}
+	from := &Source{Deployment: foreignDeployment(nil), Services: []corev1.Service{foreignService("web", map[string]string{"run": "web"})}}
+	for _, name := range []string{"other", "web"} {
+		scaler := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owner}}
+		scaler.Spec.ScaleTargetRef = target
+		ingress := foreignIngress(name, "shop.example.com")
+		ingress.OwnerReferences = owner
+		budget := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owner}}
+		budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"run": "web"}}
+		from.Autoscalers, from.Ingresses, from.Budgets = append(from.Autoscalers, scaler), append(from.Ingresses, ingress), append(from.Budgets, budget)
+	}
+	wider := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	wider.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	from.Budgets = append(from.Budgets, wider)
+	made, err := ImportOf(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"HorizontalPodAutoscaler other: metadata.name is not web,", "HorizontalPodAutoscaler web: metadata.ownerReferences name another owner,",
+		"Ingress other: metadata.name is not web,", "Ingress web: metadata.ownerReferences name another owner,",
+		"PodDisruptionBudget other: metadata.name is not web,", "PodDisruptionBudget web: metadata.ownerReferences name another owner,",
+		"PodDisruptionBudget web: spec.selector is not that of the Deployment,",
+	} {
+		if !strings.Contains(made.Comments(), "# "+want+" so it is not taken over") {
+			t.Errorf("want %q in\n%s", want, made.Comments())
+		}
 	}
 }
