@@ -27,7 +27,7 @@ type adoptOptions struct {
 func (r *root) adoptCommand() *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
-		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: cobra.ExactArgs(1),
+		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: takes(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Adopt the objects that no controller owns and that have the names of the children of a resource. The command asks\n" +
 			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
@@ -39,6 +39,7 @@ func (r *root) adoptCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.restart, "restart", false, "Take over the pod template too, with a restart of the pods.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "When to give up waiting for the operator.")
+	atLeastZero(cmd, "timeout")
 	return cmd
 }
 

@@ -18,7 +18,7 @@ import (
 
 func (r *root) checkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "The definitions, the operator, and what you may do", Args: cobra.NoArgs,
+		Use: "check", Short: "The definitions, the operator, and what you may do", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := r.connect()
 			if err != nil {

@@ -35,7 +35,7 @@ type root struct {
 	chunk int64
 }
 
-// Exit codes in addition to 0 and 1.
+// Exit codes in addition to 0 and 1. exitError is that of arguments and flags that are wrong, and, of plan and wait, of any error.
 const (
 	exitError   = 2
 	exitTimeout = 3
@@ -60,7 +60,11 @@ func Run(ctx context.Context, p Program) int {
 		return 0
 	}
 	var coded *exit
-	if !errors.As(err, &coded) {
+	switch {
+	case errors.As(err, &coded):
+	case strings.HasPrefix(err.Error(), "unknown command "): // cobra has no type for it.
+		coded = &exit{code: exitError, text: err.Error()}
+	default:
 		coded = &exit{code: 1, text: err.Error()}
 	}
 	if ctx.Err() != nil {
@@ -104,5 +108,7 @@ func (r *root) command() *cobra.Command {
 		r.pauseCommand(true), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)
+	atLeast(flags, "0", []string{"chunk-size"})
+	r.classifyUsage(cmd)
 	return cmd
 }

@@ -36,16 +36,16 @@ func TestUsage(t *testing.T) {
 		"help":           {[]string{"--help"}, 0, "kubectl happ [command]"},
 		"version":        {[]string{"version"}, 0, "kubectl happ v9, commit abc"},
 		"completion":     {[]string{"completion", "bash"}, 0, "bash completion"},
-		"no shell":       {[]string{"completion", "csh"}, 1, `"csh" is none of bash`},
-		"unknown":        {[]string{"trees"}, 1, "unknown command"},
-		"no name":        {[]string{"tree"}, 1, "accepts 1 arg"},
-		"no format":      {[]string{"tree", "cart", "-o", "wide"}, 1, `"wide" is none of json, yaml`},
+		"no shell":       {[]string{"completion", "csh"}, exitError, `"csh" is none of bash`},
+		"unknown":        {[]string{"trees"}, exitError, "unknown command"},
+		"no name":        {[]string{"tree"}, exitError, `no argument is given; write "kubectl happ tree NAME"`},
+		"no format":      {[]string{"tree", "cart", "-o", "wide"}, exitError, `"wide" is none of json, yaml`},
 		"no kubeconfig":  {[]string{"tree", "cart", "--kubeconfig", missing}, 1, "kubeconfig: "},
 		"no condition":   {[]string{"wait", "cart", "--for", "luck"}, exitError, `"luck" is none of ready, synced and deleted`},
 		"no failure":     {[]string{"wait", "cart", "--fail", "luck"}, exitError, `"luck" is none of stalled, cause and never`},
 		"wait, no way":   {[]string{"wait", "cart", "--kubeconfig", missing}, exitError, "kubeconfig: "},
-		"nothing named":  {[]string{"pause"}, 1, "requires at least 1 arg"},
-		"unknown option": {[]string{"list", "--nonsense"}, 1, "unknown flag"},
+		"nothing named":  {[]string{"pause"}, exitError, `no argument is given; write "kubectl happ pause NAME..."`},
+		"unknown option": {[]string{"list", "--nonsense"}, exitError, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, said := run(t, nil, c.args...)

@@ -19,7 +19,7 @@ const completionScript = "#!/bin/sh\nexec kubectl-happ __complete \"$@\"\n"
 func (r *root) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
-		Use: "completion SHELL", Short: "Print the completion of a shell, or install that of kubectl", Args: cobra.ExactArgs(1), ValidArgs: shells,
+		Use: "completion SHELL", Short: "Print the completion of a shell, or install that of kubectl", Args: takes(1, 1), ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {
@@ -32,11 +32,11 @@ func (r *root) completionCommand() *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(r.Out)
 			}
-			return fmt.Errorf("%q is none of %s", args[0], strings.Join(shells, ", "))
+			return wrongUse(fmt.Errorf("%q is none of %s", args[0], strings.Join(shells, ", ")))
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "install", Short: "Write kubectl_complete-happ next to this program, so that kubectl completes its arguments", Args: cobra.NoArgs,
+		Use: "install", Short: "Write kubectl_complete-happ next to this program, so that kubectl completes its arguments", Args: takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			program, err := os.Executable()
 			if err != nil {

@@ -30,7 +30,7 @@ type ejectOptions struct {
 func (r *root) ejectCommand() *cobra.Command {
 	var o ejectOptions
 	cmd := &cobra.Command{
-		Use: "eject NAME", Short: "Print the children as plain manifests, to go on without the operator", Args: cobra.ExactArgs(1),
+		Use: "eject NAME", Short: "Print the children as plain manifests, to go on without the operator", Args: takes(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Print the children as plain manifests. With --delete, the resource is deleted and its children stay as they are: no pod\n" +
 			"restarts. The labels of pods and selectors are kept, as other ones would replace the pods. Secrets and claims stay, and are\n" +

@@ -27,7 +27,7 @@ type historyOptions struct {
 func (r *root) historyCommand() *cobra.Command {
 	var o historyOptions
 	cmd := &cobra.Command{
-		Use: "history NAME", Short: "The recorded revisions, and what changed in each", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		Use: "history NAME", Short: "The recorded revisions, and what changed in each", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			s, err := c.snapshot(ctx, t, false)
 			if err != nil {
@@ -45,6 +45,16 @@ func (r *root) historyCommand() *cobra.Command {
 	partFlag(cmd, &o.part)
 	cmd.Flags().BoolVar(&o.showValues, "show-values", false, "Show values that may be secret, too.")
 	outputFlag(cmd, &o.output, "json", "yaml")
+	atLeastOne(cmd, "revision")
+	checkDiff := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("diff") {
+			if _, _, err := revisionsOf(o.diff); err != nil {
+				return err
+			}
+		}
+		return checkDiff(cmd, args)
+	}
 	return cmd
 }
 
@@ -84,12 +94,21 @@ func (r *root) printHistory(h *view.History, o *historyOptions) error {
 	return nil
 }
 
-func (r *root) printDiff(h *view.History, o *historyOptions) error {
-	from, to, found := strings.Cut(o.diff, "..")
-	a, err := strconv.ParseInt(from, 10, 64)
+// revisionsOf returns the numbers of the two revisions of --diff.
+func revisionsOf(diff string) (a, b int64, err error) {
+	from, to, found := strings.Cut(diff, "..")
+	a, err = strconv.ParseInt(from, 10, 64)
 	b, err2 := strconv.ParseInt(to, 10, 64)
 	if !found || err != nil || err2 != nil || a < 1 || b < 1 {
-		return fmt.Errorf("--diff: %q is not A..B, the numbers of two revisions", o.diff)
+		return 0, 0, fmt.Errorf("--diff: %q is not A..B, the numbers of two revisions", diff)
+	}
+	return a, b, nil
+}
+
+func (r *root) printDiff(h *view.History, o *historyOptions) error {
+	a, b, err := revisionsOf(o.diff)
+	if err != nil {
+		return err
 	}
 	before, err := h.Find(a)
 	after, err2 := h.Find(b)

@@ -16,7 +16,7 @@ func (r *root) holdCommand() *cobra.Command {
 	var to string
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
 			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
@@ -44,7 +44,7 @@ func (r *root) holdCommand() *cobra.Command {
 func (r *root) unholdCommand() *cobra.Command {
 	var yes, wait bool
 	cmd := &cobra.Command{
-		Use: "unhold NAME", Short: "Let the spec take effect again", Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			if err := c.checkHold(ctx, t, ""); err != nil {
 				return err
@@ -83,9 +83,13 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) error {
 func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (string, error) {
 	switch to {
 	case "":
-		return "", errors.New("--to: name a revision, a ReplicaSet, or " + appv1.HoldLastGood)
+		return "", wrongUse(errors.New("--to: name a revision, a ReplicaSet, or " + appv1.HoldLastGood))
 	case appv1.HoldLastGood:
 		return to, nil
+	}
+	number, notNumber := strconv.ParseInt(to, 10, 64)
+	if notNumber == nil && number < 1 {
+		return "", wrongUse(fmt.Errorf("--to: %s is less than 1, which is the first revision", to))
 	}
 	s, err := c.snapshot(ctx, t, false)
 	if err != nil {
@@ -95,17 +99,13 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 	if err != nil {
 		return "", err
 	}
-	number, err := strconv.ParseInt(to, 10, 64)
-	if err != nil {
+	if notNumber != nil {
 		for i := range h.Revisions {
 			if h.Revisions[i].ReplicaSet == to {
 				return to, nil
 			}
 		}
 		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"kubectl happ history %s\"", to, t.kind.Name, t.name, t))
-	}
-	if number < 1 {
-		return "", fmt.Errorf("--to: %s is no revision; the first one is 1", to)
 	}
 	rev, err := h.Find(number)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 func (r *root) importCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "import deployment/NAME", Short: "Print the App that takes over a Deployment without a restart", Args: cobra.ExactArgs(1),
+		Use: "import deployment/NAME", Short: "Print the App that takes over a Deployment without a restart", Args: takes(1, 1),
 		Long: "Print the App that takes over a Deployment, with its Service, autoscaler, disruption budget and Ingress. Applied as it is, it\n" +
 			"restarts no pod. Comments name each field that an App cannot set, or sets to another value. The command changes nothing in the cluster.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,8 +38,8 @@ func (r *root) imported(ctx context.Context, c *clients, argument string) ([]byt
 	if full, ok := belowNames[kind]; ok {
 		kind = full
 	}
-	if !found || kind != "deployment" || name == "" {
-		return nil, fmt.Errorf("%q: write deployment/NAME; an App is made of Deployments alone", argument)
+	if !found || kind != "deployment" || name == "" || strings.Contains(name, "/") {
+		return nil, wrongUse(fmt.Errorf("%q: write deployment/NAME; an App is made of Deployments alone", argument))
 	}
 	d, err := c.kube.AppsV1().Deployments(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -66,7 +66,7 @@ func (r *root) listCommand() *cobra.Command {
 	var output string
 	var notReady, follow bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "All resources in one table, worst first, with the cause", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "All resources in one table, worst first, with the cause", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := r.connect()
 			if err != nil {

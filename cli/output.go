@@ -25,10 +25,13 @@ const (
 	redrawEvery = 2 * time.Second
 )
 
+// colors are the values of --color.
+var colors = []string{"auto", "always", "never"}
+
 // style returns how text is drawn to a stream.
 func (r *root) style(stream any) (view.Style, error) {
 	s := view.Style{ASCII: !r.unicode()}
-	if !slices.Contains([]string{"auto", "always", "never"}, r.color) {
+	if !slices.Contains(colors, r.color) {
 		return s, fmt.Errorf("--color: %q is none of auto, always and never", r.color)
 	}
 	width, _, terminal := sizeOf(stream)

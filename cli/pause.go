@@ -17,7 +17,7 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 		use, short, done = "pause NAME...", "Stop all writes to the children; what runs keeps running", "paused"
 	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: r.completeNames,
+		Use: use, Short: short, Args: takes(1, -1), ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {

@@ -38,19 +38,14 @@ const exitRestart = 3
 func (r *root) planCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use: "plan {-f FILE | NAME}", Aliases: []string{"diff"}, Short: "Show what a change would do, and which pods restart", Args: cobra.MaximumNArgs(1),
+		Use: "plan {-f FILE | NAME}", Aliases: []string{"diff"}, Short: "Show what a change would do, and which pods restart", Args: takes(0, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Show what a change would do: which objects are created, changed and deleted, and how many pods restart. The change is sent as\n" +
 			"a dry run, and the operator answers; nothing is written. A file is sent as the last \"kubectl apply\" of the resource was.\n\n" +
 			"The exit status is 0 if nothing changes, 1 if something does, 2 after an error or if something is in the way of the change, and\n" +
 			"3 with --fail-on-restart if pods restart.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := r.plan(cmd.Context(), args, &o)
-			var coded *exit
-			if err == nil || errors.As(err, &coded) {
-				return err
-			}
-			return &exit{code: exitError, text: err.Error()}
+			return wrongUse(r.plan(cmd.Context(), args, &o)) // 1 says that something changes, so 2 stands for any error.
 		},
 	}
 	flags := cmd.Flags()
@@ -64,15 +59,7 @@ func (r *root) planCommand() *cobra.Command {
 	flags.BoolVar(&o.adopt, "adopt", false, "What an adoption would take over.")
 	flags.BoolVar(&o.failOnRestart, "fail-on-restart", false, "Exit with 3 if pods restart.")
 	outputFlag(cmd, &o.output, "json", "yaml")
-	// 1 says that something changes.
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exit{code: exitError, text: err.Error()} })
-	check := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &exit{code: exitError, text: err.Error()}
-		}
-		return nil
-	}
+	atLeastOne(cmd, "to")
 	return cmd
 }
 

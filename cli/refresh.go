@@ -57,19 +57,31 @@ func (r *root) refreshCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until they are ready.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	o.bind(cmd)
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		if _, err := waveSize(o.wave, 1); err != nil {
+			return err
+		}
+		return o.check(args)
+	}
 	return cmd
+}
+
+// check returns an error unless the names and the flags say which resources to refresh.
+func (o *refreshOptions) check(args []string) error {
+	switch {
+	case o.every && len(args) > 0:
+		return errors.New("names and --all are mutually exclusive; remove one")
+	case !o.every && len(args) == 0:
+		return errors.New("name the resources to refresh, or add --all")
+	case !o.every && (o.all || o.selector != ""):
+		return errors.New("-A and -l go with --all")
+	}
+	return nil
 }
 
 // toRefresh returns the resources that are named, or those that something waits for.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
-	switch {
-	case o.every && len(args) > 0:
-		return nil, errors.New("names and --all are mutually exclusive; remove one")
-	case !o.every && len(args) == 0:
-		return nil, errors.New("name the resources to refresh, or add --all")
-	case !o.every && (o.all || o.selector != ""):
-		return nil, errors.New("-A and -l go with --all")
-	case !o.every:
+	if !o.every {
 		return c.resolveAll(ctx, args)
 	}
 	found, missing, err := c.selected(ctx, &o.selection)

@@ -71,8 +71,8 @@ func (c *clients) resolve(ctx context.Context, argument string) (target, error) 
 	if !found && argument != "" {
 		return target{kind: view.Kinds[0], namespace: c.namespace, name: argument}, nil
 	}
-	if name == "" || strings.Contains(name, "/") {
-		return target{}, fmt.Errorf("%q: write NAME or KIND/NAME", argument)
+	if word == "" || name == "" || strings.Contains(name, "/") {
+		return target{}, wrongUse(fmt.Errorf("%q: write NAME or KIND/NAME", argument))
 	}
 	if kind, ok := view.KindOf(word); ok {
 		return target{kind: kind, namespace: c.namespace, name: name}, nil
@@ -82,7 +82,7 @@ func (c *clients) resolve(ctx context.Context, argument string) (target, error) 
 		kind = full
 	}
 	if readerBelow(kind) == nil {
-		return target{}, fmt.Errorf("%q is no kind that belongs to a resource of the kind %s", word, view.NameKinds("or", view.AnyKind))
+		return target{}, wrongUse(fmt.Errorf("%q is no kind that belongs to a resource of the kind %s", word, view.NameKinds("or", view.AnyKind)))
 	}
 	return c.trace(ctx, kind, name)
 }

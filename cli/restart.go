@@ -20,7 +20,7 @@ import (
 func (r *root) restartCommand() *cobra.Command {
 	var wait, yes bool
 	cmd := &cobra.Command{
-		Use: "restart NAME...", Short: "Replace the pods, as kubectl rollout restart does", Args: cobra.MinimumNArgs(1),
+		Use: "restart NAME...", Short: "Replace the pods, as kubectl rollout restart does", Args: takes(1, -1),
 		ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()

@@ -24,7 +24,7 @@ type rollbackOptions struct {
 func (r *root) rollbackCommand() *cobra.Command {
 	var o rollbackOptions
 	cmd := &cobra.Command{
-		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: cobra.ExactArgs(1),
+		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: takes(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Restore the spec that a revision was built from, after showing what that changes. The command writes only fields that differ.\n" +
 			"It does not change the number of pods, spec.paused, or fields for other objects, such as ingress and autoscaling.",
@@ -36,6 +36,7 @@ func (r *root) rollbackCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().Int64Var(&o.to, "to", 0, "The revision; by default the newest one whose spec is not the present one.")
+	atLeastOne(cmd, "to")
 	partFlag(cmd, &o.part)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until it is ready.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")

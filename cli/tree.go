@@ -13,7 +13,7 @@ func (r *root) treeCommand() *cobra.Command {
 	var output string
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "tree NAME", Short: "A resource with its children, down to the containers that fail", Args: cobra.ExactArgs(1),
+		Use: "tree NAME", Short: "A resource with its children, down to the containers that fail", Args: takes(1, 1),
 		ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.look(cmd, args[0], output, follow, false, func(s *view.Snapshot, style view.Style) (any, string) {
@@ -28,6 +28,7 @@ func (r *root) treeCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.AllRevisions, "all-revisions", false, "Show revisions that have no pods, too.")
 	cmd.Flags().IntVar(&o.Limit, "limit", 3, "How many pods to show that are in the same state; 0 for all.")
 	cmd.Flags().IntVar(&o.Depth, "depth", 0, "How many levels to show below the resource; 0 for all.")
+	atLeastZero(cmd, "limit", "depth")
 	return cmd
 }
 

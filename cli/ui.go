@@ -40,7 +40,7 @@ func (r *root) uiCommand() *cobra.Command {
 	var port int
 	var quiet, readOnly bool
 	cmd := &cobra.Command{
-		Use: "ui", Short: "The application centre: pages for a browser on this machine", Args: cobra.NoArgs,
+		Use: "ui", Short: "The application centre: pages for a browser on this machine", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := r.connect()
 			if err != nil {
@@ -76,6 +76,7 @@ func (r *root) uiCommand() *cobra.Command {
 	}
 	s.bind(cmd)
 	cmd.Flags().IntVar(&port, "port", 0, "The port of 127.0.0.1; 0 for a free one.")
+	atLeastZero(cmd, "port")
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "Offer no changes.")
 	cmd.Flags().BoolVar(&quiet, "no-browser", false, "Open no browser.")
 	return cmd

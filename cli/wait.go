@@ -26,13 +26,10 @@ const waitEvery = time.Second
 func (r *root) waitCommand() *cobra.Command {
 	var o waitOptions
 	cmd := &cobra.Command{
-		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: cobra.MinimumNArgs(1), ValidArgsFunction: r.completeNames,
+		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: takes(1, -1), ValidArgsFunction: r.completeNames,
 		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
 			"rollout is stalled or paused, a pod cannot run, or the resource is being deleted, 2 after an error, 3 after the timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return &exit{exitError, err.Error()}
-			}
 			c, err := r.connect()
 			if err != nil {
 				return &exit{exitError, err.Error()}
@@ -53,6 +50,8 @@ func (r *root) waitCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "When to give up, for each resource.")
 	cmd.Flags().StringVar(&o.fail, "fail", "cause", "What counts as failed: stalled, cause (a pod that cannot run for the time of --grace), or never.")
 	cmd.Flags().DurationVar(&o.grace, "grace", 30*time.Second, "How long a pod may have a cause before that counts as failed.")
+	atLeastZero(cmd, "timeout", "grace")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	return cmd
 }
 

@@ -14,7 +14,7 @@ func (r *root) whyCommand() *cobra.Command {
 	var events int
 	cmd := &cobra.Command{
 		Use: "why NAME", Aliases: []string{"status"}, Short: "Why a resource is not ready: the root cause, what still works, what to do",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: r.completeNames,
+		Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.look(cmd, args[0], output, follow, events > 0, func(s *view.Snapshot, style view.Style) (any, string) {
 				why := view.WhyOf(s, events)
@@ -26,5 +26,6 @@ func (r *root) whyCommand() *cobra.Command {
 	outputFlag(cmd, &output, "json", "yaml")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "Go on, and show what changes.")
 	cmd.Flags().IntVar(&events, "events", 5, "How many of the latest events to show.")
+	atLeastZero(cmd, "events")
 	return cmd
 }

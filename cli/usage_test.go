@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// allCommands calls do for each command with the arguments that lead to it.
+func allCommands(cmd *cobra.Command, path []string, do func(*cobra.Command, []string)) {
+	for _, below := range cmd.Commands() {
+		here := append(append([]string{}, path...), below.Name())
+		do(below, here)
+		allCommands(below, here, do)
+	}
+}
+
+// TestWrongUse gives each command flags and arguments that are wrong: each says so with the exit status of a wrong use.
+func TestWrongUse(t *testing.T) {
+	missing := "--kubeconfig=" + t.TempDir() + "/none"
+	wrong := func(want string, args ...string) {
+		t.Helper()
+		code, out, said := run(t, nil, append(args, missing)...)
+		if code != exitError || !strings.Contains(said, want) || out != "" {
+			t.Errorf("%v: exit status %d, %q; want %q", args, code, out+said, want)
+		}
+	}
+	r := &root{flags: genericclioptions.NewConfigFlags(true)}
+	allCommands(r.command(), nil, func(cmd *cobra.Command, path []string) {
+		least, most := 0, -1
+		for n := 3; n >= 0 && cmd.Args != nil; n-- {
+			switch err := cmd.Args(cmd, make([]string, n)); {
+			case err == nil:
+				least = n
+			case least == 0:
+				most = n - 1
+			}
+		}
+		named := append(path, make([]string, least)...)
+		for i := range least {
+			named[len(path)+i] = "web"
+		}
+		with := func(more ...string) []string { return append(append([]string{}, named...), more...) }
+		wrong("unknown flag: --bogus", with("--bogus")...)
+		wrong(`--color: "pink" is none of`, with("--color", "pink")...)
+		if least > 0 {
+			wrong("no argument is given; write", path...)
+		}
+		if most >= 0 && cmd.Name() != "help" {
+			wrong("; write \"kubectl happ "+strings.Join(path, " "), with("x", "y", "z")...)
+		}
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			switch flag.Value.Type() {
+			case "int", "int64", "duration":
+				wrong("invalid argument", with("--"+flag.Name, "abc")...)
+				negative := map[string]string{"int": "-1", "int64": "-1", "duration": "-1s"}[flag.Value.Type()]
+				wrong("--"+flag.Name+": "+negative+" is less than", with("--"+flag.Name, negative)...)
+			case "bool":
+				wrong("invalid argument", with("--"+flag.Name+"=abc")...)
+			}
+		})
+	})
+	for want, args := range map[string][]string{
+		"--to: 0 is less than 1":              {"rollback", "web", "--to", "0"},
+		"--to: 0 is less":                     {"plan", "web", "--to", "0"},
+		"--revision: 0 is less":               {"history", "web", "--revision", "0"},
+		`--diff: "0..1" is not A..B`:          {"history", "web", "--diff", "0..1"},
+		`--diff: "" is not A..B`:              {"history", "web", "--diff", ""},
+		`--wave: "0" is neither`:              {"refresh", "--all", "--wave", "0"},
+		"names and --all":                     {"refresh", "web", "--all"},
+		"add --all":                           {"refresh"},
+		"go with --all":                       {"refresh", "web", "-A"},
+		"--chunk-size: -1 is less than 0":     {"list", "--chunk-size", "-1"},
+		"2 arguments are given: a b; write ":  {"plan", "a", "b"},
+		`--output: "wide" is none of json`:    {"why", "web", "-o", "wide"},
+		"--timeout: -1s is less than 0":       {"wait", "web", "--timeout", "-1s"},
+		`unknown command "rollbck"`:           {"rollbck", "web"},
+		`name either a resource, or files`:    {"plan"},
+		`--for: "luck" is none of`:            {"wait", "web", "--for", "luck"},
+		"1 argument is given: all; write ":    {"list", "all"},
+		`"csh" is none of bash`:               {"completion", "csh"},
+		"--events: -3 is less than 0":         {"why", "web", "--events", "-3"},
+		"--limit: -2 is less than 0":          {"tree", "web", "--limit", "-2"},
+		"--depth: -2 is less than 0":          {"tree", "web", "--depth=-2"},
+		"2 arguments are given: web 2; write": {"rollback", "web", "2"},
+	} {
+		wrong(want, args...)
+	}
+}
+
+// TestWrongNames gives commands what names no resource.
+func TestWrongNames(t *testing.T) {
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"tree", ""}, `"": write NAME or KIND/NAME`}, {[]string{"tree", "/x"}, `"/x": write NAME or KIND/NAME`},
+		{[]string{"why", "app/"}, `"app/": write NAME or KIND/NAME`}, {[]string{"wait", "a/b/c"}, `"a/b/c": write NAME or KIND/NAME`},
+		{[]string{"pause", "web", ""}, `"": write NAME or KIND/NAME`}, {[]string{"why", "node/x"}, `"node" is no kind that belongs to`},
+		{[]string{"import", "web"}, "write deployment/NAME"}, {[]string{"import", "deployment/a/b"}, "write deployment/NAME"},
+		{[]string{"hold", "web", "--to", "0"}, "--to: 0 is less than 1"}, {[]string{"hold", "web", "--to", "-4"}, "--to: -4 is less than 1"},
+		{[]string{"hold", "web", "--to", ""}, "--to: name a revision"},
+	} {
+		if code, out, said := f.run(t, c.args...); code != exitError || !strings.Contains(said, c.want) || out != "" || len(f.writes) > 0 {
+			t.Errorf("%v: exit status %d, %q; want %q", c.args, code, out+said, c.want)
+		}
+	}
+}
