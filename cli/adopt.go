@@ -182,8 +182,8 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 			return errors.New(said)
 		}
 		if time.Since(began) > timeout {
-			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; run the command again to wait on",
-				t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
+			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; "+
+				"run the command again to wait on", t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
 		}
 	}
 }

@@ -138,8 +138,8 @@ func (c *clients) gatherAround(g *gathering, s *view.Snapshot, ours metav1.ListO
 	}
 }
 
-// ifDefined lists the objects of a kind, none where the cluster does not have the kind. A user who may not list them is told so whether or
-// not the cluster has it: served tells.
+// ifDefined lists the objects of a kind, none where the cluster does not have the kind. The API server refuses a user without the right
+// whether or not the cluster has the kind: served tells.
 type ifDefined struct {
 	dynamic.ResourceInterface
 	served func() bool

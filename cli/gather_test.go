@@ -45,7 +45,7 @@ func withoutRights(served ...string) func(*http.Request, string) runtime.Object 
 	}
 }
 
-// TestKindsThatTheClusterLacks has a user who may list none of the types around the pods: that is in the way of a deletion, and of what
+// TestKindsThatTheClusterLacks has a user without the right to list the types around the pods: that is in the way of a deletion, and of what
 // check says of it, for each type that the cluster has, and for no other.
 func TestKindsThatTheClusterLacks(t *testing.T) {
 	app, d := &appv1.App{ObjectMeta: objectMeta("web")}, &appsv1.Deployment{ObjectMeta: objectMeta("web")}

@@ -73,8 +73,8 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) error {
 		return err
 	}
 	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
-		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. Name one of \"kubectl happ history %s\"",
-			now.Object(), value, t)
+		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
+			"Name one of \"kubectl happ history %s\"", now.Object(), value, t)
 	}
 	return nil
 }

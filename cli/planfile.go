@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,16 +32,19 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 	if err != nil {
 		return nil, err
 	}
-	return c.changesOf(ctx, objects, o.manager, func(left string) { fmt.Fprintln(r.Err, left) })
+	return c.changesOf(ctx, objects, o.manager, func(remark string) { fmt.Fprintln(r.Err, remark) })
 }
 
-// changesOf returns the changes that applying objects would make. It tells leave of those that are not ours.
-func (c *clients) changesOf(ctx context.Context, objects []*unstructured.Unstructured, manager string, leave func(string)) ([]change, error) {
+// changesOf returns the changes that applying objects would make. It remarks on those that are not ours and, once they are asked for, on
+// those that conflict with another manager.
+func (c *clients) changesOf(
+	ctx context.Context, objects []*unstructured.Unstructured, manager string, remark func(string),
+) ([]change, error) {
 	var changes []change
 	for _, obj := range objects {
 		kind, ours := view.KindOf(obj.GetKind())
 		if !ours || obj.GroupVersionKind().Group != appv1.GroupVersion.Group {
-			leave(fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName()))
+			remark(fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName()))
 			continue
 		}
 		t := target{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}
@@ -48,7 +52,13 @@ func (c *clients) changesOf(ctx context.Context, objects []*unstructured.Unstruc
 			t.namespace = c.namespace
 			obj.SetNamespace(c.namespace)
 		}
-		change, err := c.apply(ctx, t, obj, manager)
+		switch object := t.kind.Name + " " + t.namespace + "/" + t.name; {
+		case t.name == "":
+			return nil, apierrors.NewBadRequest("a resource of the kind " + t.kind.Name + " has no metadata.name; set it")
+		case slices.ContainsFunc(changes, func(made change) bool { return made.is(t) }):
+			return nil, apierrors.NewBadRequest(object + " is there twice; remove one of the two")
+		}
+		change, err := c.apply(ctx, t, obj, manager, remark)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +73,9 @@ func (c *clients) changesOf(ctx context.Context, objects []*unstructured.Unstruc
 // apply returns what the user's own apply of an object would send: where the last one has left its configuration, a merge patch of
 // three; else a server-side apply by the manager that has applied the object, or that the user names; else a merge patch of the
 // file. What is not there is created.
-func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstructured, manager string) (change, error) {
+func (c *clients) apply(
+	ctx context.Context, t target, obj *unstructured.Unstructured, manager string, remark func(string),
+) (change, error) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -90,7 +102,7 @@ func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstruc
 		manager = appliedBy(live.ManagedFields)
 	}
 	if manager != "" {
-		return c.patch(t, types.ApplyPatchType, modified, manager, true), nil
+		return c.serverSide(t, modified, manager, remark), nil
 	}
 	if original == "" {
 		original = "{}"
@@ -100,6 +112,42 @@ func (c *clients) apply(ctx context.Context, t target, obj *unstructured.Unstruc
 		return change{}, fmt.Errorf("%s %s: %w", t.kind.Name, t.name, err)
 	}
 	return c.patch(t, types.MergePatchType, patch, fieldManager, false), nil
+}
+
+// serverSide returns a dry run of a server-side apply. Where that conflicts with another manager, it remarks on it and forces the apply.
+func (c *clients) serverSide(t target, data []byte, manager string, remark func(string)) change {
+	forced, remarked := c.patch(t, types.ApplyPatchType, data, manager, true), false
+	plain := c.patch(t, types.ApplyPatchType, data, manager, false)
+	return change{target: t, verb: "patch", send: func(ctx context.Context) ([]byte, error) {
+		would, err := plain.send(ctx)
+		if !apierrors.IsConflict(err) {
+			return would, err
+		}
+		if !remarked {
+			remark(fmt.Sprintf("Warning: %s %s/%s: a server-side apply as %s conflicts with another manager: %s. It needs --force-conflicts; "+
+				"the plan is that of the forced apply", t.kind.Name, t.namespace, t.name, manager, conflictsOf(err)))
+			remarked = true
+		}
+		return forced.send(ctx)
+	}}
+}
+
+// conflictsOf says which fields an apply conflicts about, and which managers own them.
+func conflictsOf(err error) string {
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) || answered.Status().Details == nil {
+		return withoutObjects{err}.Error()
+	}
+	var found []string
+	for _, cause := range answered.Status().Details.Causes {
+		if cause.Type == metav1.CauseTypeFieldManagerConflict {
+			found = append(found, strings.TrimPrefix(cause.Field, ".")+" is owned by "+strings.TrimPrefix(cause.Message, "conflict with "))
+		}
+	}
+	if len(found) == 0 {
+		return withoutObjects{err}.Error()
+	}
+	return strings.Join(found, ", ")
 }
 
 // create returns a dry run that creates a resource.

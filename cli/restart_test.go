@@ -12,7 +12,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// TestRestartOfPausedRollouts restarts nothing while the rollouts of the Deployment are paused, whoever the Deployment belongs to.
+// TestRestartOfPausedRollouts restarts nothing while the rollouts of the Deployment are paused, also of a Deployment of others.
 func TestRestartOfPausedRollouts(t *testing.T) {
 	for name, c := range map[string]struct {
 		owned, paused bool

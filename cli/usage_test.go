@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // allCommands calls do for each command with the arguments that lead to it.
 func allCommands(cmd *cobra.Command, path []string, do func(*cobra.Command, []string)) {
 	for _, below := range cmd.Commands() {
-		here := append(append([]string{}, path...), below.Name())
+		here := slices.Concat(path, []string{below.Name()})
 		do(below, here)
 		allCommands(below, here, do)
 	}
@@ -42,11 +43,8 @@ func TestWrongUse(t *testing.T) {
 				most = n - 1
 			}
 		}
-		named := append(path, make([]string, least)...)
-		for i := range least {
-			named[len(path)+i] = "web"
-		}
-		with := func(more ...string) []string { return append(append([]string{}, named...), more...) }
+		named := slices.Concat(path, slices.Repeat([]string{"web"}, least))
+		with := func(more ...string) []string { return slices.Concat(named, more) }
 		wrong("unknown flag: --bogus", with("--bogus")...)
 		wrong(`--color: "pink" is none of`, with("--color", "pink")...)
 		if least > 0 {
