@@ -170,6 +170,8 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 			return ctx.Err()
 		case err != nil:
 			return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		case now.ObjectMeta.DeletionTimestamp != nil:
+			return errors.New(now.Object() + " is being deleted, and takes over nothing")
 		case view.InForce(&now):
 			return nil
 		}

@@ -101,7 +101,7 @@ func TestAdoptRefuses(t *testing.T) {
 	plane.Read(t, s)
 	plane.Change(t, s, func() { s.Spec.Selector = map[string]string{"team": "a"} })
 	code, out, said := u.try("adopt", "web", "--yes")
-	if code != 1 || !strings.Contains(said, "AdoptionRestarts") || !strings.Contains(said, "nothing was changed") {
+	if code != 1 || !strings.Contains(said, "AdoptionRestarts") || !strings.Contains(said, "changed nothing") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
 	if code, out, said = u.try("adopt", "hud/web", "--yes"); code != 1 || !strings.Contains(said, "only resources of the kinds App and ModelBox can") {
@@ -116,5 +116,28 @@ func TestAdoptRefuses(t *testing.T) {
 	plane.Read(t, app)
 	if len(d.OwnerReferences) > 0 || slices.Contains([]string{"true", appv1.AdoptWithoutRestart}, app.Annotations[appv1.AnnotationAdopt]) {
 		t.Errorf("something was done: %v, %v", d.OwnerReferences, app.Annotations)
+	}
+}
+
+// TestAdoptTiers has a CloudManager take over the children of an earlier one with a restart: later tiers wait for earlier ones, and follow.
+func TestAdoptTiers(t *testing.T) {
+	t.Parallel()
+	u := planner(t)
+	office := fixture.NewCloudManager(u.namespace, "office")
+	plane.Create(t, office)
+	plane.Stands(t, office, "Ready=True", "Applied=True")
+	u.run("eject", "cmgr/office", "--delete", "--yes")
+	plane.Gone(t, office)
+	again := fixture.NewCloudManager(u.namespace, "office")
+	plane.Create(t, again)
+	plane.Stands(t, again, "Applied=False/ResourceExists")
+	says(t, u.run("why", "cmgr/office"), `"kubectl happ adopt cloudmanager/office --restart"`)
+	if code, out, said := u.try("adopt", "cmgr/office", "--yes"); code != 1 || !strings.Contains(said, "cannot adopt without a restart") {
+		t.Errorf("exit status %d\n%s%s", code, out, said)
+	}
+	says(t, u.run("adopt", "cmgr/office", "--restart", "--yes"), "DependencyNotReady: Waiting for ", "CloudManager "+u.namespace+"/office has taken over its objects")
+	plane.Stands(t, again, "Applied=True", "Ready=True")
+	if again.Annotations[appv1.AnnotationAdopt] != "" {
+		t.Errorf("the annotation is left: %v", again.Annotations)
 	}
 }

@@ -246,3 +246,35 @@ func TestHold(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanOfConflicts plans a server-side apply that conflicts with another manager: a warning names it, and the plan is there.
+func TestPlanOfConflicts(t *testing.T) {
+	t.Parallel()
+	u := planner(t)
+	newApp(t, u, "nginx:1")
+	code, out, said := u.try("plan", "-f", written(t, newFile(u.namespace, "web", "nginx:2")), "--field-manager", "ci")
+	if code != 1 || !strings.Contains(out, "nginx:1 -> nginx:2") {
+		t.Errorf("%d\n%s%s", code, out, said)
+	}
+	says(t, said, "spec.image is owned by ", "--force-conflicts")
+}
+
+// TestBeingDeleted has an App whose deletion a finalizer holds back: what would change it says so.
+func TestBeingDeleted(t *testing.T) {
+	t.Parallel()
+	u := planner(t)
+	app := newApp(t, u, "nginx:1")
+	plane.Change(t, app, func() { app.Finalizers = append(app.Finalizers, "example.com/wait") })
+	if err := plane.Client.Delete(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Change(t, app, func() { app.Finalizers = nil })
+	for _, args := range [][]string{
+		{"plan", "web", "--set", "replicas=3"}, {"plan", "-f", written(t, newFile(u.namespace, "web", "nginx:2"))}, {"adopt", "web", "--yes"},
+		{"pause", "web"}, {"rollback", "web", "--yes"}, {"wait", "web", "--for", "synced"},
+	} {
+		if code, out, said := u.try(args...); code == 0 || !strings.Contains(said, "is being deleted") {
+			t.Errorf("%v: exit status %d\n%s%s", args, code, out, said)
+		}
+	}
+}
