@@ -90,13 +90,13 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 // adoptQuestion asks whether to carry out the plan of an adoption.
 func adoptQuestion(t target, p *plan.Plan, restart bool) string {
 	question := fmt.Sprintf("Let %s %s take over these objects?", t.kind.Name, t.name)
-	switch pods := p.ReplacedPods(); {
+	switch pods := int(p.ReplacedPods()); {
 	case !restart:
 		question += " No pod restarts."
 	case pods == 1:
 		question += " 1 pod restarts."
 	default:
-		question += " " + countPods(pods) + " restart."
+		question += " " + view.CountPods(pods) + " restart."
 	}
 	if waits(p) {
 		question += " Those of later tiers follow, with their pods, and are not in the plan: " + p.Problem.Message + "."
@@ -134,7 +134,7 @@ func provePlan(p *plan.Plan, restart bool) error {
 	case restart:
 		return nil
 	case p.ReplacedPods() > 0:
-		return fmt.Errorf("%s would restart%s. See --restart", countPods(p.ReplacedPods()), nothing)
+		return fmt.Errorf("%s would restart%s. See --restart", view.CountPods(int(p.ReplacedPods())), nothing)
 	case p.Incomplete:
 		return errors.New("the plan is not complete, and does not prove that no pod restarts" + nothing + ". Run it again")
 	}

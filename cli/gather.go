@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/view"
 )
 
@@ -32,13 +31,8 @@ func (t target) is(other target) bool {
 	return t.kind.Name == other.kind.Name && t.namespace == other.namespace && t.name == other.name
 }
 
-// String is how a user names it, such as "modelbox/cart"; an App is just its name.
-func (t target) String() string {
-	if t.kind.Name == resource.KindApp.Name {
-		return t.name
-	}
-	return t.kind.Singular() + "/" + t.name
-}
+// String is how a user names it.
+func (t target) String() string { return t.kind.Argument(t.name) }
 
 // gathering collects lists that are requested at once.
 type gathering struct {

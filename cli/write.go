@@ -71,14 +71,6 @@ func countResources(n int) string {
 	return fmt.Sprintf("%d resources", n)
 }
 
-// countPods returns a number of pods in words.
-func countPods(n int32) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
-}
-
 // takesEffect says when an annotation of a resource takes effect, if that is not now.
 func takesEffect(r *view.Resource) string {
 	if r.Paused {

@@ -786,14 +786,15 @@ func (s *Deps) planRequest(req *apply.Request, report *reconciler.Report) error 
 // describeRollouts says which template each live workload object of a request has, and whether all its pods are of that one.
 func describeRollouts(req *apply.Request) string {
 	said := ""
+	describe := func(generation, observed int64, pods, updated int32) {
+		said += fmt.Sprintf("; %d %t", generation, observed == generation && updated == pods)
+	}
 	for i := range req.Children {
 		switch live := req.Children[i].Live.(type) {
 		case *appsv1.Deployment:
-			s := &live.Status
-			said += fmt.Sprintf("; %d %t", live.Generation, s.ObservedGeneration == live.Generation && s.UpdatedReplicas == s.Replicas)
+			describe(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)
 		case *appsv1.StatefulSet:
-			s := &live.Status
-			said += fmt.Sprintf("; %d %t", live.Generation, s.ObservedGeneration == live.Generation && s.UpdatedReplicas == s.Replicas)
+			describe(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)
 		}
 	}
 	return said

@@ -106,12 +106,10 @@ func (s *Snapshot) pausedRollouts(message string) string {
 	return ""
 }
 
-// name is how a user names the resource, such as "modelbox/cart"; an App is just its name.
-func (r *Resource) name() string {
-	if r.Kind == Kinds[0].Name {
-		return r.ObjectMeta.Name
-	}
-	return strings.ToLower(r.Kind) + "/" + r.ObjectMeta.Name
+// argument is how a user names a resource.
+func argument(kind, name string) string {
+	k, _ := KindOf(kind)
+	return k.Argument(name)
 }
 
 // advise returns what to do about a reason with its message, a line each.
@@ -127,7 +125,7 @@ func (s *Snapshot) advise(reason, message string) []string {
 	case reason == appv1.ReasonProgressing && paused != "":
 		return []string{"Resume the rollouts: " + resumeRollouts + paused}
 	}
-	name := s.Resource.name()
+	name := argument(s.Resource.Kind, s.Resource.ObjectMeta.Name)
 	lines := []string{strings.ReplaceAll(known.text, "NAME", name)}
 	if !known.spec {
 		return lines

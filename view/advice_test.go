@@ -53,7 +53,7 @@ func TestAdviceOnExistingObjects(t *testing.T) {
 			r, _ := Of(kind.New())
 			r.ObjectMeta.Name = "web"
 			got := strings.Join((&Snapshot{Resource: r}).advise(appv1.ReasonResourceExists, message), "\n")
-			command := "kubectl happ adopt " + r.name()
+			command := "kubectl happ adopt " + argument(r.Kind, r.ObjectMeta.Name)
 			if !kind.Holds {
 				command += " --restart"
 			}

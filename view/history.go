@@ -214,13 +214,6 @@ func runs(rs *appsv1.ReplicaSet, image string) bool {
 	return false
 }
 
-// name is how a user names the resource of the history.
-func (h *History) name() string {
-	r := Resource{Kind: h.Resource}
-	r.ObjectMeta.Name = h.Name
-	return r.name()
-}
-
 // Find returns a revision by its number.
 func (h *History) Find(number int64) (*Revision, error) {
 	for i := range h.Revisions {
@@ -233,7 +226,7 @@ func (h *History) Find(number int64) (*Revision, error) {
 		}
 		return rev, nil
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"kubectl happ history %s\"", number, h.name()))
+	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"kubectl happ history %s\"", number, argument(h.Resource, h.Name)))
 }
 
 // Unseen returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
@@ -254,7 +247,7 @@ func (h *History) Other(now map[string]any) (*Revision, error) {
 			return rev, nil
 		}
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"kubectl happ history %s\"", h.name()))
+	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"kubectl happ history %s\"", argument(h.Resource, h.Name)))
 }
 
 // Operation is one of a JSON patch (RFC 6902).

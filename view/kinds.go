@@ -25,6 +25,14 @@ var Kinds = []Kind{
 	{resource.KindCloudManager, cloudManagerResource},
 }
 
+// Argument returns how a user names a resource of the kind, such as "modelbox/cart"; an App is just its name.
+func (k *Kind) Argument(name string) string {
+	if k.Name == resource.KindApp.Name {
+		return name
+	}
+	return k.Singular() + "/" + name
+}
+
 // KindOf returns the kind of a name that a user has written: the kind, its plural, a short name, each with or without the group.
 func KindOf(word string) (Kind, bool) {
 	word = strings.ToLower(word)

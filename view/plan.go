@@ -86,7 +86,7 @@ func (p *Plan) Text(s Style) string {
 		}
 	}
 	if p.Restarts.Pods > 0 {
-		b.WriteString(s.paint(MarkBusy, s.cut("RESTART  "+countPods(int(p.Restarts.Pods)), s.Width)) + "\n")
+		b.WriteString(s.paint(MarkBusy, s.cut("RESTART  "+CountPods(int(p.Restarts.Pods)), s.Width)) + "\n")
 	}
 	b.WriteString(s.cut(fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted), s.Width) + "\n")
 	return b.String()

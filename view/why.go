@@ -193,7 +193,7 @@ func rootOf(pods []corev1.Pod, stalled bool) []Step {
 			nodes = append(nodes, node)
 		}
 	}
-	object := countPods(n)
+	object := CountPods(n)
 	if len(nodes) > 0 {
 		slices.Sort(nodes)
 		if len(nodes) > 3 {
@@ -239,9 +239,9 @@ func (s *Snapshot) works() string {
 	case wanted == 0 && ready == 0:
 		return "No pod is wanted."
 	case ready == 0:
-		return fmt.Sprintf("Nothing: none of %s is ready.", countPods(wanted))
+		return fmt.Sprintf("Nothing: none of %s is ready.", CountPods(wanted))
 	}
-	text := fmt.Sprintf("%d of %s ready", ready, countPods(wanted))
+	text := fmt.Sprintf("%d of %s ready", ready, CountPods(wanted))
 	if len(by) > 0 {
 		text += ": " + strings.Join(by, ", ")
 	}

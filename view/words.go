@@ -17,8 +17,8 @@ const (
 	kindsPods        = "Pods"
 )
 
-// countPods returns a number of pods in words: "1 pod" or "2 pods".
-func countPods(n int) string {
+// CountPods returns a number of pods in words: "1 pod" or "2 pods".
+func CountPods(n int) string {
 	if n == 1 {
 		return "1 pod"
 	}

@@ -20,8 +20,9 @@ const (
 	messageCannotApply       = "cannot apply %s %s: %s"
 	messageMustBeRetained    = "%s %s must be retained: it requires the annotation %s: %s and no owner reference"
 	messageClaimMissing      = "%s %s does not exist; its StatefulSet creates it"
-	messageBeingRemoved      = "Waiting for the deletion of %s %s, which the spec no longer asks for. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"
-	messageBeingDeleted      = "Waiting for %s %s to be deleted before recreating it. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"
+	messageCheckFinalizers   = ". If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"
+	messageBeingRemoved      = "Waiting for the deletion of %s %s, which the spec no longer asks for" + messageCheckFinalizers
+	messageBeingDeleted      = "Waiting for %s %s to be deleted before recreating it" + messageCheckFinalizers
 	messageOfEarlierOwner    = "Waiting for the garbage collector to remove %s %s of an earlier %s with this name before recreating it"
 	messageKindUnknown       = "%s cannot be written: the cluster no longer has the kind %s (%s). Install the kind again, or remove the field from the spec; the operator checks again every minute"
 	messageSecretValue       = "the reason is not shown because it contains a value of the Secret"
