@@ -145,13 +145,13 @@ func restartOne[T metav1.Object](ctx context.Context, api workloads[T], now *vie
 // when its template changes.
 func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) error {
 	owner := metav1.GetControllerOf(live)
-	if !w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
+	ready := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionReady)
+	switch owned := owner != nil && owner.UID == now.ObjectMeta.UID; {
+	case owned:
+	case !w.Foreign:
 		return fmt.Errorf("%s is not controlled by %s; to restart its pods, use kubectl rollout restart", live.GetName(), now.Object())
-	}
-	if w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
-		if ready := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionReady); ready != nil && ready.Reason == appv1.ReasonScaleConflict {
-			return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.Object(), live.GetName(), ready.Message)
-		}
+	case ready != nil && ready.Reason == appv1.ReasonScaleConflict:
+		return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.Object(), live.GetName(), ready.Message)
 	}
 	if d, ok := live.(*appsv1.Deployment); ok && d.Spec.Paused {
 		return fmt.Errorf("its rollouts are paused, so no pod would restart; resume them with \"kubectl rollout resume deployment/%s\"", d.Name)
