@@ -82,6 +82,7 @@ type Manager struct {
 	ctrl.Manager
 	// Planner says what a change of a custom resource would do.
 	Planner *Planner
+	checks  *checks
 }
 
 // NewManager returns a manager with all controllers, ready to start.
@@ -118,11 +119,13 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		f := fence.New(ptr.Deref(opts.RenewDeadline, renewDeadline), opts.Clock)
 		opts.LeaderElectionConfig, cfg = f.Election(cfg), f.Work(cfg)
 	}
-	mgr, err := ctrl.NewManager(cfg, opts.Options)
+	servers := takeServers(&opts.Options)
+	made, err := ctrl.NewManager(cfg, opts.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := addProbes(mgr, sizes, &watched); err != nil {
+	mgr := &Manager{Manager: made, checks: newChecks()}
+	if err := errors.Join(addProbes(mgr, sizes, &watched), servers.add(mgr, cfg)); err != nil {
 		return nil, err
 	}
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
@@ -141,7 +144,8 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	for _, k := range kinds() {
 		errs = append(errs, k.setupWithManager(mgr, shared))
 	}
-	return &Manager{mgr, newPlanner(shared)}, errors.Join(errs...)
+	mgr.Planner = newPlanner(shared)
+	return mgr, errors.Join(errs...)
 }
 
 // newDeps returns what the controllers of a manager work with.

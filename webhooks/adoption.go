@@ -88,8 +88,8 @@ func emptyLike(obj client.Object) (client.Object, bool) {
 	return empty, ok
 }
 
-// proven reports whether who asks could read the resource as it was: its UID is that of the resource in the cache.
-func (v *validator[T]) proven(ctx context.Context, obj T, old client.Object) bool {
+// proven reports whether the author of a review could read the resource as it was: its UID is that of the resource in the cache.
+func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool {
 	known := v.empty()
 	known.SetNamespace(obj.GetNamespace())
 	known.SetName(obj.GetName())

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
 )
 
 // defaulter states in a new resource what follows from its name, which never changes. It states that and nothing else: one
@@ -21,20 +21,38 @@ type defaulter struct {
 
 // Handle implements admission.Handler.
 func (d *defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
-	obj := &unstructured.Unstructured{}
-	if err := json.Unmarshal(req.Object.Raw, &obj.Object); err != nil || obj.GetName() == "" {
+	var obj struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &obj); err != nil || obj.Metadata.Name == "" {
 		// With generateName there is no name yet.
 		return admission.Allowed("")
 	}
 	var patches []webhook.JSONPatchOp
-	for field, value := range d.names(obj.GetName()) {
+	for field, value := range d.names(obj.Metadata.Name) {
 		path := append([]string{"spec"}, strings.Split(field, "/")...)
-		within, found, err := unstructured.NestedFieldNoCopy(obj.Object, path[:len(path)-1]...)
-		if parent, ok := within.(map[string]any); err != nil || !found || !ok || parent[path[len(path)-1]] != nil {
+		if !lacks(obj.Spec, path[1:]) {
 			continue
 		}
 		patches = append(patches, webhook.JSONPatchOp{Operation: "add", Path: "/" + strings.Join(path, "/"), Value: value})
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("Defaulted", "fields", len(patches))
 	return admission.Patched("", patches...)
+}
+
+// lacks reports whether an object is there but for the last field of a path. It decodes nothing but the objects on the way: a decoded JSON value
+// takes up to twenty times the memory of its text.
+func lacks(object json.RawMessage, path []string) bool {
+	var fields map[string]json.RawMessage
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, &fields); err != nil || fields == nil {
+		return false
+	}
+	value, ok := fields[path[0]]
+	if len(path) > 1 {
+		return ok && lacks(value, path[1:])
+	}
+	return !ok || string(value) == "null"
 }

@@ -22,6 +22,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/guard"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -83,6 +84,7 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 		if before, err = h.read(req.OldObject); err != nil {
 			return nil, err
 		}
+		guard.Prove(ctx, func() bool { return h.proven(ctx, now, before) })
 		same := now.Raw().Equal(before.Raw())
 		if now.GetDeletionTimestamp() != nil {
 			return nil, nil

@@ -4,7 +4,6 @@
 package webhooks
 
 import (
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -55,6 +54,9 @@ type Options struct {
 	// Patience is how long questions about other objects may take in all; what is not known by then is not warned of. Default:
 	// 1.2 s.
 	Patience time.Duration
+	// Arrival is how long a review may take to arrive, and then to be handled. Default: the times of guard.Webhooks, which fit the two
+	// seconds that the API server waits.
+	Arrival time.Duration
 }
 
 // BindFlags adds the command line's part of the options.
@@ -100,16 +102,11 @@ func New(opts Options, setting string) (*Webhooks, error) {
 
 // Server returns the server for the manager's options.
 func (w *Webhooks) Server() webhook.Server {
-	return &drainingServer{period: drainPeriod, Server: webhook.NewServer(webhook.Options{
-		Host: w.opts.Host, Port: w.opts.Port, CertDir: w.opts.CertDir,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			// HTTP/2 is off for its rapid-reset attacks (CVE-2023-44487, CVE-2023-39325).
-			c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12
-			if w.keeper != nil {
-				c.GetCertificate = w.keeper.GetCertificate
-			}
-		}},
-	})}
+	server := newGuardedServer(&w.opts)
+	if w.keeper != nil {
+		server.certificate = w.keeper.GetCertificate
+	}
+	return &drainingServer{period: drainPeriod, Server: server}
 }
 
 // SetupWithManager adds the webhooks of all kinds to the manager, and its readiness check: every replica serves. Where they

@@ -102,6 +102,11 @@ var (
 		Help:   "1 while the sizes are those of their ConfigMap, or the ConfigMap does not exist; 0 while the ConfigMap is invalid and the last valid sizes are used.",
 		Series: "one for the ConfigMap of `--size-configmap`",
 	}
+	RequestsRefused = Definition{
+		Name: "app_operator_requests_refused_total", Type: Counter, Labels: []string{"server", labelReason},
+		Help:   "Number of requests and connections to the manager that were refused or given up because of its limits.",
+		Series: "one for each server (`webhooks`, `metrics`, `health probe`, `pprof`) and reason that occurred: `connections`, `budget`, `size`, `time`, `broken`",
+	}
 	CertificateExpiry = Definition{
 		Name: "app_operator_webhook_certificate_expiry_timestamp_seconds", Type: Gauge,
 		Help:   "When the certificate of the webhooks expires.",
@@ -119,7 +124,7 @@ func All() []Definition {
 	return []Definition{
 		ResourceStalled, ResourceNotReady, ResourcePaused, Resources, ResourcesOutdated,
 		SettleDuration, ChildWrites, ChildRepairs, AdmissionReviews,
-		WatchBroken, SizeConfigValid, CertificateExpiry, BuildInfo,
+		WatchBroken, SizeConfigValid, RequestsRefused, CertificateExpiry, BuildInfo,
 	}
 }
 

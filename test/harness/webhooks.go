@@ -33,6 +33,9 @@ func WithWebhooks(opts webhooks.Options) Option {
 		if opts.Patience == 0 {
 			opts.Patience = webhookPatience
 		}
+		if opts.Arrival == 0 {
+			opts.Arrival = webhookPatience
+		}
 		opts.FollowSecrets = o.FollowSecrets
 		var err error
 		if m.hooks, err = webhooks.New(opts, "true"); err != nil {

@@ -1,0 +1,135 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// The sizes of the buffers that a body is read into, in bytes: each is twice as long as the one before, so that a request that does not
+// arrive holds at most twice what it has sent, and firstBuffer.
+const firstBuffer, lastBuffer = 2 << 10, 64 << 10
+
+// ServeHTTP implements http.Handler. It reads the body, and has the request handled once there is room for what that takes.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok {
+		g.refuse(w, refusedBroken)
+		return
+	}
+	held := g.bodies.open(c.from, c.interrupt)
+	defer g.bodies.end(held)
+	read, wrong := g.receive(held, r)
+	if wrong == nil {
+		// All has arrived. The deadline of reading, which would end the request's context, stays for a body that is refused: net/http reads
+		// on for a while.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		wrong = g.makeRoom(r.Context(), held, read)
+	}
+	if wrong == nil && !g.conns.use(r.Context(), c.claim, 0) {
+		wrong = refusedConnection
+	}
+	if wrong != nil {
+		g.refuse(w, wrong)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.limits.Answer)
+	defer cancel()
+	r = r.WithContext(ctx)
+	if read.length > 0 {
+		r.Body, r.ContentLength = io.NopCloser(io.MultiReader(read.parts...)), read.length
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// body is the body of a request that has arrived.
+type body struct {
+	parts  []io.Reader
+	length int64
+	values jsonValues
+}
+
+// makeRoom waits until there is room to handle a body.
+func (g *guard) makeRoom(ctx context.Context, held *claim, read *body) *refusal {
+	if read.length == 0 {
+		return nil
+	}
+	cost := g.limits.cost(read.length, read.values.count)
+	if cost > g.limits.Share() {
+		return refusedSize
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.limits.Arrival)
+	defer cancel()
+	if !g.bodies.use(ctx, held, max(0, cost-held.amount)) {
+		return refusedBudget
+	}
+	return nil
+}
+
+// receive reads the body of a request. The claim grows with it.
+func (g *guard) receive(held *claim, r *http.Request) (*body, *refusal) {
+	read := &body{}
+	if r.ContentLength > g.limits.Body {
+		return nil, refusedSize
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return read, nil
+	}
+	for size := int64(firstBuffer); ; size = min(2*size, lastBuffer) {
+		// One byte more shows the end of the body, or that it is too long.
+		size = min(size, g.limits.Body-read.length+1)
+		if r.ContentLength > 0 {
+			size = min(size, r.ContentLength-read.length+1)
+		}
+		if g.limits.Body > 0 && !g.bodies.grow(held, size) {
+			return nil, refusedBudget
+		}
+		buffer := make([]byte, size)
+		n, err := fill(buffer, r.Body)
+		read.length += int64(n)
+		read.values.add(buffer[:n])
+		read.parts = append(read.parts, bytes.NewReader(buffer[:n]))
+		switch {
+		case read.length > g.limits.Body:
+			return nil, refusedSize
+		case err == io.EOF: //nolint:errorlint // A body that was cut off ends with another error, which may wrap this one.
+			return read, nil
+		case err != nil:
+			return nil, g.readError(held, err)
+		}
+	}
+}
+
+// fill reads until a buffer is full. Unlike io.ReadFull, it returns the error of the reader as it is.
+func fill(buffer []byte, from io.Reader) (n int, err error) {
+	for n < len(buffer) && err == nil {
+		var read int
+		read, err = from.Read(buffer[n:])
+		n += read
+	}
+	return n, err
+}
+
+// readError returns the refusal of a body that cannot be read.
+func (g *guard) readError(held *claim, err error) *refusal {
+	select {
+	case <-held.takenBack:
+		return refusedBudget
+	default:
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refusedTime
+	}
+	return refusedBroken
+}
+
+// refuse answers a request that is not handled, and has the connection closed.
+func (g *guard) refuse(w http.ResponseWriter, wrong *refusal) {
+	w.Header().Set("Connection", "close")
+	g.refused(wrong.reason)
+	http.Error(w, wrong.message, wrong.status)
+}

@@ -1,0 +1,31 @@
+package guard
+
+import "net/http"
+
+// reason is why a request or a connection was refused, a label of the metric.
+type reason string
+
+const (
+	reasonConnections reason = "connections"
+	reasonBudget      reason = "budget"
+	reasonSize        reason = "size"
+	reasonTime        reason = "time"
+	reasonBroken      reason = "broken"
+)
+
+// refusal is the answer to a request that is not handled.
+type refusal struct {
+	status  int
+	reason  reason
+	message string
+}
+
+// The refusals. Of a connection that was taken back, the answer reaches nobody.
+var (
+	refusedConnection = &refusal{http.StatusServiceUnavailable, reasonConnections, "other connections take the place of this one; try again"}
+
+	refusedBudget = &refusal{http.StatusServiceUnavailable, reasonBudget, "the bodies of other requests take all the memory that there is for them; try again"}
+	refusedSize   = &refusal{http.StatusRequestEntityTooLarge, reasonSize, "the body is too large"}
+	refusedTime   = &refusal{http.StatusRequestTimeout, reasonTime, "the body did not arrive in time"}
+	refusedBroken = &refusal{http.StatusBadRequest, reasonBroken, "the body could not be read"}
+)

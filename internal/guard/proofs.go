@@ -1,0 +1,59 @@
+package guard
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// proofLasts is how long an address counts as proven after its last proof.
+	proofLasts = 24 * time.Hour
+	// proofRest is how long no proof is looked for after one.
+	proofRest = time.Minute
+	// maxProven is how many addresses count as proven. A cluster has few API servers and scrapers.
+	maxProven = 64
+)
+
+// Prove notes that the request of a context is genuine, if proof says so. Its address then has a share of what is reserved for proven ones, for
+// a day. proof is not called for an address that has proved it a moment ago.
+func Prove(ctx context.Context, proof func() bool) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if ok && !c.guard.proofs.provenSince(c.from, proofRest) && proof() {
+		c.guard.proofs.add(c.from)
+	}
+}
+
+// proofs are the addresses that have proved to send genuine requests.
+type proofs struct {
+	mu   sync.Mutex
+	last map[netip.Addr]time.Time
+}
+
+// proven reports whether an address counts as proven.
+func (p *proofs) proven(from netip.Addr) bool { return p.provenSince(from, proofLasts) }
+
+func (p *proofs) provenSince(from netip.Addr, age time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, ok := p.last[from]
+	return ok && time.Since(last) < age
+}
+
+// add notes a proof. If there are too many proven addresses, the oldest proof is dropped.
+func (p *proofs) add(from netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last[from] = time.Now()
+	if len(p.last) <= maxProven {
+		return
+	}
+	oldest := from
+	for other, at := range p.last {
+		if at.Before(p.last[oldest]) {
+			oldest = other
+		}
+	}
+	delete(p.last, oldest)
+}

@@ -1,0 +1,141 @@
+package webhooks
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"huolala.cn/app-operator/internal/guard"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// maxWaste is how much a review may allocate in all, as a multiple of what the guard counts for it. Lists grow by being copied, so about
+// half of all that is allocated is garbage before the review is answered.
+const maxWaste = 3
+
+// hostileReview is a review in which one list, of equal items, or one text takes all the space: %s.
+type hostileReview struct{ item, review string }
+
+// hostileReviews are of all parts of a review: those that are decoded before the operator sees it, metadata, spec and status.
+var hostileReviews = map[string]hostileReview{
+	"one annotation":    {"", created(`"annotations":{"a":"%s"}`, "")},
+	"annotations":       {`"k%06d":""`, created(`"annotations":{%s}`, "")},
+	"managed fields":    {`{}`, created(`"managedFields":[%s]`, "")},
+	"owners":            {`{}`, created(`"ownerReferences":[%s]`, "")},
+	"finalizers":        {`""`, created(`"finalizers":[%s]`, "")},
+	"arguments":         {`""`, created("", `"args":[%s]`)},
+	"variables":         {`{}`, created("", `"envs":[%s]`)},
+	"volumes":           {`{}`, created("", `"volumes":[%s]`)},
+	"lists":             {`[]`, created("", `"podTemplatePatch":{"a":[%s]}`)},
+	"numbers":           {`1`, created("", `"podTemplatePatch":{"a":[%s]}`)},
+	"unknown field":     {`{}`, created("", `"unknown":[%s]`)},
+	"conditions":        {`{}`, updated(`"status":{"conditions":[{"reason":"RolledBack"},%s]}`)},
+	"groups":            {`""`, envelope(`"request":{"userInfo":{"groups":[%s]}}`)},
+	"extra":             {`""`, envelope(`"request":{"userInfo":{"extra":{"a":[%s]}}}`)},
+	"options":           {`{}`, envelope(`"request":{"options":{"a":[%s]}}`)},
+	"causes":            {`{}`, envelope(`"response":{"status":{"details":{"causes":[%s]}}}`)},
+	"warnings":          {`""`, envelope(`"response":{"warnings":[%s]}`)},
+	"audit annotations": {`"k%06d":""`, envelope(`"response":{"auditAnnotations":{%s}}`)},
+	"no review":         {`{}`, `[%s]`},
+}
+
+func created(meta, spec string) string { return reviewOf("CREATE", objectOf(meta, spec, ""), "null") }
+
+func updated(status string) string {
+	return reviewOf("UPDATE", objectOf("", "", ""), objectOf("", "", status))
+}
+
+// objectOf returns an App with more in its metadata, in its spec and behind them.
+func objectOf(meta, spec, status string) string {
+	more := func(part string) string {
+		if part == "" {
+			return ""
+		}
+		return "," + part
+	}
+	return `{"apiVersion":"app.huolala.cn/v1","kind":"App","metadata":{"name":"web","namespace":"ns","uid":"u"` + more(meta) +
+		`},"spec":{"image":"nginx","service":{}` + more(spec) + `}` + more(status) + `}`
+}
+
+func reviewOf(operation, object, old string) string {
+	return envelope(`"request":{"uid":"1","operation":"` + operation + `","namespace":"ns","name":"web","object":` + object + `,"oldObject":` + old + `}`)
+}
+
+func envelope(content string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",` + content + `}`
+}
+
+// largest returns the largest review of its form that the guard lets in.
+func (h hostileReview) largest() []byte {
+	limits := &guard.Webhooks
+	if h.item == "" {
+		return fmt.Appendf(nil, h.review, strings.Repeat("x", int(limits.Body)-len(h.review)))
+	}
+	one := limits.PerValue*int64(1+strings.Count(h.item, "{")+strings.Count(h.item, "[")) + limits.PerByte*int64(len(h.item)+2)
+	items := make([]string, limits.Share()/one*9/10)
+	for i := range items {
+		items[i] = h.item
+		if strings.Contains(h.item, "%") {
+			items[i] = fmt.Sprintf(h.item, i)
+		}
+	}
+	return fmt.Appendf(nil, h.review, strings.Join(items, ","))
+}
+
+// TestReviewMemory handles hostile reviews that are as large as the guard lets them be. None allocates more than a multiple of what the
+// guard counts for it, on any path.
+func TestReviewMemory(t *testing.T) {
+	paths := &muxServer{mux: http.NewServeMux()}
+	newValidators(t).register(paths)
+	for name, hostile := range hostileReviews {
+		body := hostile.largest()
+		cost := guard.Webhooks.Cost(body)
+		if share := guard.Webhooks.Share(); cost > share || cost < share/2 {
+			t.Errorf("%s: the review costs %d of %d bytes", name, cost, share)
+		}
+		for _, path := range []string{"/validate-app-huolala-cn-v1-app", "/mutate-app-huolala-cn-v1-cloudmanager", "/mutate-app-huolala-cn-v1-modelbox"} {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			paths.mux.ServeHTTP(answer, req)
+			runtime.ReadMemStats(&after)
+			if answer.Code != http.StatusOK || strings.Contains(answer.Body.String(), "panic") {
+				t.Errorf("%s: %s answers %d %s", name, path, answer.Code, answer.Body)
+			}
+			took := int64(after.TotalAlloc - before.TotalAlloc)
+			t.Logf("%s: %s: %.1f MiB of %.1f MiB", name, path, float64(took)/(1<<20), float64(cost)/(1<<20))
+			if took > maxWaste*cost {
+				t.Errorf("%s: %s takes %d bytes, which is more than %d times the cost of %d", name, path, took, maxWaste, cost)
+			}
+		}
+	}
+}
+
+// newValidators returns validators that see an empty cluster.
+func newValidators(t *testing.T) *validators {
+	t.Helper()
+	scheme := apiruntime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	standards, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := fake.NewClientBuilder().WithScheme(scheme).Build()
+	return &validators{cache: empty, live: empty, scheme: scheme, standards: standards, patience: defaultPatience}
+}
