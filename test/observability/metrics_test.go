@@ -136,7 +136,17 @@ func scrapeAll(t *testing.T) map[string]*dto.MetricFamily {
 
 	var exported map[string]*dto.MetricFamily
 	harness.Eventually(t, func() error {
-		var err error
+		// A request with a body, which the server of the metrics refuses.
+		refused, err := http.Post("http://"+address+"/metrics", "text/plain", strings.NewReader("x"))
+		if err != nil {
+			return err
+		}
+		if err := refused.Body.Close(); err != nil {
+			return err
+		}
+		if refused.StatusCode != http.StatusRequestEntityTooLarge {
+			return fmt.Errorf("a request with a body is answered with %s", refused.Status)
+		}
 		if exported, err = scrape(t, "http://"+address+"/metrics"); err != nil {
 			return err
 		}
