@@ -113,7 +113,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// unfinished is a review of a size of which most arrives, and the rest never does.
+// unfinished is a review of a size. All of it arrives but for its last ten bytes.
 func unfinished(size int) string {
 	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size+10, strings.Repeat("x", size))
 }

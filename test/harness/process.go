@@ -40,6 +40,8 @@ type Process struct {
 	Output Output
 	cmd    *exec.Cmd
 	ended  chan struct{}
+	// group is the folder of the memory control group, empty without one.
+	group string
 }
 
 // Output is what a process has written so far.
@@ -71,12 +73,12 @@ func Spawn(t testing.TB, program string, cfg *rest.Config, namespaces string, fl
 }
 
 // SpawnWith does the same with more in the environment, each as "NAME=value". The test's own environment stays: it is that of
-// API servers which are started later.
+// API servers which are started later. Webhooks are served with "ENABLE_WEBHOOKS=true" in env.
 func SpawnWith(t testing.TB, env []string, program string, cfg *rest.Config, namespaces string, flags ...string) *Process {
 	t.Helper()
 	p := &Process{ended: make(chan struct{}), Probes: FreeAddress(t)}
 	p.cmd = exec.Command(program, append([]string{"--health-probe-bind-address=" + p.Probes}, flags...)...)
-	p.cmd.Env = append(append(os.Environ(), env...), "KUBECONFIG="+WriteKubeconfig(t, cfg), "WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false")
+	p.cmd.Env = append(append(os.Environ(), "KUBECONFIG="+WriteKubeconfig(t, cfg), "WATCH_NAMESPACE="+namespaces, "ENABLE_WEBHOOKS=false"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,319 @@
+package chaos
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// victim is a manager with the memory of a release, all its servers, and two tenants.
+type victim struct {
+	process        *harness.Process
+	limit          int64
+	hostile, other string
+	webhooks       string
+	metrics        string
+	tried, refused atomic.Int64
+}
+
+// attack is what a stranger does until the context ends. It calls began once the manager has had its first share of it.
+type attack struct {
+	name string
+	run  func(ctx context.Context, t *testing.T, v *victim, began func())
+}
+
+// attacks are by a tenant with the role edit in one namespace, and by pods without credentials.
+var attacks = []attack{
+	{"Services of 250 KB with the operator's label", labelledServices},
+	{"dry runs of 24,000 errors", dryRunsOfErrors},
+	{"unfinished reviews from one address", unfinished(1, func(v *victim) target { return target{v.webhooks, true} })},
+	{"unfinished reviews from 60 addresses", unfinished(60, func(v *victim) target { return target{v.webhooks, true} })},
+	{"unfinished requests for metrics", unfinished(60, func(v *victim) target { return target{v.metrics, false} })},
+	{"unfinished probes", unfinished(60, func(v *victim) target { return target{v.process.Probes, false} })},
+	{"forged reviews of many values", forgedReviews},
+}
+
+// TestAttacked attacks managers inside the memory of config/manager. None is killed for its memory or ends, the API server's own reviews are
+// answered, and another tenant's App is Ready in at most twice the time of before.
+func TestAttacked(t *testing.T) {
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) {
+			v := newVictim(t)
+			before := v.serve(t, "before")
+			v.tried.Store(0)
+			v.refused.Store(0)
+
+			ctx, end := context.WithCancel(t.Context())
+			began, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				a.run(ctx, t, v, sync.OnceFunc(func() { close(began) }))
+				close(ended)
+			}()
+			select {
+			case <-began:
+			case <-ended:
+			}
+			during := v.serve(t, "during")
+			end()
+			<-ended
+			v.check(t, before, during)
+			results.add(t, "attack: "+a.name, 1, []time.Duration{during},
+				"an App of another namespace is ready after %.2f × the time of before; %d of %d invalid ones are refused; %d of %d MiB",
+				during.Seconds()/before.Seconds(), v.refused.Load(), v.tried.Load(), v.process.PeakMemory(t)>>20, v.limit>>20)
+		})
+	}
+}
+
+func newVictim(t *testing.T) *victim {
+	t.Helper()
+	v := &victim{hostile: plane.Namespace(t), other: plane.Namespace(t), metrics: harness.FreeAddress(t), limit: managerMemoryLimit(t)}
+	opts, authority := harness.LocalWebhooks(t)
+	v.webhooks = net.JoinHostPort("127.0.0.1", fmt.Sprint(opts.Port))
+	v.process = harness.SpawnWith(t, []string{"GOGC=40", "GOMEMLIMIT=450MiB", "ENABLE_WEBHOOKS=true"}, program, plane.ManagerConfig(), v.hostile+","+v.other,
+		"--webhook-cert-dir="+opts.CertDir, fmt.Sprintf("--webhook-port=%d", opts.Port), "--metrics-bind-address="+v.metrics, "--metrics-secure=false")
+	v.process.LimitMemory(t, v.limit)
+	v.process.Ready(t)
+	for _, ns := range []string{v.hostile, v.other} {
+		plane.Ask(t, ns, "-"+ns, opts.Port, authority)
+	}
+	// The API server has learned of the webhooks once an invalid App is refused; then an update makes its address a proven one.
+	harness.Eventually(t, func() error {
+		if !v.isRefused(t) {
+			return fmt.Errorf("an invalid App is not refused")
+		}
+		return nil
+	})
+	return v
+}
+
+// serve has another tenant create Apps, and change each once it is Ready. It returns the median of the times until they are Ready.
+func (v *victim) serve(t *testing.T, phase string) time.Duration {
+	t.Helper()
+	var took []time.Duration
+	for i := range of(5, 11) {
+		v.isRefused(t)
+		app := newApp(objectMeta(v.other, fmt.Sprintf("%s-%d", phase, i))).(*appv1.App)
+		began := time.Now()
+		plane.Create(t, app)
+		plane.Until(t, app, func() error { return (&script{controlled: true}).settled(app) })
+		took = append(took, time.Since(began))
+		plane.Change(t, app, func() { app.Spec.MinReadySeconds = ptr.To[int32](1) })
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// isRefused creates an App that only the webhooks refuse, as a dry run, and reports whether it is refused with the message of its fault.
+func (v *victim) isRefused(t *testing.T) bool {
+	t.Helper()
+	app := newApp(objectMeta(v.other, "invalid")).(*appv1.App)
+	app.Spec.Volumes = nil
+	app.Spec.VolumeMounts = []corev1.VolumeMount{{Name: "missing", MountPath: "/data"}}
+	err := plane.Client.Create(t.Context(), app, client.DryRunAll)
+	v.tried.Add(1)
+	if err == nil || !strings.Contains(err.Error(), "missing") {
+		return false
+	}
+	v.refused.Add(1)
+	return true
+}
+
+// check checks what came of an attack.
+func (v *victim) check(t *testing.T, before, during time.Duration) {
+	t.Helper()
+	if killed := v.process.KilledForMemory(t); killed > 0 || !v.process.Alive() {
+		t.Fatalf("the manager has ended; killed for its memory: %d times", killed)
+	}
+	if peak := v.process.PeakMemory(t); peak > v.limit {
+		t.Errorf("the manager used %d MiB, and its limit is %d MiB", peak>>20, v.limit>>20)
+	}
+	if tried, refused := v.tried.Load(), v.refused.Load(); refused < tried {
+		t.Errorf("of %d invalid Apps, %d were refused", tried, refused)
+	}
+	// The clock of a short time is coarse: a rollout waits for informers and nodes.
+	if most := max(2*before, before+time.Second/2); during > most {
+		t.Errorf("an App of another tenant is ready after %s, and after %s before", during, before)
+	}
+	v.process.Ready(t)
+}
+
+// labelledServices creates headless Services with the operator's label.
+func labelledServices(ctx context.Context, t *testing.T, v *victim, began func()) {
+	annotation := strings.Repeat("x", 250_000)
+	count := of(100, 2100)
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for i := worker; i < count && ctx.Err() == nil; i += 8 {
+				if i > count/3 {
+					began()
+				}
+				service := &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: v.hostile, Name: fmt.Sprintf("big-%d", i),
+						Labels: map[string]string{"app.kubernetes.io/managed-by": "app-operator"}, Annotations: map[string]string{"example.com/big": annotation},
+					},
+					Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+				}
+				if err := plane.Client.Create(ctx, service); err != nil && ctx.Err() == nil {
+					t.Errorf("create a Service: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	began()
+	<-ctx.Done()
+	if err := plane.Client.DeleteAllOf(context.WithoutCancel(ctx), &corev1.Service{}, client.InNamespace(v.hostile)); err != nil {
+		t.Errorf("delete the Services: %v", err)
+	}
+}
+
+// dryRunsOfErrors makes twelve dry runs at a time of a spec that has an error for each of its mounts.
+func dryRunsOfErrors(ctx context.Context, _ *testing.T, v *victim, began func()) {
+	var group sync.WaitGroup
+	for worker := range 12 {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				app := newApp(objectMeta(v.hostile, fmt.Sprintf("errors-%d", worker))).(*appv1.App)
+				app.Spec.Containers = containersWithoutVolumes(60, 400)
+				_ = plane.Client.Create(ctx, app, client.DryRunAll) // It is refused, or not answered in time.
+				if i == 1 {
+					began()
+				}
+			}
+		})
+	}
+	group.Wait()
+	began()
+}
+
+// target is a server of the manager.
+type target struct {
+	address   string
+	encrypted bool
+}
+
+// dial connects from one of many addresses of this machine.
+func (a target) dial(ctx context.Context, from int) (net.Conn, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(from/250), byte(from%250+1))}, Timeout: 10 * time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", a.address)
+	if err != nil || !a.encrypted {
+		return conn, err
+	}
+	encrypted := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return encrypted, nil
+}
+
+// unfinished keeps 60 requests of 6.9 MiB whose last bytes never come, and 300 requests with headers of 1 MB, from some addresses. A request that
+// the server gives up is followed by another one at once.
+func unfinished(addresses int, at func(*victim) target) func(context.Context, *testing.T, *victim, func()) {
+	const size = 69 << 20 / 10
+	body := fmt.Sprintf("POST /validate-app-huolala-cn-v1-app HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		4<<20-10, strings.Repeat("x", 4<<20-20))
+	chunked := fmt.Sprintf("POST /validate-app-huolala-cn-v1-app HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", size, strings.Repeat("x", size-10))
+	headers := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 1_000_000)
+	return func(ctx context.Context, _ *testing.T, v *victim, began func()) {
+		var group sync.WaitGroup
+		var sent atomic.Int64
+		for i := range 420 {
+			group.Go(func() {
+				text := headers
+				if i < 120 {
+					text = []string{body, chunked}[i%2]
+				}
+				for ctx.Err() == nil {
+					leaveUnfinished(ctx, at(v), i%addresses, text)
+					if sent.Add(1) == 420 {
+						began()
+					}
+				}
+			})
+		}
+		group.Wait()
+		began()
+	}
+}
+
+// leaveUnfinished sends a text, and waits until the server closes the connection.
+func leaveUnfinished(ctx context.Context, at target, from int, text string) {
+	conn, err := at.dial(ctx, from)
+	if err != nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, text); err == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+// forgedReviews sends reviews of many short JSON values, as many as fit, from 16 addresses: each takes 20 times its length to decode.
+func forgedReviews(ctx context.Context, _ *testing.T, v *victim, began func()) {
+	text := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","object":{"metadata":{"managedFields":[` +
+		strings.TrimSuffix(strings.Repeat("{},", 100_000), ",") + `]}}}}`
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			transport := &http.Transport{
+				DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return target{v.webhooks, true}.dial(ctx, i%16)
+				},
+			}
+			defer transport.CloseIdleConnections()
+			for n := 0; ctx.Err() == nil; n++ {
+				at := url.URL{Scheme: "https", Host: v.webhooks, Path: "/validate-app-huolala-cn-v1-app"}
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(text))
+				if err != nil {
+					return
+				}
+				req.Header.Set("Content-Type", "application/json")
+				if resp, err := transport.RoundTrip(req); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body) // What it says does not matter here.
+					_ = resp.Body.Close()
+				}
+				if n == 3 {
+					began()
+				}
+			}
+		})
+	}
+	group.Wait()
+	began()
+}
+
+// containersWithoutVolumes are containers whose mounts name volumes that the pod lacks: each mount is an error.
+func containersWithoutVolumes(containers, mounts int) []corev1.Container {
+	made := make([]corev1.Container, containers)
+	for i := range made {
+		made[i] = corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "a", VolumeMounts: make([]corev1.VolumeMount, mounts)}
+		for j := range made[i].VolumeMounts {
+			made[i].VolumeMounts[j] = corev1.VolumeMount{Name: fmt.Sprintf("v%d", j), MountPath: fmt.Sprintf("/%d", j)}
+		}
+	}
+	return made
+}
