@@ -91,6 +91,9 @@ func newVictim(t *testing.T) *victim {
 		"--webhook-cert-dir="+opts.CertDir, fmt.Sprintf("--webhook-port=%d", opts.Port), "--metrics-bind-address="+v.metrics, "--metrics-secure=false")
 	v.process.LimitMemory(t, v.limit)
 	v.process.Ready(t)
+	if v.isRefused(t) {
+		t.Fatal("an App that only the webhooks refuse is refused without them")
+	}
 	for _, ns := range []string{v.hostile, v.other} {
 		plane.Ask(t, ns, "-"+ns, opts.Port, authority)
 	}
