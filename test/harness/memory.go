@@ -30,14 +30,22 @@ func (p *Process) LimitMemory(t testing.TB, limit int64) bool {
 	}
 	err := os.Mkdir(p.group, 0o755)
 	if err == nil {
-		t.Cleanup(func() { _ = os.Remove(p.group) }) // It can be removed once its processes have ended.
 		err = errors.Join(write(file, strconv.FormatInt(limit, 10)), write("cgroup.procs", strconv.Itoa(p.Pid())))
 	}
 	if err != nil {
 		t.Logf("the process has no memory control group: %v", err)
+		_ = os.Remove(p.group) // It may be there, and have no process.
 		p.group = ""
 	}
 	return err == nil
+}
+
+// removeGroup removes the control group of a process that has ended. The kernel may need a moment until it has no process any more.
+func (p *Process) removeGroup(t testing.TB) {
+	t.Helper()
+	if p.group != "" {
+		Eventually(t, func() error { return os.Remove(p.group) })
+	}
 }
 
 // KilledForMemory returns how many processes of the control group the kernel has killed.

@@ -90,6 +90,7 @@ func SpawnWith(t testing.TB, env []string, program string, cfg *rest.Config, nam
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // It fails for one that has ended.
 		<-p.ended
+		p.removeGroup(t)
 		if t.Failed() {
 			t.Logf("the log of the manager:\n%s", &p.Output)
 		}
