@@ -37,9 +37,10 @@ type Limits struct {
 // Webhooks are the limits of the webhooks. TestReviewMemory of package webhooks measures what a review takes.
 //
 // etcd stores objects of up to 1.5 MiB, and a review has two of them, the old and the new one. So a review of more than 3 MiB, and of what
-// the API server adds, is of a change that etcd refuses. The API server waits for an answer for two seconds.
+// the API server adds, is of a change that etcd refuses. The API server waits for an answer for two seconds. It has 200 changes in flight at a
+// time by default (--max-mutating-requests-inflight), each with a connection of its own; a quarter of the connections is 256.
 var Webhooks = Limits{
-	Connections: 512, Body: 4 << 20, Budget: 144 << 20, PerByte: 5, PerValue: 160, Arrival: 3 * time.Second, Answer: 5 * time.Second,
+	Connections: 1024, Body: 4 << 20, Budget: 144 << 20, PerByte: 5, PerValue: 160, Arrival: 3 * time.Second, Answer: 5 * time.Second,
 }
 
 // Metrics are the limits of the metrics. The kubelet and scrapers have few connections.

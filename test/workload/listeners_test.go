@@ -80,7 +80,7 @@ func listeningPorts(t *testing.T, pid int) (ports []string) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			// The second field is the address, the fourth the state, of which 0A is to listen, and the tenth the inode.
+			// The second field is the address, the fourth the state, 0A for a listener, and the tenth the inode.
 			fields := strings.Fields(line)
 			if len(fields) < 10 || fields[3] != "0A" || !slices.Contains(sockets, fields[9]) {
 				continue
