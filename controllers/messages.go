@@ -69,6 +69,7 @@ const (
 	messageSecretForbidden       = "Secret %s cannot be read: %s"
 	messagePasswordInSecret      = "Secret %s has the database's password"
 	messageFaultsAndMore         = "and %d more"
+	messageFaultsAndMany         = "and more than %d more"
 	messageNoKnownReplicaSets    = "none"
 	messageDefaultClass          = "the cluster's default"
 )

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/health"
@@ -400,10 +401,13 @@ func invalidSpec(errs field.ErrorList) error {
 	}
 	const most = 5 // A condition's message is limited, and a user fixes one thing at a time.
 	said := make([]string, 0, most+1)
-	for _, err := range errs[:min(len(errs), most)] {
+	for _, err := range validation.List(errs[:min(len(errs), most)]) {
 		said = append(said, err.Error())
 	}
-	if more := len(errs) - most; more > 0 {
+	switch more := len(errs) - most; {
+	case len(errs) > validation.MaxErrors: // The rules have stopped to look.
+		said = append(said, fmt.Sprintf(messageFaultsAndMany, validation.MaxErrors-most))
+	case more > 0:
 		said = append(said, fmt.Sprintf(messageFaultsAndMore, more))
 	}
 	return reconciler.Stalled(appv1.ReasonInvalid, "%s", strings.Join(said, "; "))

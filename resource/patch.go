@@ -199,6 +199,9 @@ func (at *patching) check() field.ErrorList {
 func checkPatch(patch map[string]any, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		if len(errs) > rules.MaxErrors {
+			break
+		}
 		if strings.HasPrefix(name, "$") {
 			continue // A directive.
 		}
@@ -221,6 +224,9 @@ func checkPatch(patch map[string]any, schema strategicpatch.LookupPatchMeta, at 
 func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {
+		if len(errs) > rules.MaxErrors {
+			break
+		}
 		at := at.Index(i)
 		item, ok := items[i].(map[string]any)
 		if !ok {

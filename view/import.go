@@ -460,7 +460,7 @@ func (i *importing) leaveInvalid() {
 	if len(errs) == 0 {
 		return
 	}
-	for _, err := range errs {
+	for _, err := range validation.List(errs) {
 		i.note("App", err.Field, "%s", err.Detail)
 	}
 	i.App.Spec.ServingSpec = *validation.ValidServing(&i.App.Spec.ServingSpec, errs, field.NewPath("spec"))

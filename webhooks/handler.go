@@ -22,6 +22,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/guard"
 	"huolala.cn/app-operator/internal/stored"
 )
@@ -58,7 +59,7 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 			if answer != nil {
 				return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: answer}}
 			}
-			said = append(said, lines...)
+			said = append(validation.ListWarnings(said), lines...)
 		}
 	}
 	var refused apierrors.APIStatus
@@ -141,5 +142,5 @@ func (h *handler[T]) undecodable(obj client.Object, err error) error {
 	if !errors.As(err, &wrong) {
 		wrong = field.InternalError(field.NewPath("spec"), err)
 	}
-	return apierrors.NewInvalid(appv1.GroupVersion.WithKind(h.kind).GroupKind(), obj.GetName(), field.ErrorList{wrong})
+	return apierrors.NewInvalid(appv1.GroupVersion.WithKind(h.kind).GroupKind(), obj.GetName(), validation.List(field.ErrorList{wrong}))
 }

@@ -94,7 +94,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 func (v *validator[T]) validate(ctx context.Context, obj, old T, had []child) (admission.Warnings, error) {
 	found := v.review(obj, v.unseen)
 	if len(found.errors) > 0 {
-		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), found.errors)
+		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.patience)
 	defer cancel()

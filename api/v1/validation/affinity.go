@@ -26,6 +26,9 @@ func affinity(a *corev1.Affinity, at *field.Path) field.ErrorList {
 			errs = append(errs, nodeTerms(required.NodeSelectorTerms, at.Child(hard, "nodeSelectorTerms"))...)
 		}
 		for i, term := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			if full(errs) {
+				break
+			}
 			at := at.Child(soft).Index(i)
 			errs = append(errs, within(at.Child("weight"), term.Weight, 1, 100)...)
 			errs = append(errs, nodeTerm(&term.Preference, anyValue, at.Child("preference"))...)
@@ -33,9 +36,15 @@ func affinity(a *corev1.Affinity, at *field.Path) field.ErrorList {
 	}
 	pods := func(hardTerms []corev1.PodAffinityTerm, softTerms []corev1.WeightedPodAffinityTerm, at *field.Path) {
 		for i := range hardTerms {
+			if full(errs) {
+				break
+			}
 			errs = append(errs, podTerm(&hardTerms[i], at.Child(hard).Index(i))...)
 		}
 		for i := range softTerms {
+			if full(errs) {
+				break
+			}
 			at := at.Child(soft).Index(i)
 			errs = append(errs, within(at.Child("weight"), softTerms[i].Weight, 1, 100)...)
 			errs = append(errs, podTerm(&softTerms[i].PodAffinityTerm, at.Child("podAffinityTerm"))...)
@@ -56,6 +65,9 @@ func nodeTerms(terms []corev1.NodeSelectorTerm, at *field.Path) field.ErrorList 
 	}
 	var errs field.ErrorList
 	for i := range terms {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, nodeTerm(&terms[i], labelValue, at.Index(i))...)
 	}
 	return errs
@@ -70,16 +82,23 @@ const (
 func nodeTerm(term *corev1.NodeSelectorTerm, strict bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, r := range term.MatchExpressions {
+		if full(errs) {
+			break
+		}
 		at := at.Child("matchExpressions").Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.Child("key"))...)
 		errs = append(errs, nodeOperator(&r, at)...)
 		for j, value := range r.Values {
-			if strict {
-				errs = append(errs, faults(at.Child("values").Index(j), value, validation.IsValidLabelValue(value))...)
+			if !strict || full(errs) {
+				break
 			}
+			errs = append(errs, faults(at.Child("values").Index(j), value, validation.IsValidLabelValue(value))...)
 		}
 	}
 	for i, r := range term.MatchFields {
+		if full(errs) {
+			break
+		}
 		at := at.Child("matchFields").Index(i)
 		errs = append(errs, oneOf(at.Child("key"), r.Key, metav1.ObjectNameField)...)
 		errs = append(errs, oneOf(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn)...)
@@ -122,13 +141,20 @@ func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
 	errs := selector(term.LabelSelector, at.Child("labelSelector"))
 	errs = append(errs, selector(term.NamespaceSelector, at.Child("namespaceSelector"))...)
 	for i, name := range term.Namespaces {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, faults(at.Child("namespaces").Index(i), name, apivalidation.ValidateNamespaceName(name, false))...)
 	}
 	errs = append(errs, labelKeys(term.MatchLabelKeys, term.LabelSelector, at.Child("matchLabelKeys"))...)
 	errs = append(errs, labelKeys(term.MismatchLabelKeys, term.LabelSelector, at.Child("mismatchLabelKeys"))...)
 	errs = append(errs, selectedTwice(term.MatchLabelKeys, term.LabelSelector, at.Child("matchLabelKeys"))...)
+	mismatched := sets.New(term.MismatchLabelKeys...)
 	for i, key := range term.MatchLabelKeys {
-		if slices.Contains(term.MismatchLabelKeys, key) {
+		if full(errs) {
+			break
+		}
+		if mismatched.Has(key) {
 			errs = append(errs, field.Invalid(at.Child("matchLabelKeys").Index(i), key, messageKeyMustNotBeInMismatchLabelKeys))
 		}
 	}
@@ -137,7 +163,22 @@ func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
 
 // selector checks a label selector; nothing is wrong with none.
 func selector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
-	return inOrder(metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at))
+	if s == nil {
+		return nil
+	}
+	errs := labelMap(s.MatchLabels, at.Child("matchLabels"))
+	for i, r := range s.MatchExpressions {
+		if full(errs) {
+			break
+		}
+		at, values := at.Child("matchExpressions").Index(i), r.Values
+		r.Values = values[:min(len(values), 1)] // One is enough for the rule on their number.
+		errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(r, metav1validation.LabelSelectorValidationOptions{}, at)...)
+		for j := 1; j < len(values) && !full(errs); j++ {
+			errs = append(errs, faults(at.Child("values").Index(j), values[j], validation.IsValidLabelValue(values[j]))...)
+		}
+	}
+	return errs
 }
 
 // labelKeys checks keys whose values are the pod's own.
@@ -147,6 +188,9 @@ func labelKeys(keys []string, s *metav1.LabelSelector, at *field.Path) field.Err
 	}
 	var errs field.ErrorList
 	for i, key := range keys {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, metav1validation.ValidateLabelName(key, at.Index(i))...)
 	}
 	return errs
@@ -155,13 +199,19 @@ func labelKeys(keys []string, s *metav1.LabelSelector, at *field.Path) field.Err
 // selectedTwice checks that a key whose value is the pod's own is not in two conditions of the selector besides: the API server
 // takes the second one for its own.
 func selectedTwice(keys []string, s *metav1.LabelSelector, at *field.Path) field.ErrorList {
-	if s == nil {
+	if s == nil || len(keys) == 0 {
 		return nil
 	}
 	var errs field.ErrorList
-	selected := sets.KeySet(s.MatchLabels)
+	selected, first := sets.KeySet(s.MatchLabels), map[string]int{}
+	for i, key := range slices.Backward(keys) {
+		first[key] = i
+	}
 	for _, e := range s.MatchExpressions {
-		if i := slices.Index(keys, e.Key); i >= 0 && selected.Has(e.Key) {
+		if full(errs) {
+			break
+		}
+		if i, known := first[e.Key]; known && selected.Has(e.Key) {
 			errs = append(errs, field.Invalid(at.Index(i), e.Key, messageKeyMustNotBeInLabelSelector))
 		}
 		selected.Insert(e.Key)
@@ -179,6 +229,9 @@ func spread(list []corev1.TopologySpreadConstraint, selected bool, at *field.Pat
 	}
 	taken := sets.Set[key]{}
 	for i := range list {
+		if full(errs) {
+			break
+		}
 		c, at := &list[i], at.Index(i)
 		if c.MaxSkew < 1 {
 			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, messageMustBeAtLeastOne))
@@ -216,6 +269,9 @@ func spread(list []corev1.TopologySpreadConstraint, selected bool, at *field.Pat
 func tolerations(list []corev1.Toleration, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range list {
+		if full(errs) {
+			break
+		}
 		t, at := &list[i], at.Index(i)
 		if t.Key != "" {
 			errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)

@@ -72,16 +72,25 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range db.Volumes {
+		if full(errs) {
+			break
+		}
 		if db.Volumes[i].Name == "datadir" {
 			errs = append(errs, field.Invalid(at.Child("volumes").Index(i).Child("name"), "datadir", messageDatabaseVolumeReserved))
 		}
 	}
 	for i := range db.VolumeMounts {
+		if full(errs) {
+			break
+		}
 		if mount := db.VolumeMounts[i].MountPath; path.Clean(mount) == path.Clean(db.Storage.MountPath) {
 			errs = append(errs, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), mount, messageDatabaseMountReserved))
 		}
 	}
 	for i := range db.Envs {
+		if full(errs) {
+			break
+		}
 		if name := db.Envs[i].Name; name == "MARIADB_ROOT_PASSWORD" || name == "MYSQL_ROOT_PASSWORD" {
 			errs = append(errs, field.Forbidden(at.Child("envs").Index(i), fmt.Sprintf(messageDatabasePasswordVariableReserved, name)))
 		}
@@ -93,7 +102,7 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(at.Child("annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey),
 			messageSourceRangesOnHeadless))
 	}
-	return withoutValues(errs)
+	return collected(errs)
 }
 
 // rootPass checks that the password is not to be read from the Secret that it is written to.

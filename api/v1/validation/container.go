@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -99,6 +100,9 @@ func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 		}
 	}
 	for i, policy := range c.ResizePolicy {
+		if full(errs) {
+			break
+		}
 		if policy.RestartPolicy == corev1.RestartContainer {
 			errs = append(errs, field.Invalid(at.self.Child("resizePolicy").Index(i).Child("restartPolicy"), string(policy.RestartPolicy),
 				messageInitContainerResizeRestarts))
@@ -112,7 +116,13 @@ func hostPorts(containers []corev1.Container, at []*field.Path) field.ErrorList 
 	var errs field.ErrorList
 	taken := sets.Set[string]{}
 	for i := range containers {
+		if full(errs) {
+			break
+		}
 		for j, p := range containers[i].Ports {
+			if full(errs) {
+				break
+			}
 			if p.HostPort == 0 {
 				continue
 			}
@@ -135,6 +145,9 @@ func containerPorts(ports []corev1.ContainerPort, at *field.Path) field.ErrorLis
 	var errs field.ErrorList
 	names := sets.Set[string]{}
 	for i, p := range ports {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		if p.Name != "" {
 			errs = append(errs, faults(at.Child("name"), p.Name, validation.IsValidPortName(p.Name))...)
@@ -165,6 +178,9 @@ func (p *pod) mounts(c *corev1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	paths := sets.Set[string]{}
 	for i := range c.VolumeMounts {
+		if full(errs) {
+			break
+		}
 		m, at := &c.VolumeMounts[i], at.Index(i)
 		errs = append(errs, p.volume(m.Name, at.Child("name"))...)
 		switch {
@@ -218,10 +234,14 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 	names, paths := sets.Set[string]{}, sets.Set[string]{}
 	// Of several mounts of one volume the API server knows the path of the last alone.
 	mounted := map[string]string{}
-	for _, m := range c.VolumeMounts {
-		mounted[m.Name] = m.MountPath
+	for i := range c.VolumeMounts {
+		mounted[c.VolumeMounts[i].Name] = c.VolumeMounts[i].MountPath
 	}
+	mountPaths := sets.New(slices.Collect(maps.Values(mounted))...)
 	for i, d := range c.VolumeDevices {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		errs = append(errs, p.volume(d.Name, at.Child("name"))...)
 		source, known := p.volumes[d.Name]
@@ -240,10 +260,8 @@ func (p *pod) devices(c *corev1.Container, at *field.Path) field.ErrorList {
 		case paths.Has(d.DevicePath):
 			errs = append(errs, field.Duplicate(at.Child("devicePath"), d.DevicePath))
 		}
-		for _, m := range mounted {
-			if m == d.DevicePath {
-				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, messageDevicePathMustNotBeMountPath))
-			}
+		if mountPaths.Has(d.DevicePath) {
+			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, messageDevicePathMustNotBeMountPath))
 		}
 		paths.Insert(d.DevicePath)
 	}
@@ -255,6 +273,9 @@ func resizes(list []corev1.ContainerResizePolicy, at *field.Path) field.ErrorLis
 	var errs field.ErrorList
 	taken := sets.Set[corev1.ResourceName]{}
 	for i, p := range list {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		errs = append(errs, oneOf(at.Child("resourceName"), p.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)...)
 		errs = append(errs, oneOf(at.Child("restartPolicy"), p.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)...)
@@ -279,6 +300,9 @@ func restarts(c *corev1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, field.TooMany(rules, n, mostRules))
 	}
 	for i, rule := range c.RestartPolicyRules {
+		if full(errs) {
+			break
+		}
 		at := rules.Index(i)
 		errs = append(errs, oneOf(at.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)...)
 		if rule.ExitCodes == nil {
@@ -297,12 +321,21 @@ func restarts(c *corev1.Container, at *field.Path) field.ErrorList {
 // claims checks that a container uses resource claims that the pod has, each once.
 func (p *pod) claims(list []corev1.ResourceClaim, at *field.Path) field.ErrorList {
 	errs := unique(list, at, func(c corev1.ResourceClaim) string { return c.Name })
+	claimed := sets.Set[string]{}
+	if len(list) > 0 {
+		for i := range p.spec.ResourceClaims {
+			claimed.Insert(p.spec.ResourceClaims[i].Name)
+		}
+	}
 	for i, c := range list {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		if c.Request != "" {
 			errs = append(errs, faults(at.Child("request"), c.Request, validation.IsDNS1123Label(c.Request))...)
 		}
-		if !slices.ContainsFunc(p.spec.ResourceClaims, func(of corev1.PodResourceClaim) bool { return of.Name == c.Name && c.Name != "" }) {
+		if c.Name == "" || !claimed.Has(c.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, messageResourceClaimMustExist))
 		}
 	}

@@ -17,6 +17,9 @@ import (
 func envs(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range vars {
+		if full(errs) {
+			break
+		}
 		v, at := &vars[i], path.Index(i)
 		errs = append(errs, faults(at.Child("name"), v.Name, validation.IsRelaxedEnvVarName(v.Name))...)
 		if v.ValueFrom == nil {
@@ -68,6 +71,9 @@ func source(from *corev1.EnvVarSource, at *field.Path) field.ErrorList {
 func envFrom(sources []corev1.EnvFromSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range sources {
+		if full(errs) {
+			break
+		}
 		s, at := &sources[i], path.Index(i)
 		if s.Prefix != "" {
 			errs = append(errs, faults(at.Child("prefix"), s.Prefix, validation.IsRelaxedEnvVarName(s.Prefix))...)
@@ -98,6 +104,9 @@ func envObject(name, what string, at *field.Path) field.ErrorList {
 func (p *pod) files(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range vars {
+		if full(errs) {
+			break
+		}
 		from := vars[i].ValueFrom
 		if from == nil || from.FileKeyRef == nil {
 			continue

@@ -19,6 +19,12 @@ const (
 	messageNotAvailableOnSystem       = "is not available with os.name %s"
 )
 
+// What stands after the errors and warnings of a list that is longer than what is shown.
+const (
+	messageMoreErrors   = "has more errors than the %d that are listed; correct these first"
+	messageMoreWarnings = "spec: has more warnings than the %d that are listed"
+)
+
 // What stands in place of a value that has no short form.
 const (
 	messageCountOfSources  = "%d sources"

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -55,19 +56,43 @@ func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// inOrder sorts the errors of a check of Kubernetes' that follows the order of a map, which is another one each time: a message that
-// changes is a write of the status, and an event.
-func inOrder(errs field.ErrorList) field.ErrorList {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+// labelMap checks labels in the order of their keys: a message that changes is a write of the status, and an event.
+func labelMap(given map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if full(errs) {
+			break
+		}
+		errs = append(errs, metav1validation.ValidateLabelName(key, path)...)
+		errs = append(errs, faults(path, given[key], validation.IsValidLabelValue(given[key]))...)
+	}
+	return errs
+}
+
+// annotationMap checks annotations in the order of their keys.
+func annotationMap(given map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if full(errs) {
+			break
+		}
+		errs = append(errs, faults(path, key, validation.IsQualifiedName(strings.ToLower(key)))...)
+	}
+	if apivalidation.ValidateAnnotationsSize(given) != nil {
+		errs = append(errs, field.TooLong(path, "", apivalidation.TotalAnnotationSizeLimitB))
+	}
 	return errs
 }
 
 // labels checks that labels are well formed, and none of them the operator's.
 func labels(given map[string]string, path *field.Path) field.ErrorList {
-	errs := inOrder(metav1validation.ValidateLabels(given, path))
+	errs := labelMap(given, path)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if full(errs) {
+			break
+		}
 		if OperatorLabel(key) {
-			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByOperator))
+			errs = append(errs, field.Forbidden(keyIn(path, key), messageKeySetByOperator))
 		}
 	}
 	return errs
@@ -80,14 +105,17 @@ func OperatorLabel(key string) bool {
 
 // annotations checks that annotations are well formed, and none of them the operator's or the Deployment controller's.
 func annotations(given map[string]string, path *field.Path) field.ErrorList {
-	errs := inOrder(apivalidation.ValidateAnnotations(given, path))
+	errs := annotationMap(given, path)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if full(errs) {
+			break
+		}
 		switch {
 		case reserved(key):
-			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByOperator))
+			errs = append(errs, field.Forbidden(keyIn(path, key), messageKeySetByOperator))
 		case strings.HasPrefix(key, "deployment.kubernetes.io/"):
 			// The revision, for one, counts rollouts: the two would undo each other's for ever.
-			errs = append(errs, field.Forbidden(path.Key(key), messageKeySetByDeploymentController))
+			errs = append(errs, field.Forbidden(keyIn(path, key), messageKeySetByDeploymentController))
 		}
 	}
 	return errs
@@ -100,7 +128,10 @@ func reserved(key string) bool { return strings.HasPrefix(key, appv1.GroupVersio
 func (p *pod) annotations(given map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		value, at := given[key], at.Key(key)
+		if full(errs) {
+			break
+		}
+		value, at := given[key], keyIn(at, key)
 		container, armoured := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 		switch {
 		case key == corev1.MirrorPodAnnotationKey && p.spec.NodeName == "":
@@ -154,7 +185,7 @@ func (p *pod) contradictions(given map[string]string, at *field.Path) field.Erro
 	var errs field.ErrorList
 	differs := func(key string, fits bool) {
 		if !fits {
-			errs = append(errs, field.Invalid(at.Key(key), given[key], messageAnnotationMustEqualSecurityContext))
+			errs = append(errs, field.Invalid(keyIn(at, key), given[key], messageAnnotationMustEqualSecurityContext))
 		}
 	}
 	var seccompOfPod *corev1.SeccompProfile
@@ -167,6 +198,9 @@ func (p *pod) contradictions(given map[string]string, at *field.Path) field.Erro
 	}
 	windows := p.spec.OS != nil && p.spec.OS.Name == corev1.Windows
 	p.each(func(c *corev1.Container, _ place) {
+		if full(errs) {
+			return
+		}
 		armour := armourOfPod
 		if s := c.SecurityContext; s != nil {
 			key := corev1.SeccompContainerAnnotationKeyPrefix + c.Name

@@ -22,6 +22,9 @@ const (
 func metrics(list []autoscalingv2.MetricSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range list {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, metric(&list[i], at.Index(i))...)
 	}
 	return errs
@@ -187,6 +190,9 @@ func scalingRules(rules *autoscalingv2.HPAScalingRules, at *field.Path) field.Er
 		errs = append(errs, field.Invalid(at.Child("tolerance"), q.String(), messageMustNotBeNegative))
 	}
 	for i, policy := range rules.Policies {
+		if full(errs) {
+			break
+		}
 		at := at.Child("policies").Index(i)
 		errs = append(errs, oneOf(at.Child("type"), policy.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
 		if policy.Value < 1 {

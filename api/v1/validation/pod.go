@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -115,9 +114,15 @@ func (p *pod) check() field.ErrorList {
 	errs = append(errs, checkVolumes(p.spec.Volumes, p.at.spec.Child("volumes"))...)
 	paths := []*field.Path{p.at.containers[0].self}
 	for i := range p.spec.InitContainers {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, p.initial(&p.spec.InitContainers[i], p.at.init[i])...)
 	}
 	for i := range rest {
+		if full(errs) {
+			break
+		}
 		at := p.at.containers[i+1]
 		errs = append(errs, p.named(&rest[i], at.self)...)
 		errs = append(errs, p.container(&rest[i], at)...)
@@ -132,7 +137,7 @@ func (p *pod) check() field.ErrorList {
 	errs = append(errs, affinity(p.spec.Affinity, p.at.spec.Child("affinity"))...)
 	errs = append(errs, tolerations(p.spec.Tolerations, p.at.spec.Child("tolerations"))...)
 	errs = append(errs, p.dns()...)
-	errs = append(errs, inOrder(metav1validation.ValidateLabels(p.spec.NodeSelector, p.at.spec.Child("nodeSelector")))...)
+	errs = append(errs, labelMap(p.spec.NodeSelector, p.at.spec.Child("nodeSelector"))...)
 	return append(errs, p.objects()...)
 }
 
@@ -149,9 +154,15 @@ func (p *pod) objects() field.ErrorList {
 		errs = append(errs, subdomain(*name, p.at.spec.Child("runtimeClassName"))...)
 	}
 	for i, alias := range p.spec.HostAliases {
+		if full(errs) {
+			break
+		}
 		at := p.at.spec.Child("hostAliases").Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), alias.IP, true, nil)...)
 		for j, name := range alias.Hostnames {
+			if full(errs) {
+				break
+			}
 			errs = append(errs, subdomain(name, at.Child("hostnames").Index(j))...)
 		}
 	}
@@ -173,6 +184,9 @@ func (p *pod) dns() field.ErrorList {
 		errs = append(errs, field.TooMany(at.Child("nameservers"), n, mostServers))
 	}
 	for i, ip := range config.Nameservers {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), ip, true, nil)...)
 	}
 	if n := len(config.Searches); n > mostSearches {
@@ -182,11 +196,17 @@ func (p *pod) dns() field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("searches"), n, fmt.Sprintf(messageDNSSearchesTooLong, longestSearches)))
 	}
 	for i, name := range config.Searches {
+		if full(errs) {
+			break
+		}
 		if name != "." {
 			errs = append(errs, faults(at.Child("searches").Index(i), name, validation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(name, ".")))...)
 		}
 	}
 	for i, option := range config.Options {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, required(at.Child("options").Index(i).Child("name"), option.Name)...)
 	}
 	return errs
@@ -199,7 +219,13 @@ func (p *pod) hostNetwork() field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i := range p.spec.Containers {
+		if full(errs) {
+			break
+		}
 		for j, port := range p.spec.Containers[i].Ports {
+			if full(errs) {
+				break
+			}
 			if port.HostPort != 0 && port.HostPort != port.ContainerPort {
 				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("ports").Index(j).Child("hostPort"), port.HostPort,
 					messageHostPortMustEqualContainerPort))
@@ -230,6 +256,9 @@ func unique[T any, K comparable](list []T, at *field.Path, key func(T) K) field.
 	var errs field.ErrorList
 	taken := sets.Set[K]{}
 	for i := range list {
+		if full(errs) {
+			break
+		}
 		k := key(list[i])
 		if taken.Has(k) {
 			errs = append(errs, field.Duplicate(at.Index(i), k))

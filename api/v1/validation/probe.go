@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -110,6 +109,9 @@ func handler(exec *corev1.ExecAction, http *corev1.HTTPGetAction, tcp *corev1.TC
 	errs = append(errs, portNumberOrName(http.Port, at.Child("port"))...)
 	errs = append(errs, oneOf(at.Child("scheme"), http.Scheme, "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)...)
 	for i, header := range http.HTTPHeaders {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, faults(at.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name))...)
 	}
 	return errs
@@ -131,7 +133,10 @@ func resourceClaims(list []corev1.PodResourceClaim, at *field.Path) field.ErrorL
 	var errs field.ErrorList
 	names := sets.Set[string]{}
 	for _, c := range list {
-		at := at.Key(c.Name)
+		if full(errs) {
+			break
+		}
+		at := keyIn(at, c.Name)
 		errs = append(errs, faults(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))...)
 		if names.Has(c.Name) {
 			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
@@ -154,15 +159,23 @@ func resourceClaims(list []corev1.PodResourceClaim, at *field.Path) field.ErrorL
 func gates(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, gate := range spec.ReadinessGates {
+		if full(errs) {
+			break
+		}
 		name := string(gate.ConditionType)
 		errs = append(errs, faults(at.Child("readinessGates").Index(i).Child("conditionType"), name, validation.IsQualifiedName(name))...)
 	}
-	for i, gate := range spec.SchedulingGates {
-		at := at.Child("schedulingGates").Key(gate.Name)
+	taken := sets.Set[string]{}
+	for _, gate := range spec.SchedulingGates {
+		if full(errs) {
+			break
+		}
+		at := keyIn(at.Child("schedulingGates"), gate.Name)
 		errs = append(errs, faults(at.Child("name"), gate.Name, validation.IsQualifiedName(gate.Name))...)
-		if slices.Contains(spec.SchedulingGates[:i], gate) {
+		if taken.Has(gate.Name) {
 			errs = append(errs, field.Duplicate(at.Child("name"), gate.Name))
 		}
+		taken.Insert(gate.Name)
 	}
 	return errs
 }

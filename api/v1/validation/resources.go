@@ -28,17 +28,24 @@ func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(c
 	errs := amounts(r.Limits, path.Child("limits"), known)
 	wrong := amounts(r.Requests, path.Child("requests"), known)
 	errs = append(errs, wrong...)
+	refused := sets.Set[string]{}
+	for _, err := range wrong {
+		refused.Insert(err.Field)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
-		request, at := rounded(r.Requests[name]), path.Child("requests").Key(string(name))
+		if full(errs) {
+			break
+		}
+		request, at := rounded(r.Requests[name]), keyIn(path.Child("requests"), name)
 		limit, limited := r.Limits[name]
 		limit = rounded(limit)
 		switch {
-		case slices.ContainsFunc(wrong, func(err *field.Error) bool { return err.Field == at.String() }):
+		case refused.Has(at.String()):
 		case limited && request.Cmp(limit) > 0:
 			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf(messageRequestMustNotExceedLimit, limit.String())))
 		case overcommits(name):
 		case !limited:
-			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), messageRequestNeedsEqualLimit))
+			errs = append(errs, field.Required(keyIn(path.Child("limits"), name), messageRequestNeedsEqualLimit))
 		case request.Cmp(limit) != 0:
 			errs = append(errs, field.Invalid(at, request.String(), fmt.Sprintf(messageRequestMustEqualLimit, limit.String())))
 		}
@@ -55,7 +62,10 @@ func requirements(r *corev1.ResourceRequirements, path *field.Path, known func(c
 func amounts(list corev1.ResourceList, path *field.Path, known func(corev1.ResourceName) string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		q, at := rounded(list[name]), path.Key(string(name))
+		if full(errs) {
+			break
+		}
+		q, at := rounded(list[name]), keyIn(path, name)
 		fault := known(name)
 		switch {
 		case fault != "":

@@ -47,6 +47,9 @@ func (p *pod) podSecurity(s *corev1.PodSecurityContext, at *field.Path) field.Er
 	errs = append(errs, group(s.RunAsGroup, at.Child("runAsGroup"))...)
 	errs = append(errs, group(s.FSGroup, at.Child("fsGroup"))...)
 	for i := range s.SupplementalGroups {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, group(&s.SupplementalGroups[i], at.Child("supplementalGroups").Index(i))...)
 	}
 	errs = append(errs, optional(at.Child("fsGroupChangePolicy"), s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)...)
@@ -117,6 +120,9 @@ func (p *pod) sysctls(list []corev1.Sysctl, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.Set[string]{}
 	for i, s := range list {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i).Child("name")
 		switch {
 		case len(s.Name) > longest || !sysctlName.MatchString(s.Name):
@@ -196,7 +202,7 @@ func (p *pod) hostProcess() field.ErrorList {
 		of := ofPod
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil && c.SecurityContext.WindowsOptions.HostProcess != nil {
 			of = c.SecurityContext.WindowsOptions.HostProcess
-			if ofPod != nil && *ofPod != *of {
+			if ofPod != nil && *ofPod != *of && !full(errs) {
 				errs = append(errs, field.Invalid(at.self.Child("securityContext", "windowsOptions", "hostProcess"), *of,
 					messageHostProcessMustEqualPod))
 			}
@@ -229,7 +235,7 @@ func (p *pod) system() field.ErrorList {
 		refuseAll(refuse, *s, linux, p.at.security)
 	}
 	p.each(func(c *corev1.Container, at place) {
-		if c.SecurityContext != nil {
+		if c.SecurityContext != nil && !full(errs) {
 			refuseAll(refuse, *c.SecurityContext, linux, at.self.Child("securityContext"))
 		}
 	})

@@ -26,6 +26,9 @@ func serviceFields(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(at.Child("loadBalancerSourceRanges"), messageSourceRangesNeedLoadBalancer))
 	}
 	for i, network := range s.LoadBalancerSourceRanges {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Child("loadBalancerSourceRanges").Index(i), network, true, nil)...)
 	}
 	if c := s.SessionAffinityConfig; c != nil {
@@ -46,6 +49,9 @@ func families(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	single := s.IPFamilyPolicy == nil || *s.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 	for i, family := range s.IPFamilies {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, oneOf(at.Child("ipFamilies").Index(i), family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
 		if slices.Contains(s.IPFamilies[:i], family) {
 			errs = append(errs, field.Duplicate(at.Child("ipFamilies").Index(i), family))
@@ -85,9 +91,21 @@ func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 		value    int32
 		protocol corev1.Protocol
 	}
+	// numbered and named are the containers that declare a port, by its number and by its name.
+	numbered, named := map[number]string{}, map[string]string{}
+	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range list {
+			for _, q := range list[i].Ports {
+				numbered[number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)}], named[q.Name] = list[i].Name, list[i].Name
+			}
+		}
+	}
 	var errs field.ErrorList
 	names, numbers := map[string]bool{}, map[number]bool{}
 	for i, p := range spec.ContainerPorts {
+		if full(errs) {
+			break
+		}
 		key := number{p.ContainerPort, cmp.Or(p.Protocol, corev1.ProtocolTCP)}
 		if numbers[key] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("containerPort"), p.ContainerPort))
@@ -99,14 +117,13 @@ func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 			}
 		}
 		numbers[key], names[p.Name] = true, true
-		for _, other := range slices.Concat(spec.InitContainers, spec.Containers) {
-			for _, q := range other.Ports {
-				same := number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)} == key
-				if same || p.Name != "" && p.Name == q.Name {
-					errs = append(errs, field.Invalid(path.Index(i), fmt.Sprintf("%d/%s", key.value, key.protocol),
-						fmt.Sprintf(messagePortDeclaredByContainer, other.Name)))
-				}
-			}
+		other, declared := numbered[key]
+		if by, ok := named[p.Name]; ok && p.Name != "" && !declared {
+			other, declared = by, true
+		}
+		if declared {
+			errs = append(errs, field.Invalid(path.Index(i), fmt.Sprintf("%d/%s", key.value, key.protocol),
+				fmt.Sprintf(messagePortDeclaredByContainer, other)))
 		}
 	}
 	return errs

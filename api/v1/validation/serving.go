@@ -91,38 +91,40 @@ func ValidServing(spec *appv1.ServingSpec, errs field.ErrorList, path *field.Pat
 	return valid
 }
 
-// serving returns what is wrong with what stands around the pods of a workload at the path.
+// serving returns what is wrong with what stands around the pods of a workload at the path. The errors of each block are bounded for
+// themselves, so that none hides behind those of another one.
 func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	add := func(found field.ErrorList) { errs = append(errs, collected(found)...) }
 	if s := spec.ServiceAccount; s != nil {
 		at := path.Child("serviceAccount")
-		errs = append(errs, blockAnnotations(s.Annotations, workload, at)...)
+		add(blockAnnotations(s.Annotations, workload, at))
 		if workload.ServiceAccountName != "" {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, messageServiceAccountExcludesItsName))
+			add(field.ErrorList{field.Invalid(at, field.OmitValueType{}, messageServiceAccountExcludesItsName)})
 		}
 	}
 	if s := spec.Ingress; s != nil {
-		errs = append(errs, ingress(s, workload, path.Child("ingress"))...)
+		add(ingress(s, workload, path.Child("ingress")))
 	}
 	if s := spec.HTTPRoute; s != nil {
-		errs = append(errs, httpRoute(s, workload, path.Child("httpRoute"))...)
+		add(httpRoute(s, workload, path.Child("httpRoute")))
 	}
 	if s := spec.Autoscaling; s != nil {
-		errs = append(errs, autoscaling(s, workload, path.Child("autoscaling"))...)
+		add(autoscaling(s, workload, path.Child("autoscaling")))
 	}
 	if s := spec.DisruptionBudget; s != nil && s.MinAvailable != nil && s.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(path.Child("disruptionBudget"), field.OmitValueType{}, messageMinAvailableExcludesMaxUnavailable))
+		add(field.ErrorList{field.Invalid(path.Child("disruptionBudget"), field.OmitValueType{}, messageMinAvailableExcludesMaxUnavailable)})
 	}
 	if s := spec.NetworkPolicy; s != nil {
-		errs = append(errs, networkPolicy(s, path.Child("networkPolicy"))...)
+		add(networkPolicy(s, path.Child("networkPolicy")))
 	}
 	if s := spec.PodMonitor; s != nil {
-		errs = append(errs, labels(s.Labels, path.Child("podMonitor", "labels"))...)
+		add(labels(s.Labels, path.Child("podMonitor", "labels")))
 	}
 	if limit := workload.RevisionHistoryLimit; spec.Rollback == appv1.RollbackOnStall && limit != nil && *limit == 0 {
-		errs = append(errs, field.Invalid(path.Child("rollback"), field.OmitValueType{}, messageRollbackNeedsHistory))
+		add(field.ErrorList{field.Invalid(path.Child("rollback"), field.OmitValueType{}, messageRollbackNeedsHistory)})
 	}
-	return withoutValues(errs)
+	return errs
 }
 
 // blockAnnotations checks annotations that one object has in addition to those of all.
@@ -191,6 +193,9 @@ var unclearPaths = []string{"//", "/./", "/../", "%2f", "%2F"}
 func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, path := range paths {
+		if full(errs) {
+			break
+		}
 		path := string(path)
 		if !strings.HasPrefix(path, "/") {
 			errs = append(errs, field.Invalid(at.Index(i), path, messageHTTPPathMustBeginWithSlash))
@@ -216,6 +221,9 @@ func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.Error
 func ingress(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	errs := append(servicePort(s.Port, workload, at), blockAnnotations(s.Annotations, workload, at)...)
 	for i, rule := range s.Rules {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, hostname(rule.Host, at.Child("rules").Index(i).Child("host"))...)
 		errs = append(errs, httpPaths(rule.Paths, s.PathType != networkingv1.PathTypeImplementationSpecific,
 			at.Child("rules").Index(i).Child("paths"))...)
@@ -226,9 +234,15 @@ func ingress(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path)
 func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	errs := append(servicePort(s.Port, workload, at), blockAnnotations(s.Annotations, workload, at)...)
 	for i, host := range s.Hostnames {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, hostname(host, at.Child("hostnames").Index(i))...)
 	}
 	for i, path := range s.Paths {
+		if full(errs) {
+			break
+		}
 		if strings.HasPrefix(string(path), "/") && !urlPath.MatchString(string(path)) {
 			errs = append(errs, field.Invalid(at.Child("paths").Index(i), string(path), messageHTTPPathCharactersInvalid))
 		}
@@ -245,6 +259,9 @@ var urlPath = regexp.MustCompile(`^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]
 func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range refs {
+		if full(errs) {
+			break
+		}
 		for j := range refs[:i] {
 			a, b := &refs[j], &refs[i]
 			if cmp.Or(a.Kind, "Gateway") != cmp.Or(b.Kind, "Gateway") || a.Namespace != b.Namespace || a.Name != b.Name {
@@ -293,9 +310,15 @@ func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *fie
 func networkPolicy(s *appv1.NetworkPolicySpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, rule := range s.Ingress {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, policyRule(rule.Ports, rule.From, at.Child("ingress").Index(i), "from")...)
 	}
 	for i, rule := range s.Egress {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, policyRule(rule.Ports, rule.To, at.Child("egress").Index(i), "to")...)
 	}
 	return errs
@@ -304,9 +327,15 @@ func networkPolicy(s *appv1.NetworkPolicySpec, at *field.Path) field.ErrorList {
 func policyRule(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, at *field.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for i := range ports {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, policyPort(&ports[i], at.Child("ports").Index(i))...)
 	}
 	for i := range peers {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, policyPeer(&peers[i], at.Child(name).Index(i))...)
 	}
 	return errs
@@ -362,6 +391,9 @@ func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i, text := range block.Except {
+		if full(errs) {
+			break
+		}
 		_, except, err := net.ParseCIDR(text)
 		if err != nil {
 			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, messageCIDRInvalid))

@@ -75,6 +75,9 @@ func repeatedPaths(spec *appv1.ServingSpec, path *field.Path) []string {
 	warn := func(paths []appv1.HTTPPath, pathType string, at *field.Path) {
 		first := map[string]int{}
 		for i, p := range paths {
+			if crowded(said) {
+				break
+			}
 			elements := strings.TrimRight(string(p), "/")
 			if j, ok := first[elements]; ok {
 				said = append(said, warning(at.Index(i), fmt.Sprintf(messagePathRepeated, at.Index(j), pathType)))

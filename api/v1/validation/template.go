@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,7 +20,7 @@ func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *
 	at := path.Child("metadata")
 	stated := func(t *corev1.PodTemplateSpec) (*pod, field.ErrorList) {
 		p := patched(t, &after.Spec, claimed, path)
-		return p, append(p.stated(), p.annotations(t.Annotations, at.Child("annotations"))...)
+		return p, collected(append(p.stated(), p.annotations(t.Annotations, at.Child("annotations"))...))
 	}
 	p, errs := stated(after)
 	if len(errs) > 0 {
@@ -38,8 +36,8 @@ func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *
 	errs = append(errs, p.hostname()...)
 	errs = append(errs, p.whole()...)
 	errs = append(errs, p.keys()...)
-	errs = append(errs, inOrder(metav1validation.ValidateLabels(after.Labels, at.Child("labels")))...)
-	return withoutValues(append(errs, inOrder(apivalidation.ValidateAnnotations(after.Annotations, at.Child("annotations")))...))
+	errs = append(errs, labelMap(after.Labels, at.Child("labels"))...)
+	return collected(append(errs, annotationMap(after.Annotations, at.Child("annotations"))...))
 }
 
 // patched returns the pod of a template. Around it are the volumes, the system and all else that its parts may refer to.
@@ -75,7 +73,7 @@ func (p *pod) stated() field.ErrorList {
 func namedPlaces(list []corev1.Container, at *field.Path) []place {
 	places := make([]place, len(list))
 	for i := range list {
-		places[i] = containerPlace(at.Key(list[i].Name))
+		places[i] = containerPlace(keyIn(at, list[i].Name))
 	}
 	return places
 }
@@ -171,19 +169,25 @@ func (p *pod) whole() field.ErrorList {
 		errs = append(errs, field.Forbidden(at.Child("claims"), messageNoClaimsAtPodLevel))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
-		errs = append(errs, p.room(name, requests, r.Requests[name], at.Child("requests").Key(string(name)))...)
+		if full(errs) {
+			break
+		}
+		errs = append(errs, p.room(name, requests, r.Requests[name], keyIn(at.Child("requests"), name))...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
 		if hugePages(name) {
-			errs = append(errs, p.room(name, limits, r.Limits[name], at.Child("limits").Key(string(name)))...)
+			errs = append(errs, p.room(name, limits, r.Limits[name], keyIn(at.Child("limits"), name))...)
 		}
 	}
 	for i := range p.spec.Containers {
+		if full(errs) {
+			break
+		}
 		own := p.spec.Containers[i].Resources.Limits
 		for _, name := range slices.Sorted(maps.Keys(own)) {
 			limit := own[name]
 			if most, limited := r.Limits[name]; limited && limit.Cmp(most) > 0 {
-				errs = append(errs, field.Invalid(p.at.containers[i].self.Child("resources", "limits").Key(string(name)),
+				errs = append(errs, field.Invalid(keyIn(p.at.containers[i].self.Child("resources", "limits"), name),
 					limit.String(), fmt.Sprintf(messageLimitMustNotExceedPod, most.String())))
 			}
 		}
@@ -231,6 +235,9 @@ func (p *pod) keys() field.ErrorList {
 	errs := unique(p.spec.ImagePullSecrets, p.at.spec.Child("imagePullSecrets"), func(r corev1.LocalObjectReference) string { return r.Name })
 	errs = append(errs, unique(p.spec.HostAliases, p.at.spec.Child("hostAliases"), func(a corev1.HostAlias) string { return a.IP })...)
 	p.each(func(c *corev1.Container, at place) {
+		if full(errs) {
+			return
+		}
 		errs = append(errs, unique(c.Env, at.env, func(v corev1.EnvVar) string { return v.Name })...)
 		type port struct {
 			number   int32

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,6 +22,9 @@ func checkVolumes(list []corev1.Volume, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.Set[string]{}
 	for i := range list {
+		if full(errs) {
+			break
+		}
 		v, at := &list[i], at.Index(i)
 		errs = append(errs, faults(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))...)
 		if names.Has(v.Name) {
@@ -150,11 +151,14 @@ func ephemeral(s *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList 
 		return field.ErrorList{field.Required(at, messageClaimTemplateRequired)}
 	}
 	meta, spec := &s.VolumeClaimTemplate.ObjectMeta, &s.VolumeClaimTemplate.Spec
-	errs := inOrder(metav1validation.ValidateLabels(meta.Labels, at.Child("metadata", "labels")))
-	errs = append(errs, inOrder(apivalidation.ValidateAnnotations(meta.Annotations, at.Child("metadata", "annotations")))...)
+	errs := labelMap(meta.Labels, at.Child("metadata", "labels"))
+	errs = append(errs, annotationMap(meta.Annotations, at.Child("metadata", "annotations"))...)
 	rest := meta.DeepCopy()
 	rest.Labels, rest.Annotations = nil, nil
 	for _, name := range stated(*rest) {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, field.Forbidden(at.Child("metadata", name), messageOnlyLabelsAndAnnotations))
 	}
 	at = at.Child("spec")
@@ -181,6 +185,9 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) fiel
 	}
 	var errs field.ErrorList
 	for i, m := range modes {
+		if full(errs) {
+			break
+		}
 		errs = append(errs, oneOf(at.Index(i), m, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)...)
 	}
 	alone := slices.Contains(modes, corev1.ReadWriteOncePod)
@@ -219,6 +226,9 @@ func dataSource(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.Er
 func keys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, item := range items {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		errs = slices.Concat(errs, required(at.Child("key"), item.Key), required(at.Child("path"), item.Path),
 			filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
@@ -230,6 +240,9 @@ func keys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, item := range items {
+		if full(errs) {
+			break
+		}
 		at := at.Index(i)
 		errs = slices.Concat(errs, required(at.Child("path"), item.Path), filename(item.Path, at.Child("path")), mode(at.Child("mode"), item.Mode))
 		if (item.FieldRef != nil) == (item.ResourceFieldRef != nil) {
@@ -258,6 +271,9 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 		taken.Insert(name)
 	}
 	for i := range sources {
+		if full(errs) {
+			break
+		}
 		s, at := &sources[i], at.Index(i)
 		if n := set(*s); n > 1 {
 			errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageProjectionNeedsOneSource))
@@ -266,6 +282,9 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 			at := at.Child("secret")
 			errs = slices.Concat(errs, required(at.Child("name"), s.Secret.Name), keys(s.Secret.Items, at.Child("items")))
 			for j, item := range s.Secret.Items {
+				if full(errs) {
+					break
+				}
 				once(item.Path, at.Child("items").Index(j).Child("path"))
 			}
 		}
@@ -273,6 +292,9 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 			at := at.Child("configMap")
 			errs = slices.Concat(errs, required(at.Child("name"), s.ConfigMap.Name), keys(s.ConfigMap.Items, at.Child("items")))
 			for j, item := range s.ConfigMap.Items {
+				if full(errs) {
+					break
+				}
 				once(item.Path, at.Child("items").Index(j).Child("path"))
 			}
 		}
@@ -280,6 +302,9 @@ func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorLis
 			at := at.Child("downwardAPI", "items")
 			errs = append(errs, downward(s.DownwardAPI.Items, at)...)
 			for j, item := range s.DownwardAPI.Items {
+				if full(errs) {
+					break
+				}
 				once(item.Path, at.Index(j).Child("path"))
 			}
 		}
@@ -367,6 +392,9 @@ func quobyte(s *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
 		errs = append(errs, field.TooLong(at.Child("tenant"), s.Tenant, longest))
 	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
+			if full(errs) {
+				break
+			}
 			if _, _, err := net.SplitHostPort(pair); err != nil {
 				errs = append(errs, field.Invalid(at.Child("registry"), s.Registry, messageQuobyteRegistryInvalid))
 			}
@@ -401,10 +429,13 @@ func storageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList 
 func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
 	errs := required(at.Child("driver"), s.Driver)
 	for _, key := range slices.Sorted(maps.Keys(s.Options)) {
+		if full(errs) {
+			break
+		}
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, messageFlexVolumeOptionReserved))
+			errs = append(errs, field.Invalid(keyIn(at.Child("options"), key), key, messageFlexVolumeOptionReserved))
 		}
 	}
 	return errs

@@ -28,11 +28,14 @@ func AnnotationWarnings(obj metav1.Object) []string {
 	var said []string
 	annotations := obj.GetAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if crowded(said) {
+			break
+		}
 		if !reserved(key) {
 			continue
 		}
 		if says := annotationWarning(key, annotations[key], hasHistory(obj)); says != "" {
-			said = append(said, warning(field.NewPath("metadata", "annotations").Key(key), says))
+			said = append(said, warning(keyIn(field.NewPath("metadata", "annotations"), key), says))
 		}
 	}
 	return said
@@ -89,9 +92,15 @@ func holdWarning(value string, history bool) string {
 func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
 	said := floating(spec.Image, path.Child("image"))
 	for i := range spec.InitContainers {
+		if crowded(said) {
+			break
+		}
 		said = append(said, floating(spec.InitContainers[i].Image, path.Child("initContainers").Index(i).Child("image"))...)
 	}
 	for i := range spec.Containers {
+		if crowded(said) {
+			break
+		}
 		said = append(said, floating(spec.Containers[i].Image, path.Child("containers").Index(i).Child("image"))...)
 	}
 	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
@@ -125,9 +134,9 @@ func floating(image string, path *field.Path) []string {
 	case image == "" || pinned || tagged && tag != "latest":
 		return nil
 	case !tagged:
-		return []string{warning(path, fmt.Sprintf(messageImageWithoutTag, image))}
+		return []string{warning(path, fmt.Sprintf(messageImageWithoutTag, cut(image, maxValue)))}
 	}
-	return []string{warning(path, fmt.Sprintf(messageImageTagMoves, image))}
+	return []string{warning(path, fmt.Sprintf(messageImageTagMoves, cut(image, maxValue)))}
 }
 
 // all reports whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
@@ -160,7 +169,7 @@ func privilegedPorts(spec *appv1.WorkloadSpec, path *field.Path) []string {
 	}
 	var said []string
 	check := func(number int32, at *field.Path) {
-		if number > 0 && number < firstUnprivileged {
+		if number > 0 && number < firstUnprivileged && !crowded(said) {
 			said = append(said, warning(at, fmt.Sprintf(messagePortNeedsPrivilege, number, firstUnprivileged)))
 		}
 	}
@@ -188,7 +197,7 @@ func unusualPorts(spec *appv1.WorkloadSpec, serviceType corev1.ServiceType, path
 	}
 	var said []string
 	for i, p := range spec.Ports {
-		if p.NodePort != 0 && (p.NodePort < nodePortLeast || p.NodePort > nodePortMost) {
+		if p.NodePort != 0 && !crowded(said) && (p.NodePort < nodePortLeast || p.NodePort > nodePortMost) {
 			said = append(said, warning(path.Index(i).Child("nodePort"),
 				fmt.Sprintf(messageNodePortOutsideOfRange, p.NodePort, nodePortLeast, nodePortMost)))
 		}

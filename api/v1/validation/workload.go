@@ -49,7 +49,7 @@ func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.
 	if _, stated := spec.Labels[appv1.LabelComponent]; stated && f.ownsComponent {
 		errs = append(errs, field.Forbidden(path.Child("labels").Key(appv1.LabelComponent), messageComponentLabelSetByOperator))
 	}
-	return withoutValues(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
+	return collected(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
 }
 
 // defined checks that a size is: one of a later release, or of a schema that was edited, must not pass for none.
@@ -91,6 +91,9 @@ func ports(list []appv1.Port, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	ports, nodePorts := map[number]bool{}, map[number]bool{}
 	for i, p := range list {
+		if full(errs) {
+			break
+		}
 		protocol := cmp.Or(p.Protocol, corev1.ProtocolTCP)
 		port, nodePort := number{p.Port, protocol}, number{p.NodePort, protocol}
 		if ports[port] {
@@ -133,6 +136,9 @@ func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 		}
 		if strings.TrimSpace(list) != "" {
 			for _, cidr := range strings.Split(list, ",") {
+				if full(errs) {
+					break
+				}
 				errs = append(errs, validation.IsValidCIDRForLegacyField(where(ranges), strings.TrimSpace(cidr), true, nil)...)
 			}
 		}
