@@ -52,9 +52,13 @@ func (s *validators) adoptable(owner, wanted, live client.Object) bool {
 }
 
 // adoptions warns of what the resource takes over: of each object with its fields if the request proves that it may know
-// them, and in general otherwise. old is nil for a new resource.
-func (v *validator[T]) adoptions(ctx context.Context, obj T, old client.Object, found *review) []string {
+// them, and in general otherwise.
+func (v *validator[T]) adoptions(ctx context.Context, who *asker, obj T, found *review) []string {
 	if !wantsAdoption(obj) || len(found.errors) > 0 {
+		return nil
+	}
+	told := who.gets(topicAdoption)
+	if told == nothing {
 		return nil
 	}
 	taken := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool {
@@ -65,7 +69,7 @@ func (v *validator[T]) adoptions(ctx context.Context, obj T, old client.Object, 
 		return nil
 	}
 	var planned map[string]apply.Change
-	if old != nil && v.proven(ctx, obj, old) {
+	if told == full {
 		planned = v.planAdoptions(ctx, obj, taken)
 	}
 	var said []string

@@ -25,13 +25,13 @@ func (s *validators) setUpApp(server webhook.Server) {
 			found.paused = app.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, app, old *appv1.App) []string {
-			said := s.unreadableScale(ctx, resource.KindApp.Name, app, app.Spec.Replicas)
+		neighbours: func(ctx context.Context, who *asker, app, old *appv1.App) []string {
+			said := s.unreadableScale(ctx, who, resource.KindApp.Name, app, app.Spec.Replicas)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec
 			}
-			return append(said, s.aroundOthers(ctx, app, &app.Spec.ServingSpec, was, app.Spec.Replicas)...)
+			return append(said, s.aroundOthers(ctx, who, app, &app.Spec.ServingSpec, was, app.Spec.Replicas)...)
 		},
 	})
 }

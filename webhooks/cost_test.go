@@ -63,7 +63,7 @@ func newValidators(t testing.TB, cache, live client.Reader) *validators {
 	}
 	return &validators{
 		cache: cache, live: live, scheme: scheme, standards: standards, patience: time.Hour,
-		plans: make(chan struct{}, maxPlans), paces: newPaces(),
+		plans: make(chan struct{}, maxPlans), limits: newLimits(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}},
 	}
 }
@@ -289,5 +289,18 @@ func checkCost(t *testing.T, handler admission.Handler, kind, name string, spec 
 		kind, name, all, len(req.Object.Raw)>>10, causes, found.bytes>>10, len(data), found.took.Round(time.Millisecond))
 	if found.bytes > maxReview || len(data) > maxAnswer || causes > validation.MaxErrors+1 || len(found.answer.Warnings) > validation.MaxWarnings+1 {
 		t.Errorf("%s %s: %d KiB allocated, %d bytes of answer, %d errors, %d warnings", kind, name, found.bytes>>10, len(data), causes, len(found.answer.Warnings))
+	}
+}
+
+func TestProbe(t *testing.T) {
+	s := newValidators(t, emptyWorld{}, emptyWorld{})
+	k := &fixture.Kinds[0]
+	spec := specSchema(t, k)
+	for _, path := range spec.lists(nil) {
+		if name := strings.Join(path, "."); name == os.Getenv("PROBE") {
+			for range 20 {
+				checkCost(t, handlersOf(s)[validatorPath(k.Name)], k.Name, name, spec.fill(path, bounds.MaxSpec*9/10, false), false)
+			}
+		}
 	}
 }

@@ -54,8 +54,13 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	defer cancel()
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
+		done, ok := h.limits.reviews.begin(ctx, req.Namespace, h.patience)
+		if !ok {
+			return admission.Allowed("").WithWarnings(messageNotReviewed)
+		}
+		defer done()
 		if said, err = h.decide(ctx, &req); err == nil {
-			lines, answer := h.answerPlan(ctx, &req)
+			lines, answer := h.answerPlan(ctx, &req, done)
 			if answer != nil {
 				return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: answer}}
 			}

@@ -29,13 +29,13 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 			found.paused = box.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, box, old *appv1.ModelBox) []string {
-			said := s.unreadableScale(ctx, resource.KindModelBox.Name, box, box.Spec.Replicas)
+		neighbours: func(ctx context.Context, who *asker, box, old *appv1.ModelBox) []string {
+			said := s.unreadableScale(ctx, who, resource.KindModelBox.Name, box, box.Spec.Replicas)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec
 			}
-			return append(said, s.aroundOthers(ctx, box, &box.Spec.ServingSpec, was, box.Spec.Replicas)...)
+			return append(said, s.aroundOthers(ctx, who, box, &box.Spec.ServingSpec, was, box.Spec.Replicas)...)
 		},
 	})
 }

@@ -23,7 +23,14 @@ import (
 // matter: what is in the way now may be about to go, as where the deletion of the old is part of the same change.
 
 // taken warns of children whose names others have.
-func (s *validators) taken(ctx context.Context, owner client.Object, children []child) []string {
+func (s *validators) taken(ctx context.Context, who *asker, owner client.Object, children []child) []string {
+	told := nothing
+	if len(children) > 0 {
+		told = who.gets(topicTaken)
+	}
+	if told == nothing {
+		return nil
+	}
 	var said []string
 	adopt := wantsAdoption(owner)
 	for _, child := range children {
@@ -33,10 +40,18 @@ func (s *validators) taken(ctx context.Context, owner client.Object, children []
 		}
 		var stalled *reconciler.StalledError
 		if errors.As(apply.Taken(s.scheme, owner, child.object, live, adopt), &stalled) {
-			said = append(said, child.name.String()+": "+stalled.Message)
+			said = append(said, child.name.String()+": "+takenMessage(told, child.object, live, stalled.Message))
 		}
 	}
 	return said
+}
+
+// takenMessage returns what says that a name is taken: words as they are, or, of an object that others own, words without the owner.
+func takenMessage(told disclosure, wanted, live client.Object, words string) string {
+	if told == full || metav1.GetControllerOf(live) == nil && live.GetAnnotations()[appv1.AnnotationRetainedFor] == "" {
+		return words
+	}
+	return fmt.Sprintf(messageOwnedByOther, wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName())
 }
 
 // read reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
@@ -55,13 +70,20 @@ func (s *validators) read(ctx context.Context, like, into client.Object) bool {
 func (s *validators) apart(obj client.Object) bool { return s.planner != nil && s.planner.Apart(obj) }
 
 // heldByOthers warns of a UnitedDeployment that has to keep off the Deployment that it names.
-func (s *validators) heldByOthers(ctx context.Context, ud *appv1.UnitedDeployment) []string {
+func (s *validators) heldByOthers(ctx context.Context, who *asker, ud *appv1.UnitedDeployment) []string {
+	told := who.gets(topicScaleOwner)
+	if told == nothing {
+		return nil
+	}
 	held, err := s.scaleOwners(ctx, ud)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", ud.Name, "error", err.Error())
 		return nil
 	}
 	if words := validation.ScaleConflict(ud, held); words != "" {
+		if told == general {
+			words = fmt.Sprintf(messageScaledByOther, ud.Spec.DeploymentName)
+		}
 		return []string{"spec.deploymentName: " + words}
 	}
 	return nil
@@ -69,8 +91,12 @@ func (s *validators) heldByOthers(ctx context.Context, ud *appv1.UnitedDeploymen
 
 // unreadableScale warns of a resource that does not state its replicas although an autoscaler targets it: the API server
 // answers a request for the scale of such a resource with an error.
-func (s *validators) unreadableScale(ctx context.Context, kind string, obj client.Object, replicas *int32) []string {
+func (s *validators) unreadableScale(ctx context.Context, who *asker, kind string, obj client.Object, replicas *int32) []string {
 	if replicas != nil {
+		return nil
+	}
+	told := who.gets(topicScale)
+	if told == nothing {
 		return nil
 	}
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
@@ -80,11 +106,18 @@ func (s *validators) unreadableScale(ctx context.Context, kind string, obj clien
 	}
 	for i := range scalers.Items {
 		if target := scalers.Items[i].Spec.ScaleTargetRef; target.Kind == kind && target.Name == obj.GetName() {
-			return []string{fmt.Sprintf(messageReplicasUnstated,
-				scalers.Items[i].Name, kind)}
+			return []string{fmt.Sprintf(messageReplicasUnstated, scalerName(told, scalers.Items[i].Name), kind)}
 		}
 	}
 	return nil
+}
+
+// scalerName returns how a warning names an autoscaler.
+func scalerName(told disclosure, name string) string {
+	if told == full {
+		return "HorizontalPodAutoscaler " + name
+	}
+	return messageSomeAutoscaler
 }
 
 // scaleOwners finds out who else says how many pods the Deployment has.

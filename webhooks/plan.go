@@ -7,8 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,9 +43,6 @@ const (
 	// all are longer than 4,096.
 	maxPlanLines = 14
 	maxPlanLine  = 240
-	// planInterval is the time between two plans of a namespace, but for planBurst of them.
-	planInterval = 200 * time.Millisecond
-	planBurst    = 5
 )
 
 // silentManagers are the field managers of tools that make dry runs all the time, and show nobody the warnings.
@@ -58,7 +53,8 @@ var planAnnotations = []string{appv1.AnnotationAdopt, appv1.AnnotationRefresh, a
 
 // answerPlan answers a dry run with the plan of the change: with warnings, or, where that is asked for, with a denial that has the
 // plan as data. It answers nothing to any other request.
-func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request) (lines []string, answer *metav1.Status) {
+// release ends the turn of the review, for a plan has one of its own.
+func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request, release func()) (lines []string, answer *metav1.Status) {
 	if !ptr.Deref(req.DryRun, false) || h.planner == nil {
 		return nil, nil
 	}
@@ -89,7 +85,7 @@ func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request) (li
 	if before != nil {
 		old = before
 	}
-	made, busy := h.makePlan(ctx, obj, old)
+	made, busy := h.makePlan(ctx, obj, old, release)
 	begin := fmt.Sprintf("plan: %s %s/%s: ", h.kind, obj.GetNamespace(), obj.GetName())
 	switch {
 	case busy != "" && asked:
@@ -135,14 +131,20 @@ func changesPlan[T client.Object](before, now storedResource[T]) bool {
 }
 
 // makePlan makes the plan of a change, or says why not.
-func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object) (made *plan.Plan, busy string) {
+func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, release func()) (made *plan.Plan, busy string) {
+	who := h.askerOf(ctx, obj, old)
 	if old == nil {
-		return h.planCreation(ctx, obj), ""
+		told := who.gets(topicCreationPlan)
+		if told == nothing {
+			return nil, messagePlanBusy
+		}
+		return h.planCreation(ctx, obj, told), ""
 	}
-	if !h.proven(ctx, obj, old) {
+	if who.gets(topicChangePlan) != full {
 		return nil, messagePlanUnknown
 	}
-	done, ok := h.paces.begin(ctx, obj.GetNamespace(), h.patience/3)
+	release()
+	done, ok := h.limits.plans.begin(ctx, obj.GetNamespace(), h.patience/3)
 	if !ok {
 		return nil, messagePlanBusy
 	}
@@ -156,7 +158,7 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object) (ma
 }
 
 // planCreation says which objects a new resource means, and which of them others have. It asks the API server nothing.
-func (h *handler[T]) planCreation(ctx context.Context, obj T) *plan.Plan {
+func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *plan.Plan {
 	found := h.review(obj, h.unseen)
 	made := &plan.Plan{
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
@@ -171,7 +173,7 @@ func (h *handler[T]) planCreation(ctx context.Context, obj T) *plan.Plan {
 				last := &made.Objects[len(made.Objects)-1]
 				last.Action, last.Problem = plan.Blocked, problemOf(err)
 			} else if !apply.TypeOf(wanted).Custom {
-				h.planTaken(ctx, obj, wanted, made)
+				h.planTaken(ctx, obj, wanted, made, told)
 			}
 		}
 	}
@@ -179,7 +181,7 @@ func (h *handler[T]) planCreation(ctx context.Context, obj T) *plan.Plan {
 }
 
 // planTaken corrects the last object of a plan if there is one of its name: it is taken over, only scaled, or in the way.
-func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object, made *plan.Plan) {
+func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object, made *plan.Plan, told disclosure) {
 	last := &made.Objects[len(made.Objects)-1]
 	live, ok := emptyLike(wanted)
 	row := apply.TypeOf(wanted)
@@ -191,11 +193,13 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 		return
 	}
 	if err := apply.Taken(h.scheme, obj, wanted, live, wantsAdoption(obj)); err != nil {
+		problem := problemOf(err)
+		problem.Message = takenMessage(told, wanted, live, problem.Message)
 		if row.Optional {
-			last.Action, last.Problem = plan.Blocked, problemOf(err)
+			last.Action, last.Problem = plan.Blocked, problem
 			return
 		}
-		made.Problem = problemOf(err)
+		made.Problem = problem
 		made.Objects = made.Objects[:len(made.Objects)-1]
 		return
 	}
@@ -206,94 +210,4 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 func problemOf(err error) *plan.Problem {
 	reason, message := reconciler.ReasonAndMessageOf(err)
 	return &plan.Problem{Reason: reason, Message: message}
-}
-
-// paces limits plans: two at once, one at once of a namespace, and five a second of a namespace. So the loop of one tenant takes
-// nothing from another.
-type paces struct {
-	slots chan struct{}
-	mu    sync.Mutex
-	// namespaces have those that had a plan of late.
-	namespaces map[string]*pace
-}
-
-// pace is that of one namespace.
-type pace struct {
-	// turn has room for the one plan of the namespace that is made.
-	turn chan struct{}
-	// next is when the next plan is due if they are evenly spread.
-	next time.Time
-}
-
-// maxPaces is how many namespaces are remembered before those that had no plan of late are forgotten.
-const maxPaces = 1000
-
-func newPaces() *paces {
-	return &paces{slots: make(chan struct{}, maxPlans), namespaces: map[string]*pace{}}
-}
-
-// begin waits for the turn of a namespace, not longer than patience, and reports whether it has come. done ends it.
-func (p *paces) begin(ctx context.Context, namespace string, patience time.Duration) (done func(), ok bool) {
-	deadline := time.Now().Add(patience)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	own := p.paceOf(namespace)
-	if !enter(ctx, own.turn) {
-		return nil, false
-	}
-	wait, ok := p.reserve(own, time.Now(), time.Until(deadline))
-	if ok && wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			ok = false
-		}
-	}
-	if !ok || !enter(ctx, p.slots) {
-		<-own.turn
-		return nil, false
-	}
-	return func() { <-p.slots; <-own.turn }, true
-}
-
-// enter waits for room, and reports whether there was any.
-func enter(ctx context.Context, room chan struct{}) bool {
-	select {
-	case room <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// paceOf returns the pace of a namespace.
-func (p *paces) paceOf(namespace string) *pace {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.namespaces) > maxPaces {
-		now := time.Now()
-		maps.DeleteFunc(p.namespaces, func(_ string, old *pace) bool { return old.next.Before(now) && len(old.turn) == 0 })
-	}
-	own := p.namespaces[namespace]
-	if own == nil {
-		own = &pace{turn: make(chan struct{}, 1)}
-		p.namespaces[namespace] = own
-	}
-	return own
-}
-
-// reserve says how long to wait for the next plan of a namespace, and reports false if that is longer than patience.
-func (p *paces) reserve(own *pace, now time.Time, patience time.Duration) (time.Duration, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	due := own.next
-	if due.Before(now) {
-		due = now
-	}
-	wait := max(due.Sub(now)-(planBurst-1)*planInterval, 0)
-	if wait > patience {
-		return 0, false
-	}
-	own.next = due.Add(planInterval)
-	return wait, true
 }

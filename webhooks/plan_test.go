@@ -14,7 +14,7 @@ import (
 func TestPaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience, takes, lasts = 400 * time.Millisecond, 150 * time.Millisecond, 10 * time.Second
-		p := newPaces()
+		p := newPaces(maxPlans, 1, planRate)
 		var running, most, made, refused atomic.Int32
 		var loops sync.WaitGroup
 		begin := time.Now()
@@ -54,7 +54,7 @@ func TestPaces(t *testing.T) {
 			t.Errorf("%d plans of a namespace were made at once", most.Load())
 		}
 		seconds := int32(lasts / time.Second)
-		if n := made.Load(); n > 5*seconds+planBurst+5 || n < 4*seconds || refused.Load() == 0 {
+		if n := made.Load(); n > 5*seconds+int32(planRate.burst)+5 || n < 4*seconds || refused.Load() == 0 {
 			t.Errorf("%d plans were made in %d seconds, %d were refused", n, seconds, refused.Load())
 		}
 	})
@@ -63,14 +63,14 @@ func TestPaces(t *testing.T) {
 // TestPacesAreForgotten has plans of many namespaces: those without one of late take no memory.
 func TestPacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPaces()
+		p := newPaces(maxPlans, 1, planRate)
 		for i := range 10 * maxPaces {
 			done, ok := p.begin(t.Context(), fmt.Sprint(i), time.Second)
 			if !ok {
 				t.Fatalf("namespace %d has no turn", i)
 			}
 			done()
-			<-time.After(planInterval)
+			<-time.After(planRate.interval)
 		}
 		if n := len(p.namespaces); n > maxPaces+1 {
 			t.Errorf("%d namespaces are remembered", n)
@@ -81,7 +81,7 @@ func TestPacesAreForgotten(t *testing.T) {
 // TestTwoPlansAtOnce has three namespaces ask at once: the third has to wait, and is told so after its patience.
 func TestTwoPlansAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPaces()
+		p := newPaces(maxPlans, 1, planRate)
 		first, ok := p.begin(t.Context(), "a", time.Second)
 		second, ok2 := p.begin(t.Context(), "b", time.Second)
 		if !ok || !ok2 {

@@ -23,9 +23,9 @@ import (
 //
 // The namespace is read from the API server, and only for pods that the strictest standard refuses: a cache would hold every
 // namespace of the cluster. Where the manager may not read it, there is no such warning.
-func (s *validators) podSecurity(ctx context.Context, namespace string, workloads []*resource.Workload) []string {
+func (s *validators) podSecurity(ctx context.Context, who *asker, namespace string, workloads []*resource.Workload) []string {
 	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
-	if s.refuses(strictest, workloads) == nil {
+	if s.refuses(strictest, workloads) == nil || who.gets(topicPodSecurity) != full {
 		return nil
 	}
 	ns := &metav1.PartialObjectMetadata{}

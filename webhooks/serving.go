@@ -26,15 +26,15 @@ func (s *validators) enabled(spec *appv1.ServingSpec, errs field.ErrorList) fiel
 
 // aroundOthers warns of other objects that are in the way of what stands around the pods. was is
 // what stood there before, nil for a new resource.
-func (s *validators) aroundOthers(ctx context.Context, obj client.Object, spec, was *appv1.ServingSpec, replicas *int32) []string {
+func (s *validators) aroundOthers(ctx context.Context, who *asker, obj client.Object, spec, was *appv1.ServingSpec, replicas *int32) []string {
 	var said []string
 	if spec.Ingress != nil {
-		said = append(said, s.sharedHosts(ctx, obj, spec.Ingress)...)
+		said = append(said, s.sharedHosts(ctx, who, obj, spec.Ingress)...)
 	}
 	if spec.Autoscaling != nil {
-		said = append(said, s.otherAutoscaler(ctx, obj)...)
+		said = append(said, s.otherAutoscaler(ctx, who, obj)...)
 	}
-	if was != nil && was.Autoscaling != nil && spec.Autoscaling == nil && replicas != nil {
+	if was != nil && was.Autoscaling != nil && spec.Autoscaling == nil && replicas != nil && who.gets(topicAutoscalingRemoved) == full {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 		if s.read(ctx, deployment, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) != *replicas {
 			said = append(said, fmt.Sprintf(messageAutoscalingRemoved, ptr.Deref(deployment.Spec.Replicas, 1), *replicas))
@@ -44,7 +44,11 @@ func (s *validators) aroundOthers(ctx context.Context, obj client.Object, spec, 
 }
 
 // otherAutoscaler warns of an autoscaler of others that targets the Deployment.
-func (s *validators) otherAutoscaler(ctx context.Context, obj client.Object) []string {
+func (s *validators) otherAutoscaler(ctx context.Context, who *asker, obj client.Object) []string {
+	told := who.gets(topicAutoscaler)
+	if told == nothing {
+		return nil
+	}
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.cache.List(ctx, &scalers, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", obj.GetName(), "error", err.Error())
@@ -55,15 +59,19 @@ func (s *validators) otherAutoscaler(ctx context.Context, obj client.Object) []s
 		target := scaler.Spec.ScaleTargetRef
 		adopted := scaler.Name == obj.GetName() && wantsAdoption(obj) && metav1.GetControllerOf(scaler) == nil
 		if target.Kind == "Deployment" && target.Name == obj.GetName() && !metav1.IsControlledBy(scaler, obj) && !adopted {
-			return []string{fmt.Sprintf(messageOtherAutoscaler, scaler.Name, obj.GetName())}
+			return []string{fmt.Sprintf(messageOtherAutoscaler, scalerName(told, scaler.Name), obj.GetName())}
 		}
 	}
 	return nil
 }
 
 // sharedHosts warns of hosts and paths that lead to another resource of the namespace too.
-func (s *validators) sharedHosts(ctx context.Context, obj client.Object, spec *appv1.IngressSpec) []string {
+func (s *validators) sharedHosts(ctx context.Context, who *asker, obj client.Object, spec *appv1.IngressSpec) []string {
 	if s.apart(&networkingv1.Ingress{}) {
+		return nil
+	}
+	told := who.gets(topicHost)
+	if told == nothing {
 		return nil
 	}
 	var all networkingv1.IngressList
@@ -87,7 +95,11 @@ func (s *validators) sharedHosts(ctx context.Context, obj client.Object, spec *a
 	var said []string
 	for _, rule := range spec.Rules {
 		for _, path := range resource.PathsOf(rule.Paths) {
-			if other := taken[string(rule.Host)+string(path)]; other != "" {
+			other := taken[string(rule.Host)+string(path)]
+			if other != "" && told == general {
+				other = messageOtherResource
+			}
+			if other != "" {
 				said = append(said, fmt.Sprintf(messageSharedHost, string(rule.Host)+string(path), other))
 			}
 		}

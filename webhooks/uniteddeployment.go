@@ -32,11 +32,11 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			found.workloads, found.children = []*resource.Workload{w}, calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, objects(w)[1:]...)
 			return found
 		},
-		neighbours: func(ctx context.Context, ud, old *appv1.UnitedDeployment) []string {
+		neighbours: func(ctx context.Context, who *asker, ud, old *appv1.UnitedDeployment) []string {
 			if old != nil && old.Spec.DeploymentName == ud.Spec.DeploymentName {
 				return nil
 			}
-			return s.heldByOthers(ctx, ud)
+			return s.heldByOthers(ctx, who, ud)
 		},
 	})
 }

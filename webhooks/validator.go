@@ -30,7 +30,7 @@ type validator[T client.Object] struct {
 	// review says what is wrong with a resource by itself, and builds what it means by what is seen of it.
 	review func(T, seer) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
-	neighbours func(ctx context.Context, obj, old T) []string
+	neighbours func(ctx context.Context, who *asker, obj, old T) []string
 }
 
 // review is what a resource by itself says.
@@ -68,7 +68,7 @@ func called(name *field.Path, objects ...client.Object) []child {
 // ValidateCreate looks at a new resource.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	var none T
-	return v.validate(ctx, obj, none, nil)
+	return v.validate(ctx, obj, none, func() []child { return nil })
 }
 
 // ValidateUpdate looks at a change. What leaves the spec as it was passes: a resource that was once stored can
@@ -84,26 +84,34 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		found := v.review(obj, v.unseen)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
-		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, obj, old, &found)...), nil
+		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, v.askerOf(ctx, obj, old), obj, &found)...), nil
 	}
 	// By now the spec that was there has its children, or its status says what is in their way.
-	return v.validate(ctx, obj, old, v.review(old, v.unseen).children)
+	return v.validate(ctx, obj, old, func() []child { return v.review(old, v.unseen).children })
 }
 
-// validate looks at a resource whose spec is new. Of the children it had, none is looked for.
-func (v *validator[T]) validate(ctx context.Context, obj, old T, had []child) (admission.Warnings, error) {
+// validate looks at a resource whose spec is new. Of the children it had, none is looked for. What only computes ends within bounds, and
+// is not begun for a request that nobody waits for any longer.
+func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []child) (admission.Warnings, error) {
+	if ctx.Err() != nil {
+		return admission.Warnings{messageNotReviewed}, nil
+	}
 	found := v.review(obj, v.unseen)
 	if len(found.errors) > 0 {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.patience)
 	defer cancel()
-	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(had, c.is) })
-	said := slices.Concat(found.warnings, v.taken(ctx, obj, wanted), v.adoptions(ctx, obj, before(old), &found))
-	if v.neighbours != nil {
-		said = append(said, v.neighbours(ctx, obj, old)...)
+	if ctx.Err() != nil {
+		return found.warnings, nil
 	}
-	return append(said, v.podSecurity(ctx, obj.GetNamespace(), found.workloads)...), nil
+	earlier, who := had(), v.askerOf(ctx, obj, before(old))
+	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.is) })
+	said := slices.Concat(found.warnings, v.taken(ctx, who, obj, wanted), v.adoptions(ctx, who, obj, &found))
+	if v.neighbours != nil {
+		said = append(said, v.neighbours(ctx, who, obj, old)...)
+	}
+	return append(said, v.podSecurity(ctx, who, obj.GetNamespace(), found.workloads)...), nil
 }
 
 // before returns a resource as it was, nil for one that is new.

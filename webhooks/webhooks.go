@@ -131,7 +131,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
-		planner: planner, paces: newPaces(),
+		planner: planner, limits: newLimits(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
 	}
 	s.register(mgr.GetWebhookServer())
@@ -161,9 +161,10 @@ type validators struct {
 	// engine plans adoptions, as many at once as plans has room for.
 	engine *apply.Engine
 	plans  chan struct{}
-	// planner plans changes, as often as paces lets it.
+	// planner plans changes.
 	planner Planner
-	paces   *paces
+	// limits are those of the process.
+	limits *limits
 	// today is what is observed of a workload that is new.
 	today resource.BuildOptions
 }

@@ -84,7 +84,7 @@ func (p *pod) running(c *corev1.Container, at place) field.ErrorList {
 func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 	errs := p.named(c, at.self)
 	errs = append(errs, p.container(c, at)...)
-	errs = append(errs, hostPorts([]corev1.Container{*c}, []*field.Path{at.self})...)
+	errs = append(errs, hostPorts([]corev1.Container{*c}, []place{at})...)
 	if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
 		return append(errs, p.running(c, at)...)
 	}
@@ -112,7 +112,7 @@ func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 }
 
 // hostPorts checks that no two containers want one port of the node.
-func hostPorts(containers []corev1.Container, at []*field.Path) field.ErrorList {
+func hostPorts(containers []corev1.Container, at []place) field.ErrorList {
 	var errs field.ErrorList
 	taken := sets.Set[string]{}
 	for i := range containers {
@@ -132,7 +132,7 @@ func hostPorts(containers []corev1.Container, at []*field.Path) field.ErrorList 
 			}
 			key := fmt.Sprintf("%s/%s/%d", protocol, p.HostIP, p.HostPort)
 			if taken.Has(key) {
-				errs = append(errs, field.Duplicate(at[i].Child("ports").Index(j).Child("hostPort"), p.HostPort))
+				errs = append(errs, field.Duplicate(at[i].self.Child("ports").Index(j).Child("hostPort"), p.HostPort))
 			}
 			taken.Insert(key)
 		}

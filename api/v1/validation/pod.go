@@ -112,7 +112,6 @@ func (p *pod) check() field.ErrorList {
 	errs := p.container(main, p.at.containers[0])
 	errs = append(errs, p.running(main, p.at.containers[0])...)
 	errs = append(errs, checkVolumes(p.spec.Volumes, p.at.spec.Child("volumes"))...)
-	paths := []*field.Path{p.at.containers[0].self}
 	for i := range p.spec.InitContainers {
 		if full(errs) {
 			break
@@ -127,9 +126,8 @@ func (p *pod) check() field.ErrorList {
 		errs = append(errs, p.named(&rest[i], at.self)...)
 		errs = append(errs, p.container(&rest[i], at)...)
 		errs = append(errs, p.running(&rest[i], at)...)
-		paths = append(paths, at.self)
 	}
-	errs = append(errs, hostPorts(p.spec.Containers, paths)...)
+	errs = append(errs, hostPorts(p.spec.Containers, p.at.containers)...)
 	errs = append(errs, p.hostNetwork()...)
 	errs = append(errs, p.podSecurity(p.spec.SecurityContext, p.at.security)...)
 	errs = append(errs, p.hostProcess()...)

@@ -1,0 +1,107 @@
+package webhooks
+
+import (
+	"context"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Any pod can send a review to the webhooks' port, and state in it what it likes. What an answer says of the cluster, and what it costs,
+// is therefore decided by one table. A request proves that it comes from the API server, on behalf of a client that can read the resource,
+// by the UID of the resource as it is in the cache. An update states the UID, and a creation cannot.
+
+// source is where an answer has from what the request does not state.
+type source int
+
+const (
+	fromCache source = iota
+	fromServer
+)
+
+// disclosure is how much of an answer a request gets.
+type disclosure int
+
+const (
+	// nothing also means that nothing is read.
+	nothing disclosure = iota
+	// general is an answer without names, numbers and fields of objects that the request does not state itself.
+	general
+	full
+)
+
+// topic is what an answer is about.
+type topic int
+
+// The answers that depend on more than the request.
+const (
+	topicTaken topic = iota
+	topicAdoption
+	topicScale
+	topicHost
+	topicAutoscaler
+	topicAutoscalingRemoved
+	topicScaleOwner
+	topicPodSecurity
+	topicChangePlan
+	topicCreationPlan
+	topicCount
+)
+
+// answer is a row of the table.
+type answer struct {
+	name string
+	// reads is what it costs.
+	reads source
+	// unproven is what a request without proof gets, within the rates of limits, and learns what that says of the cluster.
+	unproven disclosure
+	learns   string
+}
+
+// answers is the table. ADR 56 has the reasons.
+var answers = [topicCount]answer{
+	topicTaken: {"name is taken", fromCache, general,
+		"whether a Deployment, StatefulSet, Service or object around the pods of a stated name exists, and whether it has an owner"},
+	topicAdoption:           {"adoption", fromCache, general, "whether an object of a stated name exists and has no owner"},
+	topicScale:              {"unreadable scale", fromCache, general, "whether an autoscaler targets a stated resource"},
+	topicHost:               {"shared host", fromCache, general, "whether another resource of the namespace serves a stated host and path"},
+	topicAutoscaler:         {"other autoscaler", fromCache, general, "whether an autoscaler targets a stated Deployment"},
+	topicAutoscalingRemoved: {"autoscaling is removed", fromCache, nothing, ""},
+	topicScaleOwner:         {"owner of the scale", fromCache, general, "whether something else scales a stated Deployment"},
+	topicPodSecurity:        {"pod security", fromServer, full, "which Pod Security Standard a stated namespace enforces"},
+	topicChangePlan:         {"plan of a change", fromServer, nothing, ""},
+	topicCreationPlan: {"plan of a creation", fromCache, general,
+		"as for a taken name, and which kinds around the pods the cluster has"},
+}
+
+// asker is the client of a review, as far as the review proves it.
+type asker struct {
+	proven bool
+	// mayLook and mayAsk report whether the rates allow a request without proof to have the cache and the API server read. A request
+	// counts once for each.
+	mayLook, mayAsk func() bool
+}
+
+// askerOf returns the asker of a review. old is nil for a creation.
+func (v *validator[T]) askerOf(ctx context.Context, obj, old client.Object) *asker {
+	namespace := obj.GetNamespace()
+	return &asker{
+		proven:  old != nil && v.proven(ctx, obj, old),
+		mayLook: sync.OnceValue(func() bool { return v.limits.allLooks.allow("") && v.limits.looks.allow(namespace) }),
+		mayAsk:  sync.OnceValue(func() bool { return v.limits.allAsks.allow("") && v.limits.asks.allow(namespace) }),
+	}
+}
+
+// gets returns how much of an answer the asker gets. Nothing is read for an answer before gets has allowed it.
+func (a *asker) gets(about topic) disclosure {
+	row := &answers[about]
+	switch {
+	case a.proven:
+		return full
+	case row.unproven == nothing:
+		return nothing
+	case row.reads == fromServer && !a.mayAsk(), row.reads == fromCache && !a.mayLook():
+		return nothing
+	}
+	return row.unproven
+}

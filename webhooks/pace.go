@@ -1,0 +1,161 @@
+package webhooks
+
+import (
+	"context"
+	"maps"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// limits are what the webhooks of one process do at once and in a second, whoever asks. Each counts by namespace, so that the loop of one
+// tenant takes nothing from another.
+type limits struct {
+	// plans limits plans of changes: two at once, one at once of a namespace, and five a second of a namespace.
+	plans *paces
+	// reviews limits reviews at once to the number of processors, half of them of one namespace.
+	reviews *paces
+	// looks and asks limit what requests without proof read from the cache and from the API server, by their namespaces; allLooks and
+	// allAsks limit the same in all, for the namespace is stated by the request as well.
+	looks, allLooks, asks, allAsks *paces
+}
+
+// rate allows burst at once, and one more after each interval. Without an interval it allows any number.
+type rate struct {
+	interval time.Duration
+	burst    int
+}
+
+// The rates of what requests without proof cause to be read. The creation of 50 resources at once, from one file, gets all of its warnings
+// that come from the cache.
+var (
+	planRate    = rate{200 * time.Millisecond, 5}
+	lookRate    = rate{100 * time.Millisecond, 50}
+	allLookRate = rate{20 * time.Millisecond, 200}
+	askRate     = rate{500 * time.Millisecond, 10}
+	allAskRate  = rate{100 * time.Millisecond, 20}
+)
+
+func newLimits() *limits {
+	processors := max(2, runtime.GOMAXPROCS(0))
+	return &limits{
+		plans: newPaces(maxPlans, 1, planRate), reviews: newPaces(processors, processors/2, rate{}),
+		looks: newPaces(0, 0, lookRate), allLooks: newPaces(0, 0, allLookRate), asks: newPaces(0, 0, askRate), allAsks: newPaces(0, 0, allAskRate),
+	}
+}
+
+// paces limits by namespace how much is done at once, and how often.
+type paces struct {
+	// slots has room for all that is done at once, each is how much of it is of one namespace.
+	slots chan struct{}
+	each  int
+	rate  rate
+	mu    sync.Mutex
+	// namespaces have those of which something was done of late.
+	namespaces map[string]*pace
+}
+
+// pace is that of one namespace.
+type pace struct {
+	// turn has room for what is done at once of the namespace.
+	turn chan struct{}
+	// next is when the next one is due if they are evenly spread, and waiting how many have asked for a turn and not ended it.
+	next    time.Time
+	waiting int
+}
+
+// maxPaces is how many namespaces are remembered before those of which nothing was done of late are forgotten.
+const maxPaces = 1000
+
+func newPaces(slots, each int, r rate) *paces {
+	return &paces{slots: make(chan struct{}, slots), each: each, rate: r, namespaces: map[string]*pace{}}
+}
+
+// begin waits for the turn of a namespace, not longer than patience, and reports whether it has come. done ends it, however often it is
+// called.
+func (p *paces) begin(ctx context.Context, namespace string, patience time.Duration) (done func(), ok bool) {
+	deadline := time.Now().Add(patience)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	own := p.paceOf(namespace, 1)
+	if !enter(ctx, own.turn) {
+		p.leave(own)
+		return nil, false
+	}
+	wait, ok := p.reserve(own, time.Now(), time.Until(deadline))
+	if ok && wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			ok = false
+		}
+	}
+	if !ok || !enter(ctx, p.slots) {
+		<-own.turn
+		p.leave(own)
+		return nil, false
+	}
+	return sync.OnceFunc(func() { <-p.slots; <-own.turn; p.leave(own) }), true
+}
+
+// allow reports whether the rate of a namespace allows one more now. It waits for nothing.
+func (p *paces) allow(namespace string) bool {
+	_, ok := p.reserve(p.paceOf(namespace, 0), time.Now(), 0)
+	return ok
+}
+
+// enter waits for room, and reports whether there was any.
+func enter(ctx context.Context, room chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// paceOf returns the pace of a namespace, for which so many more wait.
+func (p *paces) paceOf(namespace string, more int) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.namespaces) > maxPaces {
+		now := time.Now()
+		maps.DeleteFunc(p.namespaces, func(_ string, old *pace) bool { return old.next.Before(now) && old.waiting == 0 })
+	}
+	own := p.namespaces[namespace]
+	if own == nil {
+		own = &pace{turn: make(chan struct{}, p.each)}
+		p.namespaces[namespace] = own
+	}
+	own.waiting += more
+	return own
+}
+
+// leave notes that one that has asked for a turn waits for none any longer.
+func (p *paces) leave(own *pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own.waiting--
+}
+
+// reserve returns how long to wait for the next turn of a namespace, and reports false if that is longer than patience.
+func (p *paces) reserve(own *pace, now time.Time, patience time.Duration) (time.Duration, bool) {
+	if p.rate.interval == 0 {
+		return 0, true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due := own.next
+	if due.Before(now) {
+		due = now
+	}
+	wait := max(due.Sub(now)-time.Duration(p.rate.burst-1)*p.rate.interval, 0)
+	if wait > patience {
+		return 0, false
+	}
+	own.next = due.Add(p.rate.interval)
+	return wait, true
+}
