@@ -34,7 +34,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	recorded := app.Spec
 	recorded.Paused = false // To pause is no change of what runs.
 	recorded.ServingSpec = appv1.ServingSpec{}
-	w.record(&recorded, identityOf(&recorded, appWorkload), seen.Inputs)
+	w.record(&recorded, identityOf(&recorded, appWorkload), seen)
 	return w, errs
 }
 

@@ -105,7 +105,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
 	spec := &cm.Spec.DB.StatefulSet
 	// The storage does not count: a volume that grows must not restart a pod.
-	w.record(spec, identityOf(&spec.Component, componentWorkload), seen.Inputs)
+	w.record(spec, identityOf(&spec.Component, componentWorkload), seen)
 	return w, errs
 }
 
@@ -127,7 +127,7 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 		path: field.NewPath("spec", "identity", "deployment"),
 		envs: databaseEnvs(cm),
 	}, seen)
-	w.record(&cm.Spec.Identity.Deployment, identityOf(&cm.Spec.Identity.Deployment, componentWorkload), seen.Inputs)
+	w.record(&cm.Spec.Identity.Deployment, identityOf(&cm.Spec.Identity.Deployment, componentWorkload), seen)
 	return w, errs
 }
 
@@ -145,7 +145,7 @@ func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, fi
 		envs: envs,
 		port: 80,
 	}, seen)
-	w.record(&cm.Spec.Front.Deployment, identityOf(&cm.Spec.Front.Deployment, componentWorkload), seen.Inputs)
+	w.record(&cm.Spec.Front.Deployment, identityOf(&cm.Spec.Front.Deployment, componentWorkload), seen)
 	return w, errs
 }
 

@@ -38,7 +38,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 	recorded := box.Spec
 	recorded.Paused = false // To pause is no change of what runs.
 	recorded.ServingSpec = appv1.ServingSpec{}
-	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen.Inputs)
+	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
 	return w, errs
 }
 

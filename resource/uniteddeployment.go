@@ -30,7 +30,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
-	w.record(spec, identityOf(spec, identityFunc), seen.Inputs)
+	w.record(spec, identityOf(spec, identityFunc), seen)
 	return w, errs
 }
 

@@ -84,6 +84,8 @@ type BuildOptions struct {
 	LiveReplicas *int32
 	// Serving is what stands around the pods, as far as it is valid; nil for a kind that has no such fields.
 	Serving *appv1.ServingSpec
+	// Unrecorded leaves out the record of the spec, for objects that are looked at and never written.
+	Unrecorded bool
 }
 
 // workloadMeta says the workload and the custom resource that is to be built, and what its kind has for defaults.
@@ -212,12 +214,15 @@ func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.
 
 // record notes on the workload what it was built from: the spec, and the inputs in addition to it. identity returns the part of the
 // spec that shapes the pods.
-func (w *Workload) record(spec any, identity func() json.RawMessage, in Inputs) {
+func (w *Workload) record(spec any, identity func() json.RawMessage, seen BuildOptions) {
+	if seen.Unrecorded {
+		return
+	}
 	var record string
 	record, w.Recorded = EncodeSpec(spec, identity, w.Annotations)
 	w.Record = map[string]string{
 		appv1.AnnotationLastAppliedSpec:   record,
-		appv1.AnnotationLastAppliedInputs: in.Encode(),
+		appv1.AnnotationLastAppliedInputs: seen.Inputs.Encode(),
 	}
 }
 

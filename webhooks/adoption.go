@@ -173,6 +173,7 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 			s.read(ctx, live, live) // What is missing states no selector.
 		}
 		seen := s.today
+		seen.Unrecorded = false
 		if size.Named() {
 			seen.Inputs.Size = resource.BuiltInSizes().Resolve(size)
 		}

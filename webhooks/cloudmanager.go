@@ -41,6 +41,9 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	cm := given.DeepCopy()
 	cm.DefaultNames()
 	errs := validation.CloudManager(cm)
+	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
+		return review{errors: all}
+	}
 	db, dbWrong := resource.CloudManagerDatabase(cm, see("StatefulSet", cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Size))
 	identity, identityWrong := resource.CloudManagerIdentity(cm, see("Deployment", cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Size))
 	front, frontWrong := resource.CloudManagerFront(cm, see("Deployment", cm.Spec.Front.Deployment.Name, cm.Spec.Front.Deployment.Size))

@@ -23,8 +23,12 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {
+			errs := s.enabled(&box.Spec.ServingSpec, validation.ModelBox(box))
+			if tooMany(errs) {
+				return review{errors: errs}
+			}
 			w, wrong := resource.ModelBox(box, see("Deployment", box.Name, box.Spec.Size))
-			found := workloadReview(s.enabled(&box.Spec.ServingSpec, validation.ModelBox(box)),
+			found := workloadReview(errs,
 				append(validation.ModelBoxWarnings(box), s.contentWarnings(&box.Spec.ServingSpec, w)...), w, wrong)
 			found.paused = box.Spec.Paused
 			return found

@@ -23,7 +23,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			found := review{
 				errors: validation.UnitedDeployment(ud), warnings: validation.UnitedDeploymentWarnings(ud), paused: ud.Spec.Paused,
 			}
-			if ud.Spec.Template == nil {
+			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
 			w, wrong := resource.UnitedDeployment(ud, see("Deployment", ud.Spec.DeploymentName, ud.Spec.Template.Size))

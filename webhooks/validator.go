@@ -114,6 +114,9 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 	return append(said, v.podSecurity(ctx, who, obj.GetNamespace(), found.workloads)...), nil
 }
 
+// tooMany reports whether a spec has so many errors that what it means is of no interest.
+func tooMany(errs field.ErrorList) bool { return len(errs) > validation.MaxErrors }
+
 // before returns a resource as it was, nil for one that is new.
 func before[T client.Object](old T) client.Object {
 	if reflect.ValueOf(old).IsNil() {

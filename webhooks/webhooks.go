@@ -132,7 +132,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
 		planner: planner, limits: newLimits(),
-		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}},
+		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
 	s.register(mgr.GetWebhookServer())
 	expiry.webhooks.Store(w)
