@@ -1,0 +1,277 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/resource"
+)
+
+// countedReader is the API server, with the number of requests that it got.
+type countedReader struct {
+	client.Reader
+	requests int
+}
+
+func (c *countedReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	c.requests++
+	return c.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (c *countedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c.requests++
+	return c.Reader.List(ctx, list, opts...)
+}
+
+// secretPlanner plans a change with a secret in it.
+type secretPlanner struct{}
+
+func (secretPlanner) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
+	return &plan.Plan{Version: plan.Version, Objects: []plan.Object{}, Problem: &plan.Problem{Reason: "R", Message: "secret-plan"}}, nil
+}
+func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
+func (secretPlanner) Apart(client.Object) bool                      { return false }
+
+// trueUID is the UID of each custom resource of the secret world.
+const trueUID = types.UID("true-uid")
+
+// secrets are what no request without proof may learn of the secret world. Each of them is in the answer to one with proof.
+var secrets = []string{"secret-hpa", "secret-owner", "secret-app", "secret-elder", "secret-plan", "from 17 to"}
+
+// secretWorld has resources of each kind called cart, and, of others, what they could meet.
+func secretWorld(t testing.TB) (*validators, *countedReader) {
+	t.Helper()
+	s := newValidators(t, nil, nil)
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
+	owned := func(name, kind, owner string) metav1.ObjectMeta {
+		m := meta(name)
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: owner, UID: "other", Controller: ptr.To(true)}}
+		return m
+	}
+	scaler := func(name, kind, target string) *autoscalingv2.HorizontalPodAutoscaler {
+		hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta(name)}
+		hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: kind, Name: target}
+		return hpa
+	}
+	path := networkingv1.HTTPIngressPath{Path: "/"}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+		&appsv1.Deployment{ObjectMeta: owned("cart", "ConfigMap", "secret-owner"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](17)}},
+		&corev1.Service{ObjectMeta: owned("cart", "ConfigMap", "secret-owner")},
+		scaler("secret-hpa-a", "App", "cart"), scaler("secret-hpa-b", "ModelBox", "cart"), scaler("secret-hpa-c", "Deployment", "cart"),
+		&networkingv1.Ingress{ObjectMeta: owned("other", "App", "secret-app"), Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+			Host: "guessed.example", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{path}}},
+		}}}},
+	}
+	for _, k := range resource.Kinds {
+		obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+		obj.SetGroupVersionKind(appv1.GroupVersion.WithKind(k.Name))
+		obj.SetNamespace("shop")
+		obj.SetName("cart")
+		obj.SetUID(trueUID)
+		objects = append(objects, typed(t, s.scheme, obj))
+	}
+	elder := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"deploymentName": "other"}}}
+	elder.SetGroupVersionKind(appv1.GroupVersion.WithKind("UnitedDeployment"))
+	elder.SetNamespace("shop")
+	elder.SetName("secret-elder")
+	elder.SetCreationTimestamp(metav1.Unix(1, 0))
+	objects = append(objects, typed(t, s.scheme, elder))
+	world := fake.NewClientBuilder().WithScheme(s.scheme).WithObjects(objects...).
+		WithIndex(&stored.UnitedDeployment{}, stored.IndexDeployment, func(obj client.Object) []string {
+			spec, err := obj.(*stored.UnitedDeployment).Decode()
+			if err != nil {
+				return nil
+			}
+			return []string{spec.Spec.DeploymentName}
+		}).Build()
+	live := &countedReader{Reader: world}
+	s.cache, s.live, s.planner, s.engine = world, live, secretPlanner{}, apply.New(world, live, clock.RealClock{})
+	return s, live
+}
+
+// typed returns an object as the scheme has it.
+func typed(t testing.TB, scheme *kruntime.Scheme, obj *unstructured.Unstructured) client.Object {
+	t.Helper()
+	made, err := scheme.New(obj.GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(obj)
+	if err == nil {
+		err = json.Unmarshal(data, made)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.(client.Object)
+}
+
+// features are specs, as JSON, each with what makes an answer look at other objects; of an update, the spec before is the first.
+var featureSpecs = map[string][]string{
+	"App": {
+		`{"image": "a:1", "replicas": 3, "autoscaling": {"maxReplicas": 5}, "size": "small"}`,
+		`{"image": "a:1", "replicas": 3, "size": "small"}`, `{"image": "a:2", "size": "small"}`,
+		`{"image": "a:2", "size": "small", "ports": [{"port": 80}], "ingress": {"rules": [{"host": "guessed.example"}]}}`,
+		`{"image": "a:2", "size": "small", "autoscaling": {"maxReplicas": 6}}`,
+		`{"image": "a:2", "size": "small", "securityContext": {"privileged": true}}`,
+	},
+	"UnitedDeployment": {`{"deploymentName": "x"}`, `{"deploymentName": "cart"}`, `{"deploymentName": "other"}`},
+	"CloudManager":     {`{}`, `{"front": {"deployment": {"name": "cart", "image": "a:1"}}}`},
+}
+
+func init() { featureSpecs["ModelBox"] = featureSpecs["App"] }
+
+// forgedReviews returns reviews of all endpoints with all features, with and without a dry run, as anybody can send them. The UID is that
+// which an update states.
+func forgedReviews(namespace string, uid types.UID) map[string][]admission.Request {
+	reviews := map[string][]admission.Request{}
+	for kind, specs := range featureSpecs {
+		for _, annotations := range []string{`{}`, `{"app.huolala.cn/adopt": "true"}`, `{"app.huolala.cn/plan": "` + plan.Request + `"}`} {
+			state := func(spec, annotations string) kruntime.RawExtension {
+				return kruntime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": "app.huolala.cn/v1", "kind": %q, "metadata": {"namespace": %q, "name": "cart", "creationTimestamp": "2026-01-01T00:00:00Z", "uid": %q, "annotations": %s}, "spec": %s}`,
+					kind, namespace, uid, annotations, spec)}
+			}
+			for _, spec := range specs {
+				for _, dry := range []bool{false, true} {
+					req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+						Operation: admissionv1.Create, Namespace: namespace, Name: "cart", DryRun: &dry, Object: state(spec, annotations),
+					}}
+					update := req
+					update.Operation, update.OldObject = admissionv1.Update, state(specs[0], `{}`)
+					reviews[kind] = append(reviews[kind], req, update)
+				}
+			}
+		}
+	}
+	return reviews
+}
+
+// answersTo returns the answers of all endpoints to reviews of all kinds, as JSON.
+func answersTo(t testing.TB, s *validators, namespace string, uid types.UID) []string {
+	t.Helper()
+	handlers, reviews := handlersOf(s), forgedReviews(namespace, uid)
+	var all []string
+	for _, path := range slices.Sorted(maps.Keys(handlers)) {
+		for kind := range reviews {
+			if !strings.HasSuffix(path, "-"+strings.ToLower(kind)) {
+				continue
+			}
+			for i := range reviews[kind] {
+				data, err := json.Marshal(handlers[path].Handle(t.Context(), reviews[kind][i]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, path+" "+string(data))
+			}
+		}
+	}
+	return all
+}
+
+// TestForgedReviews sends each endpoint reviews with each feature, which state a UID that is invented: no answer has a name or a number
+// of the world. With the true UID, the same reviews are answered with all of them.
+func TestForgedReviews(t *testing.T) {
+	forged, _ := secretWorld(t)
+	unpaced := newPaces(0, 0, rate{})
+	forged.limits.looks, forged.limits.allLooks, forged.limits.asks, forged.limits.allAsks = unpaced, unpaced, unpaced, unpaced
+	number := regexp.MustCompile(`\b17\b`)
+	said := answersTo(t, forged, "shop", "invented")
+	for _, answer := range said {
+		if strings.Contains(answer, "secret-") || number.MatchString(answer) {
+			t.Errorf("a forged review learns: %s", answer)
+		}
+	}
+	for _, general := range []string{"owned by another resource", "routed to another resource", messageSomeAutoscaler, "is scaled by another resource"} {
+		if !strings.Contains(strings.Join(said, "\n"), general) {
+			t.Errorf("no creation is warned: %q", general)
+		}
+	}
+	proven, _ := secretWorld(t)
+	known := strings.Join(answersTo(t, proven, "shop", trueUID), "\n")
+	for _, secret := range secrets {
+		if !strings.Contains(known, secret) {
+			t.Errorf("with the true UID, no answer has %q", secret)
+		}
+	}
+}
+
+// TestForgedReviewsCost sends forged reviews without end, of one namespace and of many. Time stands still, so that no more is read from the
+// API server than may be at once.
+func TestForgedReviewsCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, live := secretWorld(t)
+		for range 3 {
+			answersTo(t, s, "shop", "invented")
+		}
+		if live.requests == 0 || live.requests > askRate.burst {
+			t.Errorf("forged reviews of one namespace cause %d requests, want 1 to %d", live.requests, askRate.burst)
+		}
+		for i := range 30 {
+			answersTo(t, s, fmt.Sprint("shop-", i), "invented")
+		}
+		if live.requests > allAskRate.burst {
+			t.Errorf("forged reviews of many namespaces cause %d requests, want at most %d", live.requests, allAskRate.burst)
+		}
+		if n := len(s.limits.looks.namespaces); n > allLookRate.burst {
+			t.Errorf("%d namespaces are remembered", n)
+		}
+	})
+}
+
+// TestAnswers looks at each row of the table: what a request without proof gets is stated, and nothing else is read for it.
+func TestAnswers(t *testing.T) {
+	for about := range topicCount {
+		row := answers[about]
+		if row.name == "" || (row.unproven == nothing) != (row.learns == "") {
+			t.Errorf("row %d: %+v", about, row)
+		}
+		s := newValidators(t, emptyWorld{}, emptyWorld{})
+		v := &validator[*appv1.App]{validators: s, empty: func() storedResource[*appv1.App] { return &stored.App{} }}
+		app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "invented"}}
+		synctest.Test(t, func(t *testing.T) {
+			gets := 0
+			const asked = 1000
+			for range asked {
+				if got := v.askerOf(t.Context(), app, app).gets(about); got > row.unproven {
+					t.Errorf("%s: a request without proof gets %d, the row has %d", row.name, got, row.unproven)
+				} else if got != nothing {
+					gets++
+				}
+			}
+			most := map[source]int{fromCache: lookRate.burst, fromServer: askRate.burst}[row.reads]
+			if row.unproven == nothing {
+				most = 0
+			}
+			if gets != most {
+				t.Errorf("%s: %d of %d requests at once get an answer, want %d", row.name, gets, asked, most)
+			}
+		})
+	}
+}
