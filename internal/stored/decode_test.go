@@ -219,8 +219,12 @@ func TestDecodeNamesTheField(t *testing.T) {
 		},
 		"many containers": {"App", `{"containers":` + many(101, `{}`) + `}`, "spec.containers: Invalid value: must have at most 100 items"},
 		"many quantities": {
-			"App", `{"resources":{"limits":{` + strings.Repeat(`"x.y/z":"1",`, bounds.MaxQuantities) + `"cpu":"1"}}}`,
+			"App", `{"containers":` + many(5, `{"resources":{"limits":{`+strings.Repeat(`"x.y/z":"1",`, bounds.MaxItems-1)+`"x.y/z":"1"}}}`) + `,"resources":{"limits":{"cpu":"1"}}}`,
 			"spec.resources.limits[cpu]: Invalid value: exceeds the limit of 10000 quantities",
+		},
+		"many arguments": {"App", `{"args":` + many(bounds.MaxItems+1, `"a"`) + `}`, "spec.args: Invalid value: must have at most 2000 items"},
+		"many labels": {
+			"App", `{"labels":{` + strings.Repeat(`"a":"b",`, bounds.MaxItems) + `"c":"d"}}`, "spec.labels: Invalid value: must have at most 2000 entries",
 		},
 		"many variables": {"App", `{"envs":` + many(2001, `{}`) + `}`, "spec.envs: Invalid value: must have at most 2000 items"},
 		"a deep patch": {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -338,14 +339,16 @@ func TestAdmissionNeighbours(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := guarded(t, ns)
 	u := newUser(t)
-	said := func(t *testing.T, field string, r harness.Resource) {
+	// said has a resource be created that is Stalled: the warning is what the status says, or, where that has the name of an object of
+	// others, general.
+	said := func(t *testing.T, field string, r harness.Resource, general string) {
 		t.Helper()
 		if err := u.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		warned := u.warnings()
 		plane.Stands(t, r, "Stalled=True")
-		want := field + ": " + harness.Message(r, "Stalled")
+		want := field + ": " + cmp.Or(general, harness.Message(r, "Stalled"))
 		if !slices.Contains(warned, want) {
 			t.Errorf("warnings are %q\nwant %q", warned, want)
 		}
@@ -358,8 +361,8 @@ func TestAdmissionNeighbours(t *testing.T) {
 
 	plane.Create(t, handMade(ns, "taken"), handMadeService(ns, "taken-too"))
 	m.Idle(t)
-	said(t, "metadata.name", newApp(ns, "taken"))
-	said(t, "metadata.name", newApp(ns, "taken-too"))
+	said(t, "metadata.name", newApp(ns, "taken"), "")
+	said(t, "metadata.name", newApp(ns, "taken-too"), "")
 	adopted := newApp(ns, "adopted")
 	plane.Create(t, handMade(ns, "adopted"))
 	m.Idle(t)
@@ -389,18 +392,18 @@ func TestAdmissionNeighbours(t *testing.T) {
 
 	// Of a UnitedDeployment.
 	start(t, newApp(ns, "ours"))
-	said(t, "spec.deploymentName", newUnited(ns, "on-ours", "ours"))
+	said(t, "spec.deploymentName", newUnited(ns, "on-ours", "ours"), scaledByOther("ours"))
 	plane.Create(t, newUnited(ns, "first", "site"))
 	m.Idle(t)
 	second := newUnited(ns, "second", "site")
-	said(t, "spec.deploymentName", second)
+	said(t, "spec.deploymentName", second, scaledByOther("site"))
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	scaler.Namespace, scaler.Name = ns, "scaler"
 	scaler.Spec.MaxReplicas = 3
 	scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "scaled"}
 	plane.Create(t, handMade(ns, "scaled"), scaler)
 	m.Idle(t)
-	said(t, "spec.deploymentName", newUnited(ns, "on-scaled", "scaled"))
+	said(t, "spec.deploymentName", newUnited(ns, "on-scaled", "scaled"), scaledByOther("scaled"))
 	// Another Deployment is another question.
 	plane.Read(t, second)
 	second.Spec.DeploymentName = "scaled"
@@ -410,6 +413,13 @@ func TestAdmissionNeighbours(t *testing.T) {
 	if got := strings.Join(u.warnings(), "; "); !strings.HasPrefix(got, "spec.deploymentName: UnitedDeployment on-scaled is older") && !strings.HasPrefix(got, "spec.deploymentName: HorizontalPodAutoscaler scaler") {
 		t.Errorf("warnings are %q", got)
 	}
+}
+
+// scaledByOther is what the creation of a UnitedDeployment is warned of whose Deployment something else scales: a creation proves
+// nothing, so that no other object is named.
+func scaledByOther(deployment string) string {
+	return "Deployment " + deployment + " is scaled by another resource or an autoscaler; the status of this resource names it. " +
+		"Change spec.deploymentName, or delete the other one"
 }
 
 // TestAdmissionUnchanged has an App stored that the rules do not allow. It can be labelled, annotated, finalized, reported on
@@ -650,7 +660,7 @@ func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
 		scaler.Spec.MaxReplicas = 3
 		scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: appv1.GroupVersion.String(), Kind: kind, Name: name}
 		plane.Create(t, scaler)
-		warning := "spec.replicas: is not set, so HorizontalPodAutoscaler " + name + " cannot read the scale of this " + kind
+		warning := "spec.replicas: is not set, so the HorizontalPodAutoscaler that targets it cannot read the scale of this " + kind
 		for spec, warns := range map[string]bool{"{image: 'a:1'}": true, "{image: 'a:1', replicas: 2}": false} {
 			harness.Eventually(t, func() error {
 				if err := u.Create(t.Context(), object(t, ns, name, kind, spec), client.DryRunAll); err != nil {

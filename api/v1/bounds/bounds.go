@@ -30,7 +30,7 @@ const (
 	MaxExponent = 3
 	// MaxQuantities is the number of quantities in all. Each of those that are allowed takes up to 3 KB to parse.
 	MaxQuantities = 10_000
-	// MaxItems is the length of a list of objects.
+	// MaxItems is the length of a list, and the number of entries of a map: each takes far more memory than its two or three bytes of JSON.
 	MaxItems = 2000
 )
 

@@ -94,8 +94,7 @@ func compile(t reflect.Type) *shape {
 		s.form, s.fields = object, map[string]*shape{}
 		s.plain = addFields(s.fields, t)
 	case reflect.Map:
-		s.form, s.elem = dictionary, compile(t.Elem())
-		s.plain = s.elem.plain
+		s.form, s.elem, s.most = dictionary, compile(t.Elem()), MaxItems
 	case reflect.Slice, reflect.Array:
 		s.compileSequence(t)
 	case reflect.String:
@@ -115,11 +114,7 @@ func (s *shape) compileSequence(t reflect.Type) {
 		s.plain = true // In base64.
 		return
 	}
-	s.form, s.elem = sequence, compile(t.Elem())
-	if s.elem.form == object || !s.elem.plain {
-		s.most = MaxItems
-	}
-	s.plain = s.most == 0 && s.elem.plain
+	s.form, s.elem, s.most = sequence, compile(t.Elem()), MaxItems
 }
 
 // addFields adds the fields of a struct, and reports whether all of them are plain.

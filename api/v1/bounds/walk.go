@@ -133,7 +133,10 @@ func (w *walker) object(s *shape) error {
 		w.pos++
 		return nil
 	}
-	for {
+	for i := 0; ; i++ {
+		if s.form == dictionary && i == s.most {
+			return w.wrong("must have at most %d entries", s.most)
+		}
 		if w.next() != '"' {
 			return w.malformed()
 		}
