@@ -72,7 +72,7 @@ func TestEffectThatWaits(t *testing.T) {
 	}{
 		"refresh":                        {args: []string{"refresh", "web", "--yes"}, want: "App shop/web refreshed\n"},
 		"refresh of a paused one":        {paused: true, args: []string{"refresh", "web", "--yes"}, want: "refreshed; it is paused, so this takes effect once it is resumed"},
-		"refresh of a held one":          {held: good, args: []string{"refresh", "web", "--yes"}, want: `refreshed; it is held at web-5d, so this takes effect after "kubectl happ unhold web"`},
+		"refresh of a held one":          {held: good, args: []string{"refresh", "web", "--yes"}, want: `refreshed; it is held at web-5d, so this takes effect after "kubectl happ unhold web -n shop"`},
 		"hold":                           {lastGood: good, args: []string{"hold", "web", "--yes"}, want: "held at last-good\n"},
 		"hold of a paused one":           {paused: true, lastGood: good, args: []string{"hold", "web", "--yes"}, want: "held at last-good; it is paused, so this"},
 		"unhold of a paused one":         {paused: true, held: good, args: []string{"unhold", "web", "--yes"}, want: "no longer held; it is paused, so this"},

@@ -131,7 +131,7 @@ func inWords(err error, verb, what, namespace string) error {
 	err = withoutObjects{err}
 	switch {
 	case apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
-		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"kubectl happ check\": %w", verb, what, where, err)
+		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"%s\": %w", verb, what, where, view.PluginCommand(namespace, "check"), err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: %w", what, where, err)
 	}

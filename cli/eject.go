@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,14 +59,14 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 		fmt.Fprintln(r.Err, "not printed: "+m.String())
 	}
 	if o.remove && len(s.Missing)+len(missing) > 0 {
-		return errors.New("not all children can be seen, so nothing is deleted; see \"kubectl happ check\"")
+		return fmt.Errorf("not all children can be seen, so nothing is deleted; see \"%s\"", view.PluginCommand(t.namespace, "check"))
 	}
 	switch {
 	case len(children) > 0:
 	case len(s.Missing)+len(missing) > 0:
-		return fmt.Errorf("%s has no child that can be seen; see \"kubectl happ check\"", s.Resource.Object())
+		return fmt.Errorf("%s has no child that can be seen; see \"%s\"", s.Resource.Object(), view.PluginCommand(t.namespace, "check"))
 	default:
-		return fmt.Errorf("%s has no child yet; see \"%s why %s\"", s.Resource.Object(), r.name(), t)
+		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.Object(), t.command("why"))
 	}
 	for _, child := range children {
 		text, err := manifest(child)

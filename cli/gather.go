@@ -34,6 +34,11 @@ func (t target) is(other target) bool {
 // String is how a user names it.
 func (t target) String() string { return t.kind.Argument(t.name) }
 
+// command returns a command line of the plug-in that is about it: a subcommand and flags.
+func (t target) command(subcommand string, flags ...string) string {
+	return view.PluginCommand(t.namespace, subcommand, append([]string{t.String()}, flags...)...)
+}
+
 // gathering collects lists that are requested at once.
 type gathering struct {
 	ctx       context.Context

@@ -84,7 +84,7 @@ func TestKindsThatTheClusterLacks(t *testing.T) {
 // TestEjectWithoutChildren says of a resource that has no child yet that it has none.
 func TestEjectWithoutChildren(t *testing.T) {
 	f := newFakeServer(t, map[string]runtime.Object{"uniteddeployments/uu": &appv1.UnitedDeployment{ObjectMeta: objectMeta("uu")}})
-	if code, _, said := f.run(t, "eject", "ud/uu"); code != 1 || !strings.Contains(said, `has no child yet; see "kubectl happ why uniteddeployment/uu"`) {
+	if code, _, said := f.run(t, "eject", "ud/uu"); code != 1 || !strings.Contains(said, `has no child yet; see "kubectl happ why uniteddeployment/uu -n shop"`) {
 		t.Errorf("exit status %d: %s", code, said)
 	}
 }

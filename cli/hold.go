@@ -74,7 +74,7 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) error {
 	}
 	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
 		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
-			"Name one of \"kubectl happ history %s\"", now.Object(), value, t)
+			"Name one of \"%s\"", now.Object(), value, t.command("history"))
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 				return to, nil
 			}
 		}
-		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"kubectl happ history %s\"", to, t.kind.Name, t.name, t))
+		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.command("history")))
 	}
 	rev, err := h.Find(number)
 	if err != nil {

@@ -267,7 +267,7 @@ func (c *change) askOnce(ctx context.Context) (*plan.Plan, error) {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%s: the operator has not answered with a plan. Its webhooks are off, or it is older than this plug-in; "+
-			"see \"kubectl happ check\"", what)
+			"see \"%s\"", what, view.PluginCommand(c.namespace, "check"))
 	}
 	p, none := plan.Decode(err)
 	switch {

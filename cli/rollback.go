@@ -58,8 +58,8 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 			tool, s.Resource.Object())
 	}
 	if at := s.Resource.HeldAt(); at != "" && !o.force {
-		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s unhold %s\" first, or add --force",
-			s.Resource.Object(), at, r.name(), t)
+		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
+			s.Resource.Object(), at, t.command("unhold"))
 	}
 	w, err := s.Resource.Recorded(view.Part(o.part))
 	if err != nil {

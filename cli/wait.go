@@ -107,7 +107,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 			return nil
 		}
 		if failed := o.failed(p, time.Since(since)); failed != "" {
-			return &exit{1, t.String() + " " + failed + "; see: " + r.name() + " why " + t.String()}
+			return &exit{1, t.String() + " " + failed + "; see: " + t.command("why")}
 		}
 		if time.Since(began) > o.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.Line())}

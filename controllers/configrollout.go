@@ -312,7 +312,7 @@ func (d *target) reportContent(report *reconciler.Report, live *appsv1.Deploymen
 	case c.trouble.Reason != "":
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, c.trouble.Reason, c.trouble.Message
 	case len(c.unfollowed) > 0:
-		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(c.unfollowed, ", "))
+		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(c.unfollowed, ", "), d.name, d.owner.GetNamespace())
 	case len(c.refs) == 0:
 		condition.Message = messageNothingReferred
 	}

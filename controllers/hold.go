@@ -272,7 +272,7 @@ func (d *target) revisionNotFound(mark *holdMark, cause string) error {
 	if len(known) > 0 {
 		names = strings.Join(known, " and ")
 	}
-	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, names, d.name)
+	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, names, d.name, d.owner.GetNamespace())
 }
 
 // reportHistory states in the status which ReplicaSet runs, and which was the last good one: that of a spec that is in force.

@@ -2,68 +2,83 @@ package view
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 )
 
 // advice says what to do about a reason. Where fixing the spec helps, it says so, as the way depends on who applies it.
 type advice struct {
+	// text has each command in braces. In it, NAME is the resource, and POD and CONTAINER are those of the root cause; expand replaces
+	// them and adds the namespace. No advice takes pods or endpoints away from what serves: it deletes no object, and gives no object of
+	// another owner other labels, another selector or another owner.
 	text string
 	// spec is true if a change of the spec helps: a rollback does, too.
 	spec bool
+	// blind replaces text where the pods cannot be listed, and text has POD or CONTAINER.
+	blind string
 }
 
 // advices are the answers to each reason that is no good news. A reason that is missing here fails a test.
 var advices = map[string]advice{
-	appv1.ReasonImagePullBackOff:         {"Fix spec.image, or give the pods access to its registry with spec.imagePullSecrets.", true},
-	appv1.ReasonInvalidImageName:         {"Fix spec.image: it is not the name of an image.", true},
-	appv1.ReasonCrashLoopBackOff:         {"Read the log of the container: kubectl logs --previous POD -c CONTAINER.", true},
-	appv1.ReasonOOMKilled:                {"Raise resources.limits.memory, or choose a larger spec.size.", true},
-	appv1.ReasonContainerConfigError:     {"Create the ConfigMap, Secret or key that the message names, or fix its name in the spec.", true},
-	appv1.ReasonContainerError:           {"Fix the command, the mounts or the security context that the message names.", true},
-	appv1.ReasonUnschedulable:            {"Request less, or add nodes that satisfy what the message names.", true},
-	appv1.ReasonQuotaExceeded:            {"Ask for a larger quota of the namespace, or run fewer or smaller pods.", true},
-	appv1.ReasonPodsRejected:             {"The API server rejects the pods. Fix what the message names, or have the policy changed.", true},
-	appv1.ReasonProgressDeadlineExceeded: {"Look at the pods: kubectl describe pod POD. None of them says what is wrong.", true},
-	appv1.ReasonResourceExists: {"Do what the message says. The object cannot be adopted: " +
-		"rename this resource, or rename or delete the object.", false},
-	appv1.ReasonDeploymentNotFound: {"Create the Deployment, fix spec.deploymentName, or state spec.template.", true},
-	appv1.ReasonScaleConflict:      {"Let one of them scale the Deployment: delete the other, or name another Deployment.", true},
-	appv1.ReasonImmutableField:     {"Restore the field that the message names, or delete the object so that it is recreated.", true},
-	appv1.ReasonInvalid:            {"Fix the field that the message names. Until then, the last applied spec stays in force.", true},
-	appv1.ReasonFieldConflict:      {"Stop the other writer that the message names, or remove the field from the spec.", true},
-	appv1.ReasonNodePortTaken:      {"Choose another nodePort, or none.", true},
-	appv1.ReasonVolumeResizeFailed: {"Restore the size of the storage, or resize the claims that the message names.", true},
-	appv1.ReasonPasswordMismatch:   {"Restore the password that the database was started with.", true},
-	appv1.ReasonPasswordLost:       {"Restore the Secret that the message names, or set spec.db.rootPassSecretRef. Last resort: delete the claims, which deletes the data.", false},
-	appv1.ReasonSecretNotFound:     {"Create the Secret with the key that the message names.", false},
-	appv1.ReasonForbidden:          {"Ask an administrator: the operator lacks a right, or a policy or quota is in the way. The message says which.", false},
-	appv1.ReasonTooManyReferences:  {"Use fewer ConfigMaps and Secrets, or set spec.configRollout to Never.", true},
-	appv1.ReasonReadFailed:         {"Nothing yet: it is tried again. If it persists, ask an administrator for the operator's rights.", false},
-	appv1.ReasonApplyFailed:        {"Nothing yet: it is tried again. If it persists, see the operator's log.", false},
-	appv1.ReasonKindMissing:        {"Install what the message names into the cluster, or remove the block from the spec.", true},
-	appv1.ReasonNotAccepted:        {"Fix the HTTPRoute or the Gateway, as the message says.", true},
-	appv1.ReasonNoController:       {"Check that the Gateway exists and that a controller serves its class.", true},
-	appv1.ReasonNoAddress:          {"Check that a controller serves the class of the Ingress. Some controllers never write an address.", true},
-	appv1.ReasonMetricsMissing:     {"Check the metrics server, and that the pods state requests.", true},
-	appv1.ReasonAutoscalerExists:   {"Delete the other HorizontalPodAutoscaler, or remove spec.autoscaling.", true},
-	appv1.ReasonTerminating:        {"Nothing: the namespace is being deleted.", false},
-	appv1.ReasonHeld:               {"Once the spec is fixed, let it take effect again: kubectl happ unhold NAME, or remove the annotation " + appv1.AnnotationHold + ".", false},
-	appv1.ReasonRolledBack: {"Change the spec; or try it once more: kubectl happ refresh NAME; or accept the earlier revision: kubectl happ hold NAME; " +
-		"or remove spec.rollback.", false},
-	appv1.ReasonRevisionNotFound:   {"Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it.", false},
-	appv1.ReasonPaused:             {"Resume it: kubectl happ resume NAME.", false},
-	appv1.ReasonProgressing:        {"Nothing yet. Follow it: kubectl happ wait NAME.", false},
-	appv1.ReasonDependencyNotReady: {"Nothing here: an earlier tier is not up yet.", false},
-	appv1.ReasonOverridden:         {"Nothing, if the policy that changes the objects is meant to.", false},
-	appv1.ReasonTemplateKept:       {"Nothing. To see what the next change replaces: kubectl happ plan NAME --refresh.", false},
-	appv1.ReasonAdoptionRestarts: {"Change the object as the message says. A Service that selects other pods can be taken over with a restart, too: set the annotation " +
-		appv1.AnnotationAdopt + ": \"true\".", true},
-	appv1.ReasonReplicasIgnored: {"Nothing: the autoscaler decides. Remove spec.replicas to make this clear.", false},
-	appv1.ReasonAtMaximum:       {"Raise spec.autoscaling.maxReplicas if the pods are too slow.", true},
-	appv1.ReasonPasswordInSpec:  {"Move the password to a Secret, and name that in spec.db.rootPassSecretRef.", true},
-	appv1.ReasonConfigRollout:   {"Nothing: the pods are being replaced.", false},
+	appv1.ReasonImagePullBackOff: {text: "Fix spec.image, or give the pods access to its registry with spec.imagePullSecrets.", spec: true},
+	appv1.ReasonInvalidImageName: {text: "Fix spec.image: it is not the name of an image.", spec: true},
+	appv1.ReasonCrashLoopBackOff: {
+		text: "Read the log of the container: {kubectl logs POD -c CONTAINER --previous}.", spec: true,
+		blind: "Read the log of the container that the message names. The pods cannot be listed.",
+	},
+	appv1.ReasonOOMKilled:            {text: "Raise resources.limits.memory, or choose a larger spec.size.", spec: true},
+	appv1.ReasonContainerConfigError: {text: "Create the ConfigMap, Secret or key that the message names, or fix its name in the spec.", spec: true},
+	appv1.ReasonContainerError:       {text: "Fix the command, the mounts or the security context that the message names.", spec: true},
+	appv1.ReasonUnschedulable:        {text: "Request less, or add nodes that satisfy what the message names.", spec: true},
+	appv1.ReasonQuotaExceeded:        {text: "Ask for a larger quota of the namespace, or run fewer or smaller pods.", spec: true},
+	appv1.ReasonPodsRejected:         {text: "The API server rejects the pods. Fix what the message names, or have the policy changed.", spec: true},
+	appv1.ReasonProgressDeadlineExceeded: {
+		text: "Look at the pods, none of which says what is wrong: {kubectl describe pod POD}.", spec: true,
+		blind: "Look at the pods, none of which says what is wrong.",
+	},
+	appv1.ReasonResourceExists:     {text: "Rename this resource, or have it name other objects. The object cannot be adopted, and stays as it is."},
+	appv1.ReasonDeploymentNotFound: {text: "Create the Deployment, fix spec.deploymentName, or state spec.template.", spec: true},
+	appv1.ReasonScaleConflict:      {text: "Let one of them scale the Deployment: name another Deployment in spec.deploymentName of this resource.", spec: true},
+	appv1.ReasonImmutableField:     {text: "Restore the field that the message names.", spec: true},
+	appv1.ReasonInvalid:            {text: "Fix the field that the message names. Until then, the last applied spec stays in force.", spec: true},
+	appv1.ReasonFieldConflict:      {text: "Stop the other writer that the message names, or remove the field from the spec.", spec: true},
+	appv1.ReasonNodePortTaken:      {text: "Choose another nodePort, or none.", spec: true},
+	appv1.ReasonVolumeResizeFailed: {text: "Restore the size of the storage, or resize the claims that the message names.", spec: true},
+	appv1.ReasonPasswordMismatch:   {text: "Restore the password that the database was started with.", spec: true},
+	appv1.ReasonPasswordLost:       {text: "Restore the Secret that the message names, or set spec.db.rootPassSecretRef."},
+	appv1.ReasonSecretNotFound:     {text: "Create the Secret with the key that the message names."},
+	appv1.ReasonForbidden:          {text: "Ask an administrator: the operator lacks a right, or a policy or quota is in the way. The message says which."},
+	appv1.ReasonTooManyReferences:  {text: "Use fewer ConfigMaps and Secrets, or set spec.configRollout to Never.", spec: true},
+	appv1.ReasonReadFailed:         {text: "Nothing yet: it is tried again. If it persists, ask an administrator for the operator's rights."},
+	appv1.ReasonApplyFailed:        {text: "Nothing yet: it is tried again. If it persists, see the operator's log."},
+	appv1.ReasonKindMissing:        {text: "Install what the message names into the cluster, or remove the block from the spec.", spec: true},
+	appv1.ReasonNotAccepted:        {text: "Fix the HTTPRoute or the Gateway, as the message says.", spec: true},
+	appv1.ReasonNoController:       {text: "Check that the Gateway exists and that a controller serves its class.", spec: true},
+	appv1.ReasonNoAddress:          {text: "Check that a controller serves the class of the Ingress. Some controllers never write an address.", spec: true},
+	appv1.ReasonMetricsMissing:     {text: "Check the metrics server, and that the pods state requests.", spec: true},
+	appv1.ReasonAutoscalerExists:   {text: "Remove spec.autoscaling: the other HorizontalPodAutoscaler goes on to decide the number of pods.", spec: true},
+	appv1.ReasonTerminating:        {text: "Nothing: the namespace is being deleted."},
+	appv1.ReasonHeld: {text: "Once the spec is fixed, let it take effect again: {kubectl happ unhold NAME}, or remove the annotation " +
+		appv1.AnnotationHold + "."},
+	appv1.ReasonRolledBack: {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}; or accept the earlier revision: {kubectl happ hold NAME}; " +
+		"or remove spec.rollback."},
+	appv1.ReasonRevisionNotFound:   {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
+	appv1.ReasonPaused:             {text: "Resume it: {kubectl happ resume NAME}."},
+	appv1.ReasonProgressing:        {text: "Nothing yet. Follow it: {kubectl happ wait NAME}."},
+	appv1.ReasonDependencyNotReady: {text: "Nothing here: an earlier tier is not up yet."},
+	appv1.ReasonOverridden:         {text: "Nothing, if the policy that changes the objects is meant to."},
+	appv1.ReasonTemplateKept:       {text: "Nothing. To see what the next change replaces: {kubectl happ plan NAME --refresh}."},
+	appv1.ReasonAdoptionRestarts: {text: "Have the spec ask for what the object has, or remove the annotation " + appv1.AnnotationAdopt +
+		": the object stays as it is. Where it is a Service that selects other pods, name another one in spec.service.name.", spec: true},
+	appv1.ReasonReplicasIgnored: {text: "Nothing: the autoscaler decides. Remove spec.replicas to make this clear."},
+	appv1.ReasonAtMaximum:       {text: "Raise spec.autoscaling.maxReplicas if the pods are too slow.", spec: true},
+	appv1.ReasonPasswordInSpec:  {text: "Move the password to a Secret, and name that in spec.db.rootPassSecretRef.", spec: true},
+	appv1.ReasonConfigRollout:   {text: "Nothing: the pods are being replaced."},
 }
 
 // good are the reasons that ask for nothing.
@@ -79,18 +94,89 @@ func adoptable(message string) bool {
 		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
 }
 
-// adoption is the advice about an object that can be adopted: without a restart, if the kind can do that.
+// The advice about an object that can be adopted: without a restart, if the kind can do that. Both commands show their plan, and ask.
+const (
+	adviceAdopt = "Nothing controls the object. {kubectl happ adopt NAME} takes it over without a restart, and refuses what would need one; " +
+		"otherwise rename this resource."
+	adviceAdoptRestart = "Nothing controls the object. Rename this resource; or see what a takeover would replace, and decide then: " +
+		"{kubectl happ adopt NAME --restart}."
+)
+
+// adoption is the advice about an object that can be adopted.
 func (r *Resource) adoption() string {
 	if kind, ok := KindOf(r.Kind); ok && kind.Holds {
-		return "Nothing controls the object. \"kubectl happ adopt NAME\" takes it over without a restart; " +
-			"otherwise rename this resource, or delete the object."
+		return adviceAdopt
 	}
-	return "Nothing controls the object. \"kubectl happ adopt NAME --restart\" takes it over and replaces its pods; " +
-		"otherwise rename this resource, or delete the object."
+	return adviceAdoptRestart
 }
 
-// resumeRollouts is the command that resumes the rollouts of a Deployment whose name follows.
-const resumeRollouts = "kubectl rollout resume deployment/"
+// expand returns a text of the table with its commands as they run, and false if the root cause has no pod that a command asks for.
+func (s *Snapshot) expand(text string) (expanded string, complete bool) {
+	pod, container := s.causePod()
+	r := &s.Resource
+	values := map[string]string{"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), true
+		}
+		command, after, _ := strings.Cut(rest, "}")
+		words := strings.Fields(command)
+		for i, word := range words {
+			value, placeholder := values[word]
+			if placeholder && value == "" {
+				return "", false
+			}
+			if placeholder {
+				words[i] = value
+			}
+		}
+		b.WriteString(Command(r.ObjectMeta.Namespace, words[0], words[1:]...))
+		text = after
+	}
+}
+
+// causePod returns the first pod of the gravest cause with the container that the cause is about, or else the first pod that is not ready;
+// empty names if there is none.
+func (s *Snapshot) causePod() (pod, container string) {
+	var pods []corev1.Pod
+	for _, set := range s.statefulSets() {
+		pods = append(pods, s.podsOf(set.UID)...)
+	}
+	for _, d := range s.deployments() {
+		pods = append(pods, s.podsOfDeployment(d)...)
+	}
+	for _, stalled := range []bool{false, true} {
+		worst := health.Worst(pods, stalled)
+		for i := range pods {
+			if worst != (health.Cause{}) && health.Worst(pods[i:i+1], stalled) == worst {
+				return pods[i].Name, worst.Container
+			}
+		}
+	}
+	for i := range pods {
+		if !podReady(&pods[i]) {
+			return pods[i].Name, mainContainer(&pods[i])
+		}
+	}
+	return "", ""
+}
+
+// mainContainer returns the name of the first container of a pod.
+func mainContainer(pod *corev1.Pod) string {
+	if len(pod.Spec.Containers) == 0 {
+		return ""
+	}
+	return pod.Spec.Containers[0].Name
+}
+
+// resumeRollouts is the program that resumes the rollouts of a Deployment, and deploymentOf the argument for a name.
+const (
+	resumeRollouts = "kubectl rollout resume"
+	deploymentOf   = "deployment/"
+)
 
 // pausedRollouts returns the name of a Deployment whose rollouts are paused, empty if there is none. Where Deployments cannot be listed,
 // the message of the condition names it.
@@ -100,9 +186,10 @@ func (s *Snapshot) pausedRollouts(message string) string {
 			return d.Name
 		}
 	}
-	if _, rest, found := strings.Cut(message, resumeRollouts); found && s.lacks(kindsDeployments) {
-		name, _, _ := strings.Cut(rest, "\"")
-		return name
+	if _, rest, found := strings.Cut(message, resumeRollouts+" "+deploymentOf); found && s.lacks(kindsDeployments) {
+		if end := strings.IndexAny(rest, " \""); end > 0 {
+			return rest[:end]
+		}
 	}
 	return ""
 }
@@ -120,30 +207,34 @@ func (s *Snapshot) advise(reason, message string) []string {
 		return []string{"See the message. This kubectl happ does not know the reason " + reason + "; a newer one may."}
 	}
 	paused := s.pausedRollouts(message)
+	resume := Command(s.Resource.ObjectMeta.Namespace, resumeRollouts, deploymentOf+paused)
 	switch {
 	case reason == appv1.ReasonResourceExists && adoptable(message):
 		known.text = s.Resource.adoption()
 	case reason == appv1.ReasonProgressing && paused != "":
-		return []string{"Resume the rollouts: " + resumeRollouts + paused}
+		return []string{"Resume the rollouts: " + resume}
 	}
-	name := argument(s.Resource.Kind, s.Resource.ObjectMeta.Name)
-	lines := []string{strings.ReplaceAll(known.text, "NAME", name)}
+	text, complete := s.expand(known.text)
+	if !complete {
+		text, _ = s.expand(known.blind)
+	}
+	lines := []string{text}
 	if !known.spec {
 		return lines
 	}
 	if paused != "" {
-		lines = append(lines, "The rollouts are paused, and the pods stay as they are until you resume them: "+resumeRollouts+paused)
+		lines = append(lines, "The rollouts are paused, and the pods stay as they are until you resume them: "+resume)
 	}
 	tool := s.Resource.GitOps()
 	if tool != "" {
 		lines = append(lines, fmt.Sprintf("Change it in Git: %s applies this %s, and restores what is changed here.", tool, s.Resource.Kind))
 	}
 	if back := s.serving(); back > 0 {
-		command := fmt.Sprintf("kubectl happ rollback %s --to %d", name, back)
+		to := []string{"--to", strconv.FormatInt(back, 10)}
 		if tool != "" {
-			lines = append(lines, "Once it is suspended there: "+command+" --force")
+			lines = append(lines, "Once it is suspended there: "+s.Resource.Command("rollback", append(to, "--force")...))
 		} else {
-			lines = append(lines, "Or return to what serves: "+command)
+			lines = append(lines, "Or return to what serves: "+s.Resource.Command("rollback", to...))
 		}
 	}
 	return lines

@@ -85,8 +85,8 @@ func (r *Resource) Recorded(part Part) (*Workload, error) {
 		switch w := &r.Workloads[i]; {
 		case w.Part != part:
 		case w.Foreign:
-			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another tool; see \"kubectl rollout history deployment/%s\"",
-				ErrNoHistory, w.Name, w.Name)
+			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another tool; see \"%s\"",
+				ErrNoHistory, w.Name, Command(r.ObjectMeta.Namespace, "kubectl rollout history", deploymentOf+w.Name))
 		case w.Spec != nil:
 			return w, nil
 		}
@@ -226,7 +226,7 @@ func (h *History) Find(number int64) (*Revision, error) {
 		}
 		return rev, nil
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"kubectl happ history %s\"", number, argument(h.Resource, h.Name)))
+	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"%s\"", number, h.command()))
 }
 
 // Unseen returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
@@ -234,7 +234,7 @@ func (h *History) Find(number int64) (*Revision, error) {
 func (h *History) Unseen(err error) error {
 	for _, m := range h.NotShown {
 		if m.Kinds == kindsReplicaSets || m.Kinds == kindsDeployments {
-			return fmt.Errorf("no revision can be read: %s; ask for this right, or see \"kubectl happ check\"", m)
+			return fmt.Errorf("no revision can be read: %s; ask for this right, or see \"%s\"", m, PluginCommand(h.Namespace, "check"))
 		}
 	}
 	return err
@@ -247,7 +247,12 @@ func (h *History) Other(now map[string]any) (*Revision, error) {
 			return rev, nil
 		}
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"kubectl happ history %s\"", argument(h.Resource, h.Name)))
+	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"%s\"", h.command()))
+}
+
+// command is the command that prints the history.
+func (h *History) command() string {
+	return PluginCommand(h.Namespace, "history", argument(h.Resource, h.Name))
 }
 
 // Operation is one of a JSON patch (RFC 6902).

@@ -141,7 +141,7 @@ func (i *importing) importDeployment() {
 		spec.MaxSurge, spec.MaxUnavailable = unlessDefault(u.MaxSurge, quarter), unlessDefault(u.MaxUnavailable, quarter)
 	}
 	if d.Spec.Paused {
-		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"kubectl rollout resume\"")
+		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"%s\"", Command(d.Namespace, resumeRollouts, deploymentOf+d.Name))
 	}
 }
 
@@ -367,8 +367,7 @@ func (i *importing) findService() *corev1.Service {
 				i.note(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
 			}
 		case !same:
-			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is. To take it over, set its selector to %s",
-				metav1.FormatLabelSelector(i.from.Deployment.Spec.Selector))
+			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment, and may lead to other pods, too; the Service stays as it is, and goes on to lead to the pods")
 		case metav1.GetControllerOf(s) != nil:
 			i.note(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
 		case found == nil:

@@ -101,7 +101,7 @@ func (w *Why) unobserved(s *Snapshot) {
 	}
 	w.Since, w.Works = changed, s.works()
 	if changed != nil && s.Now.Sub(changed.Time) > unobservedPatience {
-		w.Advice = []string{"Is the operator running, and does it watch this namespace? See: kubectl happ check"}
+		w.Advice = []string{"Is the operator running, and does it watch this namespace? See: " + PluginCommand(s.Resource.ObjectMeta.Namespace, "check")}
 		return
 	}
 	w.Advice = []string{"Nothing yet: the operator looks at a change within seconds."}

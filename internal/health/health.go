@@ -145,7 +145,7 @@ func resume(d *appsv1.Deployment) string {
 	if !d.Spec.Paused {
 		return ""
 	}
-	return fmt.Sprintf(messageRolloutsPaused, d.Name)
+	return fmt.Sprintf(messageRolloutsPaused, d.Name, d.Namespace)
 }
 
 // notSeen says that a workload's controller has not looked at the latest change yet.

@@ -17,12 +17,12 @@ const (
 	messageAvailable       = "%s: %s available"
 	messageProgress        = "%s: %d of %s updated, %d available"
 	messageOldPods         = ", %d old to be removed"
-	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s\""
+	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s -n %s\""
 	messageNotObserved     = "%s: waiting for its controller to observe the latest change"
 	messageNoProgress      = "; no progress for %d s"
 	messageNotFinished     = "%s: the rollout has not finished%s"
 	messagePodsRejected    = "%s: pods cannot be created: %s"
-	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s\""
+	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
 
 // What conditions say of the objects around the pods.

@@ -34,7 +34,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 		Message: fmt.Sprintf(messageProgress, object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
 	}
 	if missing := wanted - st.Replicas; missing > 0 {
-		v.Message += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name)
+		v.Message += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)
 	}
 	v.explain(object, pods)
 	return v

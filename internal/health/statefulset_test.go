@@ -17,7 +17,7 @@ import (
 // statefulSet returns a StatefulSet in generation 2, which its controller has seen, between two revisions.
 func statefulSet(wanted, replicas, updated, available int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "db", Generation: 2},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", Generation: 2},
 		Spec:       appsv1.StatefulSetSpec{Replicas: &wanted},
 		Status: appsv1.StatefulSetStatus{
 			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available,
@@ -73,7 +73,7 @@ func TestStatefulSet(t *testing.T) {
 		},
 		"pods missing, which no condition explains": {
 			finished(3, 1, 1, 1), nil,
-			progressing(`1 of 3 pods updated, 1 available, 2 not created yet; if this persists, see "kubectl describe statefulset/db"`),
+			progressing(`1 of 3 pods updated, 1 available, 2 not created yet; if this persists, see "kubectl describe statefulset/db -n shop"`),
 		},
 		"a pod says why": {
 			finished(3, 1, 1, 0), []corev1.Pod{badImage},
