@@ -100,10 +100,14 @@ func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource,
 			w.pods, err = restart(ctx, now, meant, at, options)
 			return err
 		})
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err) && len(now.Workloads) > 1 && i > 0:
+			// A tier that waits for an earlier one begins with new pods. The first tier waits for none.
+		case err != nil:
 			return done, inWords(err, "restart", meant.Kind+" "+meant.Name, t.namespace)
+		default:
+			done = append(done, w)
 		}
-		done = append(done, w)
 	}
 	return done, nil
 }

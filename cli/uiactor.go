@@ -186,7 +186,11 @@ func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error
 	if tool := now.GitOps(); tool != "" {
 		text += tool + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
 	}
-	return &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods), Blocked: all.Problem()}, nil
+	proposal := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods)}
+	if obstacle := all.Obstacle(now); obstacle != nil {
+		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
+	}
+	return proposal, nil
 }
 
 // Preview implements ui.Actor.
@@ -204,7 +208,7 @@ func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Proposal{Text: all.Text(view.Style{}) + strings.Join(left, ""), Pods: int(all.Restarts.Pods), Blocked: all.Problem()}, nil
+	return &ui.Proposal{Text: all.Text(view.Style{}) + strings.Join(left, ""), Pods: int(all.Restarts.Pods)}, nil
 }
 
 // Act implements ui.Actor.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -58,8 +59,8 @@ type Proposal struct {
 	// Text is the plan, in lines. Pods is how many pods restart.
 	Text string
 	Pods int
-	// Blocked is true if something is in the way of the change.
-	Blocked bool
+	// Blocked says what is in the way of the change, empty if nothing is.
+	Blocked string
 }
 
 // verbs are the actions in words, as a button has them.
@@ -67,36 +68,49 @@ var verbs = map[string]string{
 	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
 }
 
-// offer is a link to an action, or a form where it needs a value.
+// offer is a link to an action, or a form where it needs a value. Why says why it cannot be taken, empty if it can.
 type offer struct {
-	Do, Verb, Value string
+	Do, Verb, Value, Why string
 }
+
+// What is said of an offer that cannot be taken.
+const (
+	whyDeleting    = "The resource is being deleted."
+	whyNothingGood = "No revision with a record of its spec has been ready yet."
+)
 
 // offers returns the actions that suit the state of a resource.
 func offers(kind view.Kind, r *view.Resource) []offer {
 	var found []offer
-	add := func(do, value string) { found = append(found, offer{do, verbs[do], value}) }
+	deleting := ""
+	if r.ObjectMeta.DeletionTimestamp != nil {
+		deleting = whyDeleting
+	}
+	add := func(do, value, why string) { found = append(found, offer{do, verbs[do], value, cmp.Or(deleting, why)}) }
 	if r.Paused {
-		add(Resume, "")
+		add(Resume, "", "")
 	} else {
-		add(Pause, "")
+		add(Pause, "", "")
 	}
 	if r.Outdated {
-		add(Refresh, "")
+		add(Refresh, "", "")
 	}
 	if len(r.Workloads) > 0 {
-		add(Restart, "")
+		add(Restart, "", "")
 	}
 	switch {
 	case !has(kind, Hold):
 	case r.HeldAt() != "":
-		add(Unhold, "")
+		add(Unhold, "", "")
 	case r.Serving != nil:
-		add(Hold, view.LastGood)
+		why := ""
+		if r.LastGood == "" {
+			why = whyNothingGood
+		}
+		add(Hold, view.LastGood, why)
 	}
 	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
-		_, wanted, _ := strings.Cut(r.Ready, "/")
-		add(Scale, wanted)
+		add(Scale, strconv.FormatInt(int64(r.WantedPods()), 10), "")
 	}
 	return found
 }

@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/view"
@@ -124,7 +127,8 @@ func TestOffers(t *testing.T) {
 		change       func(*appv1.App)
 		offered, not []string
 	}{
-		"plain":   {func(*appv1.App) {}, []string{"cart/pause", "cart/scale", "cart/hold"}, []string{"cart/resume", "cart/unhold", "cart/refresh"}},
+		"plain":   {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
+		"good":    {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
 		"paused":  {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
 		"held":    {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
 		"restart": {func(*appv1.App) {}, []string{"cart/restart"}, nil},
@@ -156,9 +160,10 @@ func TestOffers(t *testing.T) {
 					t.Errorf("%s offers %s", name, link)
 				}
 			}
-			if strings.Contains(text, "you may not patch") == allowed || strings.Contains(text, "<button disabled>") == allowed {
+			if strings.Contains(text, "you may not patch") == allowed || strings.Contains(text, `<button disabled aria-describedby="not-allowed">`) == allowed {
 				t.Errorf("%s, allowed %t:\n%s", name, allowed, text)
 			}
+			checkDisabled(t, name, text)
 		}
 		s := listenWith(t, f, nil)
 		secret, _ := s.sessions.login(s.NewCode())
@@ -167,6 +172,55 @@ func TestOffers(t *testing.T) {
 		}
 		if answer := visit(s, secret, "app/shop/cart/pause", url.Values{"version": {"7"}}); answer.Code != http.StatusNotFound {
 			t.Errorf("%s: the server that only reads answers %d", name, answer.Code)
+		}
+	}
+}
+
+// checkDisabled fails the test unless each disabled button has an element that says why.
+func checkDisabled(t *testing.T, name, text string) {
+	t.Helper()
+	for _, button := range regexp.MustCompile(`<button disabled[^>]*>`).FindAllString(text, -1) {
+		_, id, _ := strings.Cut(button, `aria-describedby="`)
+		id, _, _ = strings.Cut(id, `"`)
+		_, said, found := strings.Cut(text, ` id="`+id+`"`)
+		_, said, _ = strings.Cut(said, ">")
+		if id == "" || !found || strings.HasPrefix(said, "<") {
+			t.Errorf("%s: %s does not say why in\n%s", name, button, text)
+		}
+	}
+}
+
+// TestDisabledSaysWhy looks at buttons that cannot be pressed: of what is being deleted, without a good revision, and with an obstacle.
+func TestDisabledSaysWhy(t *testing.T) {
+	t.Parallel()
+	f, actor := newFake(), &acted{blocked: "RevisionNotFound: there is none"}
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", DeletionTimestamp: ptr.To(metav1.Now())}}
+	f.snapshot.Resource, _ = view.Of(app)
+	s := listenWith(t, f, actor)
+	secret, _ := s.sessions.login(s.NewCode())
+	text := visit(s, secret, "app/shop/cart", nil).Body.String()
+	if n := strings.Count(text, "<button disabled"); n < 4 || strings.Count(text, whyDeleting) != n {
+		t.Errorf("%d disabled buttons:\n%s", n, text)
+	}
+	checkDisabled(t, "deleting", text)
+	text = visit(s, secret, "app/shop/cart/pause", nil).Body.String()
+	if !strings.Contains(text, "<button disabled") || !strings.Contains(text, actor.blocked) {
+		t.Errorf("with an obstacle:\n%s", text)
+	}
+	checkDisabled(t, "obstacle", text)
+}
+
+// TestScaleOfTheSpec checks that the number of pods that is asked for first is that of the spec, and the live one where there is none.
+func TestScaleOfTheSpec(t *testing.T) {
+	t.Parallel()
+	for want, stated := range map[string]*int32{"4": ptr.To[int32](4), "2": nil, "0": ptr.To[int32](0)} {
+		app := &appv1.App{}
+		app.Spec.Replicas, app.Status.Ready = stated, "1/2"
+		r, _ := view.Of(app)
+		kind, _ := view.KindOf("app")
+		all := offers(kind, &r)
+		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {
+			t.Errorf("the offer is %+v, want %s pods", last, want)
 		}
 	}
 }

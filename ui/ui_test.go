@@ -58,12 +58,14 @@ type acted struct {
 	done    []string
 	err     error
 	allowed error
+	// blocked is what is in the way of each action.
+	blocked string
 }
 
 func (a *acted) Allowed(context.Context, view.Kind, string) error { return a.allowed }
 
 func (a *acted) Propose(_ context.Context, act Action) (*Proposal, error) {
-	return &Proposal{Version: "7", Text: "plan of " + act.Do + " " + act.Name + " " + act.Value + evil, Pods: 2}, nil
+	return &Proposal{Version: "7", Blocked: a.blocked, Text: "plan of " + act.Do + " " + act.Name + " " + act.Value + evil, Pods: 2}, nil
 }
 
 func (a *acted) Act(_ context.Context, act Action, version string) error {

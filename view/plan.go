@@ -3,9 +3,13 @@ package view
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Plan is what changes of resources would do, as the operator has answered.
@@ -70,6 +74,24 @@ func (p *Plan) Problem() bool {
 		}
 	}
 	return false
+}
+
+// planStates are the reasons of a plan's problem that are a state of the resource and no obstacle: the change is stored, and the plan says
+// what comes of it.
+var planStates = []string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonDependencyNotReady}
+
+// Obstacle returns what is in the way of a change of a resource, nil if nothing is. What the resource reports already is no obstacle: the
+// change does not bring it, and may end it.
+func (p *Plan) Obstacle(now *Resource) *plan.Problem {
+	reported := func(reason string) bool {
+		return slices.ContainsFunc(now.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == reason })
+	}
+	for _, r := range p.Resources {
+		if r.Problem != nil && !slices.Contains(planStates, r.Problem.Reason) && !reported(r.Problem.Reason) {
+			return r.Problem
+		}
+	}
+	return nil
 }
 
 // Text returns the plan in the words of the warnings that a dry run is answered with, all of them.

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // TestPlan sums up plans: what changes, what restarts, and what is in the way.
@@ -54,6 +56,24 @@ func TestPlan(t *testing.T) {
 			if len(line) > 31 || strings.Contains(line, "\x1b") {
 				t.Errorf("%s: %q", name, line)
 			}
+		}
+	}
+}
+
+// TestObstacle tells what is in the way of a change from the states in which a change takes effect later, and from what the resource
+// reports already.
+func TestObstacle(t *testing.T) {
+	r := newApp("nginx:1", condition(appv1.ConditionApplied, metav1.ConditionFalse, appv1.ReasonResourceExists, "is there"))
+	for reason, blocked := range map[string]bool{
+		"": false, appv1.ReasonHeld: false, appv1.ReasonRolledBack: false, appv1.ReasonDependencyNotReady: false, appv1.ReasonResourceExists: false,
+		appv1.ReasonRevisionNotFound: true, appv1.ReasonInvalid: true, appv1.ReasonAdoptionRestarts: true,
+	} {
+		made := &plan.Plan{}
+		if reason != "" {
+			made.Problem = &plan.Problem{Reason: reason, Message: "words"}
+		}
+		if got := PlanOf(made).Obstacle(&r); (got != nil) != blocked {
+			t.Errorf("%s: the obstacle is %+v", reason, got)
 		}
 	}
 }

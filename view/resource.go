@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +22,8 @@ type Resource struct {
 	Workloads []Workload
 	// Paused is true while nothing is written to the children.
 	Paused bool
+	// Replicas is the number of pods that the spec states, nil where it states none or the kind has no such number.
+	Replicas *int32
 	// Ready is the number of ready pods out of the wanted ones, like "2/2".
 	Ready string
 	// Outdated is true while a newer rendering or another meaning of the named size waits to be taken.
@@ -60,6 +63,19 @@ const LastGood = appv1.HoldLastGood
 
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
+
+// WantedPods returns the number of pods that the resource asks for: that of the spec, or the live one where the spec states none, which
+// keeps it.
+func (r *Resource) WantedPods() int32 {
+	if r.Replicas != nil {
+		return *r.Replicas
+	}
+	_, live, _ := strings.Cut(r.Ready, "/")
+	if n, err := strconv.ParseInt(live, 10, 32); err == nil {
+		return int32(n)
+	}
+	return 1
+}
 
 // scales reports whether the resource means to scale a Deployment of a name, also one that another tool controls.
 func (r *Resource) scales(deployment string) bool {
