@@ -201,7 +201,7 @@ func matches(row *view.Row, filter string) bool {
 		"kind": row.Kind, "namespace": row.Namespace, "name": row.Name, "state": string(row.State), "reason": row.Reason,
 	}
 	text := strings.ToLower(strings.Join([]string{
-		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Message, row.Image,
+		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Words(), row.Image,
 	}, " "))
 	for word := range strings.FieldsSeq(strings.ToLower(filter)) {
 		column, value, _ := strings.Cut(word, ":")

@@ -35,8 +35,13 @@ type Revision struct {
 	Number  int64 `json:"number"`
 	Current bool  `json:"current,omitempty"`
 	// ReplicaSet is the name of its ReplicaSet.
-	ReplicaSet string       `json:"replicaSet"`
-	Created    *metav1.Time `json:"created,omitempty"`
+	ReplicaSet string `json:"replicaSet"`
+	// Created is when the ReplicaSet was created, which may have been for an earlier number.
+	Created *metav1.Time `json:"created,omitempty"`
+	// Since is when the revision began to be in force, nil where that is not known: Kubernetes notes no time when a ReplicaSet is used
+	// again. SinceAtLatest is the last moment at which that can have been then, nil where that is not known, either.
+	Since         *metav1.Time `json:"since,omitempty"`
+	SinceAtLatest *metav1.Time `json:"sinceAtLatest,omitempty"`
 	// Pods is the number of ready pods out of the wanted ones.
 	Pods  string `json:"pods"`
 	Image string `json:"image,omitempty"`
@@ -168,11 +173,51 @@ func causeOf(before, rs *appsv1.ReplicaSet) string {
 	return strings.Join(causes, "; ")
 }
 
+// annotationRevisionHistory is where the controller of Deployments writes the numbers that a ReplicaSet had before the present one, see
+// RevisionHistoryAnnotation in https://pkg.go.dev/k8s.io/kubectl/pkg/util/deployment.
+const annotationRevisionHistory = "deployment.kubernetes.io/revision-history"
+
+// writtenAt returns when the owner of a ReplicaSet's revision number last changed a field of the ReplicaSet: the number then or earlier.
+// It is nil where no manager has the number.
+func writtenAt(rs *appsv1.ReplicaSet) *metav1.Time {
+	for i := range rs.ManagedFields {
+		entry := &rs.ManagedFields[i]
+		if entry.Subresource != "" || entry.FieldsV1 == nil || entry.Time == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		if _, owns := fields.Metadata.Annotations["f:"+annotationRevision]; owns {
+			return entry.Time
+		}
+	}
+	return nil
+}
+
+// InForceFor is the time since the revision came into force, in words: "9d", "over 3m", or that it is not known.
+func (r *Revision) InForceFor(now time.Time) string {
+	if r.Since == nil && r.SinceAtLatest != nil {
+		return "over " + age(r.SinceAtLatest, now)
+	}
+	return cmp.Or(age(r.Since, now), "not known")
+}
+
 // revision returns what a ReplicaSet has recorded. A record that names another image than the pods run is not believed.
 func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Revision {
 	rev := Revision{
 		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
 		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
+	}
+	if rs.Annotations[annotationRevisionHistory] == "" {
+		rev.Since = rev.Created
+	} else {
+		rev.SinceAtLatest = writtenAt(rs)
 	}
 	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
 	spec := w.NewRecord()
@@ -313,7 +358,7 @@ func toMap(spec any) map[string]any {
 // Text returns the history as a table.
 func (h *History) Text(s Style, now time.Time) string {
 	t := table{painted: -1, headed: true, shrinks: []int{3, 4}}
-	t.add("", "REV", "AGE", "PODS", "CHANGE", "NOTE")
+	t.add("", "REV", "SINCE", "PODS", "CHANGE", "NOTE")
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
 		number := fmt.Sprint(rev.Number)
@@ -325,7 +370,7 @@ func (h *History) Text(s Style, now time.Time) string {
 			words = append(words, c.String())
 		}
 		change := cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)
-		t.add("", number, age(rev.Created, now), rev.Pods, change, rev.Note)
+		t.add("", number, rev.InForceFor(now), rev.Pods, change, rev.Note)
 	}
 	text := t.text(s)
 	if len(h.Revisions) == 0 {

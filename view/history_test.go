@@ -66,3 +66,37 @@ func TestHistoryNamesTheCause(t *testing.T) {
 		}
 	}
 }
+
+// TestInForceSince checks that a revision whose ReplicaSet is used again has no time that Kubernetes does not know: the creation of the
+// ReplicaSet is that of an earlier number.
+func TestInForceSince(t *testing.T) {
+	const revision = `{"f:metadata":{"f:annotations":{"f:deployment.kubernetes.io/revision":{}}},"f:spec":{"f:replicas":{}}}`
+	entry := func(fields, subresource string, ago time.Duration) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Subresource: subresource, Time: ptr.To(before(ago)), FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	for name, c := range map[string]struct {
+		earlier string
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"new":                     {"", []metav1.ManagedFieldsEntry{entry(revision, "", 3*time.Minute)}, "9d"},
+		"used again":              {"1", []metav1.ManagedFieldsEntry{entry(`{}`, "", time.Minute), entry(revision, "", 3*time.Minute)}, "over 3m"},
+		"used again, by a status": {"1,3", []metav1.ManagedFieldsEntry{entry(revision, "status", 3*time.Minute)}, "not known"},
+		"used again, unknown":     {"1", nil, "not known"},
+	} {
+		s := cases()["ready"]
+		rs := replicaSet("cart-7d9c4", 5, 6, 6, "nginx:1.17.0", `{"image":"nginx:1.17.0"}`, 9*24*time.Hour)
+		rs.ManagedFields = c.entries
+		if c.earlier != "" {
+			rs.Annotations[annotationRevisionHistory] = c.earlier
+		}
+		s.ReplicaSets = []appsv1.ReplicaSet{rs}
+		h, err := HistoryOf(s, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Revisions[0].InForceFor(now); got != c.want {
+			t.Errorf("%s: in force for %q, want %q", name, got, c.want)
+		}
+	}
+}

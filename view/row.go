@@ -12,15 +12,17 @@ import (
 
 // Row is a resource in a table.
 type Row struct {
-	Kind      string       `json:"kind"`
-	Namespace string       `json:"namespace"`
-	Name      string       `json:"name"`
-	Ready     string       `json:"ready,omitempty"`
-	State     State        `json:"state"`
-	Reason    string       `json:"reason,omitempty"`
-	Message   string       `json:"message,omitempty"`
-	Image     string       `json:"image,omitempty"`
-	Created   *metav1.Time `json:"created,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Ready     string `json:"ready,omitempty"`
+	State     State  `json:"state"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// Pending is what waits for the end of a pause: how much first, and then the changes, a line each.
+	Pending []string     `json:"pending,omitempty"`
+	Image   string       `json:"image,omitempty"`
+	Created *metav1.Time `json:"created,omitempty"`
 }
 
 // List is all resources, worst first.
@@ -44,7 +46,18 @@ func RowOf(r *Resource) Row {
 	default:
 		row.Reason, row.Message = verdict.Reason, verdict.Message
 	}
+	if r.Observed() {
+		row.Pending = r.Status.Pending
+	}
 	return row
+}
+
+// Words returns the message of the row, with how much waits.
+func (r *Row) Words() string {
+	if len(r.Pending) == 0 {
+		return r.Message
+	}
+	return r.Pending[0] + ". " + r.Message
 }
 
 // Rows returns the table of resources: those that need a user come first, and then by namespace, kind and name.
@@ -119,7 +132,7 @@ func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 	t.add("", head...)
 	for i := range l.Items {
 		row := &l.Items[i]
-		message := row.Message
+		message := row.Words()
 		if row.State == StateReady && row.Reason == appv1.ReasonReady && !wide {
 			message = ""
 		}

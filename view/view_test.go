@@ -382,3 +382,22 @@ func TestRedactedTexts(t *testing.T) {
 		t.Errorf("a URL without a password: %s", text)
 	}
 }
+
+// TestPending shows what waits for the end of a pause in the row, in the answer to why and in the list. A status of an earlier spec is not
+// believed.
+func TestPending(t *testing.T) {
+	r := newApp("nginx:1", condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonPaused, "spec.paused is true"))
+	r.Status.Pending = []string{"1 object waits, 2 pods would be replaced", "Deployment cart: image nginx:1 -> nginx:2"}
+	s := &Snapshot{Resource: r, Now: now}
+	for what, text := range map[string]string{
+		"list": Rows([]Resource{r}, nil).Text(Style{}, now, false, false), "why": WhyOf(s, 0).Text(Style{}, now),
+	} {
+		if !strings.Contains(text, r.Status.Pending[0]) || what == "why" && !strings.Contains(text, r.Status.Pending[1]) {
+			t.Errorf("%s:\n%s", what, text)
+		}
+	}
+	s.Resource.ObjectMeta.Generation++
+	if text := WhyOf(s, 0).Text(Style{}, now); strings.Contains(text, "waits") {
+		t.Errorf("of an earlier spec:\n%s", text)
+	}
+}

@@ -36,6 +36,8 @@ type Why struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Chain leads from the resource down to the root cause, which is its last step.
 	Chain []Step `json:"chain,omitempty"`
+	// Pending is what waits for the end of a pause: how much first, and then the changes, a line each.
+	Pending []string `json:"pending,omitempty"`
 	// Works is what still serves.
 	Works string `json:"works,omitempty"`
 	// Advice is what to do, a line each.
@@ -65,7 +67,7 @@ func WhyOf(s *Snapshot, events int) *Why {
 	row, verdict := RowOf(r), r.verdict()
 	w := &Why{
 		Meta: head("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
-		Message: row.Message, Events: s.latest(events), NotShown: s.Missing,
+		Message: row.Message, Events: s.latest(events), NotShown: s.Missing, Pending: row.Pending,
 	}
 	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.origin()}}
 	switch w.State {
@@ -315,6 +317,7 @@ func (w *Why) Text(s Style, now time.Time) string {
 	if w.Works != "" {
 		section("What still works", w.Works)
 	}
+	section("What waits", w.Pending...)
 	section("What to do", w.Advice...)
 	var events []string
 	for i := range w.Events {
