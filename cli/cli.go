@@ -52,6 +52,7 @@ func (e *exit) Error() string { return e.text }
 
 // Run runs the plug-in and returns its exit code.
 func Run(ctx context.Context, p Program) int {
+	p.Err = view.CleanWriter(p.Err) // Errors and warnings repeat what others have written.
 	r := &root{Program: p, flags: genericclioptions.NewConfigFlags(true)}
 	cmd := r.command() //nolint:contextcheck // cobra hands each command the context of ExecuteContext.
 	cmd.SetArgs(p.Args)

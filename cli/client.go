@@ -141,7 +141,7 @@ func inWords(err error, verb, what, namespace string) error {
 // withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.
 type withoutObjects struct{ error }
 
-func (e withoutObjects) Error() string { return message.OmitObjects(e.error.Error()) }
+func (e withoutObjects) Error() string { return view.Clean(message.OmitObjects(e.error.Error())) }
 
 func (e withoutObjects) Unwrap() error { return e.error }
 
@@ -156,5 +156,5 @@ func refused(err error, namespace string) string {
 	case apierrors.IsNotFound(err):
 		return "the cluster does not have the kind"
 	}
-	return "they cannot be listed: " + err.Error()
+	return "they cannot be listed: " + view.Clean(err.Error())
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/view"
@@ -175,7 +174,7 @@ func manifest(child object) ([]byte, error) {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
 	}
-	return yaml.Marshal(tree)
+	return view.EncodeYAML(tree)
 }
 
 // kept returns the labels or annotations that are not the operator's or the cluster's.

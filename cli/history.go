@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/view"
 )
@@ -148,7 +147,7 @@ func (r *root) printBlock(style view.Style, sign string, value any) error {
 	default:
 		return nil
 	}
-	text, err := yaml.Marshal(value)
+	text, err := view.EncodeYAML(value)
 	if err != nil {
 		return err
 	}

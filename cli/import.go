@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/view"
 )
@@ -63,6 +62,6 @@ func (r *root) imported(ctx context.Context, c *clients, argument string) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	text, err := yaml.Marshal(fields)
+	text, err := view.EncodeYAML(fields)
 	return append([]byte(made.Comments()), text...), err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/internal/live"
 	"huolala.cn/app-operator/view"
@@ -67,19 +65,17 @@ func sizeOf(stream any) (width, height int, terminal bool) {
 func (r *root) printData(format string, data any) (bool, error) {
 	switch format {
 	case "json":
-		text, err := json.MarshalIndent(data, "", "  ")
-		if err != nil {
-			return true, err
+		text, err := view.EncodeJSON(data)
+		if err == nil {
+			_, err = r.Out.Write(text)
 		}
-		fmt.Fprintln(r.Out, string(text))
-		return true, nil
+		return true, err
 	case "yaml":
-		text, err := yaml.Marshal(data)
-		if err != nil {
-			return true, err
+		text, err := view.EncodeYAML(data)
+		if err == nil {
+			_, err = r.Out.Write(text)
 		}
-		fmt.Fprint(r.Out, string(text))
-		return true, nil
+		return true, err
 	}
 	return false, nil
 }

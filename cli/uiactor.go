@@ -184,7 +184,7 @@ func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error
 	all := view.PlanOf(p)
 	text := all.Text(view.Style{})
 	if tool := now.GitOps(); tool != "" {
-		text += tool + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
+		text += view.Clean(tool) + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
 	}
 	proposal := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods)}
 	if obstacle := all.Obstacle(now); obstacle != nil {
@@ -208,7 +208,7 @@ func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Proposal{Text: all.Text(view.Style{}) + strings.Join(left, ""), Pods: int(all.Restarts.Pods)}, nil
+	return &ui.Proposal{Text: all.Text(view.Style{}) + view.Clean(strings.Join(left, "")), Pods: int(all.Restarts.Pods)}, nil
 }
 
 // Act implements ui.Actor.

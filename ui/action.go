@@ -179,7 +179,7 @@ func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, statu
 	} else {
 		data["Proposal"] = proposal
 	}
-	data["Problem"] = problem
+	data["Problem"] = view.Clean(problem)
 	s.render(w, status, "action.html", data)
 }
 

@@ -122,7 +122,7 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	again.refresh = !chosen.refresh
 	data["Again"] = again.query()
 	if err != nil {
-		data["Problem"] = err.Error()
+		data["Problem"] = view.Clean(err.Error())
 		return
 	}
 	var items []item

@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/view"
 )
@@ -114,14 +113,14 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 // addResource adds what there is to say of a resource, or why there is nothing.
 func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
 	if err != nil {
-		data["Problem"] = err.Error()
+		data["Problem"] = view.Clean(err.Error())
 		return
 	}
 	text, err := specText(&found.Resource)
 	if err != nil {
-		data["Problem"] = err.Error()
+		data["Problem"] = view.Clean(err.Error())
 	}
-	data["Spec"], data["Image"] = text, found.Resource.Image
+	data["Spec"] = text
 	data["Why"], data["Tree"] = view.WhyOf(found, 10), view.TreeOf(found, view.TreeOptions{})
 	data["Progress"], data["History"] = view.ProgressOf(found), historyOf(found)
 	s.addActions(r, data, kind, &found.Resource)
@@ -178,6 +177,6 @@ func specText(r *view.Resource) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	shown, err := yaml.Marshal(view.RedactSpec(spec))
+	shown, err := view.EncodeYAML(view.RedactSpec(spec))
 	return string(shown), err
 }

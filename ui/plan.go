@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/view"
 )
@@ -41,7 +40,7 @@ func (s *Server) draft(r *http.Request, of string) (string, error) {
 	if err != nil || !reflect.DeepEqual(view.RedactSpec(spec), spec) {
 		return "", err
 	}
-	text, err := yaml.Marshal(map[string]any{
+	text, err := view.EncodeYAML(map[string]any{
 		"apiVersion": kind.APIVersion(), "kind": kind.Name, "metadata": map[string]any{"namespace": path[1], "name": path[2]}, "spec": spec,
 	})
 	return string(text), err

@@ -151,7 +151,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 			rev.Cause = causeOf(sets[before], sets[i])
 		}
 	}
-	return h, nil
+	return shown(h), nil
 }
 
 // AnnotationRestarted is what "kubectl rollout restart" writes into a pod template.
@@ -369,7 +369,7 @@ func (h *History) Text(s Style, now time.Time) string {
 		for _, c := range rev.Changes {
 			words = append(words, c.String())
 		}
-		change := cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)
+		change := clean(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
 		t.add("", number, rev.InForceFor(now), rev.Pods, change, rev.Note)
 	}
 	text := t.text(s)

@@ -83,6 +83,7 @@ func ImportOf(from *Source) (*Import, error) {
 	i.importBudget()
 	i.importIngress(service)
 	i.leaveInvalid()
+	i.Notes = shown(i.Notes)
 	return &i.Import, nil
 }
 

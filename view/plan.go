@@ -35,7 +35,7 @@ type Objects struct {
 
 // PlanOf returns the plans of several resources as one.
 func PlanOf(plans ...*plan.Plan) *Plan {
-	all := &Plan{Meta: head("Plan"), Resources: plans}
+	all := &Plan{Meta: head("Plan"), Resources: shown(plans)}
 	for _, p := range plans {
 		all.Restarts.Pods += p.ReplacedPods()
 		for i := range p.Objects {
@@ -104,7 +104,7 @@ func (p *Plan) Text(s Style) string {
 		}
 		b.WriteString(s.bold(s.Line(title)) + "\n")
 		for _, line := range r.Lines(math.MaxInt32, math.MaxInt32) {
-			b.WriteString(s.cut("  "+clean(line), s.Width) + "\n")
+			b.WriteString(s.cut("  "+line, s.Width) + "\n")
 		}
 	}
 	if p.Restarts.Pods > 0 {

@@ -41,7 +41,9 @@ type Progress struct {
 }
 
 // ProgressOf returns how far a resource is.
-func ProgressOf(s *Snapshot) *Progress {
+func ProgressOf(s *Snapshot) *Progress { return shown(progressOf(s)) }
+
+func progressOf(s *Snapshot) *Progress {
 	row := RowOf(&s.Resource)
 	p := &Progress{
 		Meta: head("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
@@ -117,7 +119,7 @@ func (p *Progress) Line() string {
 	if p.Cause != "" {
 		line += "; " + p.Cause
 	}
-	return clean(line)
+	return line
 }
 
 // podsNotReady returns the nodes of those pods that are not ready, in trouble first.
@@ -167,7 +169,7 @@ func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) strin
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(s.cut(clean(line), s.Width) + "\n")
+		b.WriteString(s.cut(line, s.Width) + "\n")
 	}
 	return b.String()
 }

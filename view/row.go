@@ -49,7 +49,7 @@ func RowOf(r *Resource) Row {
 	if r.Observed() {
 		row.Pending = r.Status.Pending
 	}
-	return row
+	return shown(row)
 }
 
 // Words returns the message of the row, with how much waits.
@@ -71,7 +71,7 @@ func Rows(resources []Resource, missing []Missing) *List {
 
 // ListOf returns the table of rows, which it sorts.
 func ListOf(rows []Row, missing []Missing) *List {
-	list := &List{Meta: head("List"), Items: rows, NotShown: missing}
+	list := &List{Meta: head("List"), Items: rows, NotShown: shown(missing)}
 	if rows == nil {
 		list.Items = []Row{}
 	}
@@ -147,7 +147,7 @@ func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 func notShown(s Style, missing []Missing) string {
 	text := ""
 	for _, m := range missing {
-		text += s.cut(clean("not shown: "+m.String()), s.Width) + "\n"
+		text += s.cut("not shown: "+m.String(), s.Width) + "\n"
 	}
 	return text
 }

@@ -116,9 +116,6 @@ type table struct {
 }
 
 func (t *table) add(mark Mark, cells ...string) {
-	for i := range cells {
-		cells[i] = clean(cells[i])
-	}
 	t.rows, t.marks = append(t.rows, cells), append(t.marks, mark)
 }
 

@@ -70,7 +70,7 @@ func TreeOf(s *Snapshot, o TreeOptions) *Tree {
 	if o.Depth > 0 {
 		prune(&root, o.Depth)
 	}
-	return &Tree{Meta: head("Tree"), Root: root, NotShown: s.Missing}
+	return shown(&Tree{Meta: head("Tree"), Root: root, NotShown: s.Missing})
 }
 
 func prune(n *Node, depth int) {
@@ -300,7 +300,7 @@ func (t *table) node(n *Node, head, body string, now time.Time) {
 	}
 	t.add(n.Mark, label, n.Ready, n.State, n.Detail, age(n.Created, now))
 	for _, note := range n.Notes {
-		t.long(body + "   └─ " + clean(note))
+		t.long(body + "   └─ " + note)
 	}
 	for i := range n.Children {
 		if i == len(n.Children)-1 && n.More == 0 {

@@ -62,7 +62,9 @@ type Event struct {
 }
 
 // WhyOf returns why a resource is as it is, with at most events of the latest events.
-func WhyOf(s *Snapshot, events int) *Why {
+func WhyOf(s *Snapshot, events int) *Why { return shown(whyOf(s, events)) }
+
+func whyOf(s *Snapshot, events int) *Why {
 	r := &s.Resource
 	row, verdict := RowOf(r), r.verdict()
 	w := &Why{
@@ -300,7 +302,7 @@ const labelWidth = 18
 // Text returns the answer as text.
 func (w *Why) Text(s Style, now time.Time) string {
 	var b strings.Builder
-	b.WriteString(s.paint(w.State.mark(), s.cut(clean(w.headline(now)), s.Width)) + "\n")
+	b.WriteString(s.paint(w.State.mark(), s.cut(w.headline(now), s.Width)) + "\n")
 	b.WriteString(w.chainText(s))
 	section := func(label string, lines ...string) {
 		for _, line := range lines {
@@ -308,7 +310,7 @@ func (w *Why) Text(s Style, now time.Time) string {
 			if s.Width > 0 {
 				width = max(20, s.Width-labelWidth-1)
 			}
-			for _, part := range wrap(clean(line), width) {
+			for _, part := range wrap(line, width) {
 				b.WriteString(s.bold(fmt.Sprintf("%-*s", labelWidth, label)) + " " + s.plain(part) + "\n")
 				label = ""
 			}
@@ -346,16 +348,16 @@ func (w *Why) chainText(s Style) string {
 	}
 	var b strings.Builder
 	for i, step := range w.Chain {
-		head := s.plain(fmt.Sprintf("%-*s", widest, clean(object(i))))
+		head := s.plain(fmt.Sprintf("%-*s", widest, object(i)))
 		if !step.Root {
-			b.WriteString(s.cut(strings.TrimRight(head+"  "+clean(step.Text), " "), s.Width) + "\n")
+			b.WriteString(s.cut(strings.TrimRight(head+"  "+step.Text, " "), s.Width) + "\n")
 			continue
 		}
 		width := 0
 		if s.Width > 0 {
 			width = max(20, s.Width-widest-2)
 		}
-		for n, line := range wrap(clean(step.Text)+"   ◀ root cause", width) {
+		for n, line := range wrap(step.Text+"   ◀ root cause", width) {
 			if n > 0 {
 				head = strings.Repeat(" ", widest)
 			}

@@ -2,10 +2,7 @@ package view
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -57,25 +54,4 @@ func longDuration(d time.Duration) string {
 		return "1 day"
 	}
 	return n + " " + words[unit]
-}
-
-// clean returns a text that may stem from anyone without what a terminal would act on, in one line.
-func clean(text string) string {
-	if !strings.ContainsFunc(text, unprintable) && utf8.ValidString(text) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unprintable(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-}
-
-// unprintable reports whether a rune is a control character or changes the direction of text.
-func unprintable(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -1,0 +1,216 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxText is how many bytes a text of a view has at most. What is cut ends with "…".
+const maxText = 4 << 10
+
+// shown returns a value that a view has made with each text as every output may have it, see clean, and leaves the value itself as it is:
+// texts of a view stem from events, kubelets, conditions and specs of others. Each view returns what it has made through shown, so no
+// output cleans again. The values of a Change keep their line breaks. Fields with the JSON name "-" are data that is written back and not
+// shown, and stay exact.
+func shown[T any](made T) T {
+	value := reflect.ValueOf(&made).Elem()
+	if cleaned, changed := cleanValue(value, clean); changed {
+		value.Set(cleaned)
+	}
+	return made
+}
+
+// changeType is the type whose values may have several lines.
+var changeType = reflect.TypeFor[Change]()
+
+// cleanValue returns a value with each text in it as text returns it, and whether that is another value.
+func cleanValue(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+	switch v.Kind() {
+	case reflect.String:
+		was := v.String()
+		if is := text(was); is != was {
+			return reflect.ValueOf(is).Convert(v.Type()), true
+		}
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return v, false
+		}
+		below, changed := cleanValue(v.Elem(), text)
+		if !changed {
+			return v, false
+		}
+		if v.Kind() == reflect.Interface {
+			return below, true
+		}
+		copied := reflect.New(v.Type().Elem())
+		copied.Elem().Set(below)
+		return copied, true
+	case reflect.Slice:
+		return cleanSlice(v, text)
+	case reflect.Map:
+		return cleanMap(v, text)
+	case reflect.Struct:
+		return cleanStruct(v, text)
+	default:
+	}
+	return v, false
+}
+
+func cleanSlice(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+	for i := range v.Len() {
+		item, differs := cleanValue(v.Index(i), text)
+		if !differs {
+			continue
+		}
+		if !changed {
+			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
+			v, changed = copied, true
+		}
+		v.Index(i).Set(item)
+	}
+	return v, changed
+}
+
+func cleanMap(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+	copied := reflect.MakeMapWithSize(v.Type(), v.Len())
+	for _, key := range v.MapKeys() {
+		cleanKey, keyDiffers := cleanValue(key, text)
+		item, differs := cleanValue(v.MapIndex(key), text)
+		changed = changed || keyDiffers || differs
+		copied.SetMapIndex(cleanKey, item)
+	}
+	if !changed {
+		return v, false
+	}
+	return copied, true
+}
+
+func cleanStruct(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+	if v.Type() == changeType {
+		text = Clean
+	}
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() || field.Tag.Get("json") == "-" {
+			continue
+		}
+		item, differs := cleanValue(v.Field(i), text)
+		if !differs {
+			continue
+		}
+		if !changed {
+			copied := reflect.New(v.Type()).Elem()
+			copied.Set(v)
+			v, changed = copied, true
+		}
+		v.Field(i).Set(item)
+	}
+	return v, changed
+}
+
+// clean returns a text in one line, of at most maxText bytes, without what a terminal or a browser would act on and a reader would not
+// see: control characters and escape sequences, characters without a glyph, those that change the direction of text, line separators
+// and bytes that are no UTF-8.
+func clean(text string) string {
+	return cleanRunes(text, maxText, func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unprintable(r):
+			return -1
+		}
+		return r
+	})
+}
+
+// Clean is clean for a text of several lines, such as an error: line breaks and tabs stay.
+func Clean(text string) string {
+	return cleanRunes(text, 4*maxText, func(r rune) rune {
+		if r != '\n' && r != '\t' && unprintable(r) {
+			return -1
+		}
+		return r
+	})
+}
+
+// cleanRunes maps the runes of a text, and cuts it.
+func cleanRunes(text string, most int, one func(rune) rune) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	}
+	if !strings.ContainsFunc(text, func(r rune) bool { return one(r) != r }) && utf8.ValidString(text) {
+		return text
+	}
+	return strings.Map(one, strings.ToValidUTF8(text, "?"))
+}
+
+// unprintable reports whether a rune is a control character, has no glyph or changes the direction of text.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// CleanWriter returns a writer of whole texts that writes each through Clean.
+func CleanWriter(to io.Writer) io.Writer { return cleanWriter{to} }
+
+type cleanWriter struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w cleanWriter) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.to, Clean(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// EncodeJSON returns data as JSON with each character that unprintable refuses in its escaped form, so that the text is harmless and the
+// data is exact.
+func EncodeJSON(data any) ([]byte, error) {
+	return encodeEscaped(data, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// EncodeYAML returns data as YAML; in the flow style, which is that of JSON, where YAML would have a character as it is that EncodeJSON
+// escapes.
+func EncodeYAML(data any) ([]byte, error) {
+	text, err := yaml.Marshal(data)
+	if err == nil && !bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && unprintable(r) }) {
+		return text, nil
+	}
+	return encodeEscaped(data, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+}
+
+// encodeEscaped returns data as JSON. beyond returns the escaped form of a rune beyond the basic plane, which JSON and YAML have in different
+// forms.
+func encodeEscaped(data any, beyond func(rune) string) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(data); err != nil {
+		return nil, err
+	}
+	var escaped strings.Builder
+	for _, r := range text.String() {
+		switch {
+		case r == '\n' || !unprintable(r):
+			escaped.WriteRune(r)
+		case r > 0xffff:
+			escaped.WriteString(beyond(r))
+		default:
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		}
+	}
+	return []byte(escaped.String()), nil
+}
