@@ -19,6 +19,7 @@ import (
 type reader struct {
 	clients   *clients
 	selection *selection
+	pulse     *pulse
 }
 
 // List implements ui.Reader.
@@ -50,7 +51,7 @@ func (r *root) uiCommand() *cobra.Command {
 			if s.all {
 				where = "all namespaces"
 			}
-			from := reader{c, &s}
+			from := reader{c, &s, newPulse(c)}
 			o := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: port}
 			if !readOnly {
 				o.Actor = &actor{clients: c, rights: map[string]knownRight{}}

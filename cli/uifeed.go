@@ -31,6 +31,7 @@ const (
 // Follow implements ui.Follower.
 func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
 	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
+	go f.feelPulse(r.pulse) //nolint:contextcheck // The feed has it.
 	if topic.Name == "" {
 		f.followAll(r.selection)
 	} else if kind, known := view.KindOf(topic.Kind); known {
@@ -49,6 +50,8 @@ type feed struct {
 
 	mu    sync.Mutex
 	parts []*part
+	// silent is since when the API server gives no sign of life, zero while it does.
+	silent time.Time
 	// endChildren ends the watches of what is below a resource, children identifies them.
 	endChildren context.CancelFunc
 	children    children
@@ -91,7 +94,7 @@ func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			opts.LabelSelector, opts.FieldSelector = chosen.LabelSelector, chosen.FieldSelector
 			w, err := c.Watch(ctx, opts)
-			return w, f.noteAnswer(ctx, p, true, err)
+			return w, f.noteAnswer(ctx, p, true, answeredWatch(w, err))
 		},
 	}
 	f.mu.Lock()
@@ -175,7 +178,7 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 func (f *feed) State() ui.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := ui.State{Begun: true}
+	s := ui.State{Begun: true, Away: f.silent}
 	for _, p := range f.parts {
 		s.Begun = s.Begun && (p.listed || p.missing != "")
 		if !p.away.IsZero() && (s.Away.IsZero() || p.away.Before(s.Away)) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/view"
@@ -115,5 +117,65 @@ func TestAnswers(t *testing.T) {
 	p.required = true
 	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pause(p) != pollPause {
 		t.Errorf("a resource that cannot be listed: %+v", state)
+	}
+}
+
+// TestPulse follows an API server that answers, hangs, refuses and fails. It is away since its last answer, and the requests of many topics
+// are those of one.
+func TestPulse(t *testing.T) {
+	gr := schema.GroupResource{Resource: "version"}
+	var answer error
+	asked := 0
+	p := &pulse{ask: func(context.Context) error {
+		asked++
+		return answer
+	}}
+	check := func(what string, err error, away bool) {
+		t.Helper()
+		p.mu.Lock()
+		p.asked = time.Time{}
+		p.mu.Unlock()
+		answer = err
+		if got := p.check(t.Context()); got.IsZero() == away || away && !p.answered.IsZero() && !got.Equal(p.answered) {
+			t.Errorf("%s: away since %s, the last answer was at %s", what, got, p.answered)
+		}
+	}
+	check("no answer at all", context.DeadlineExceeded, true)
+	check("an answer", nil, false)
+	check("a time-out", context.DeadlineExceeded, true)
+	check("still none", io.ErrUnexpectedEOF, true)
+	check("no right", apierrors.NewForbidden(gr, "", errors.New("no right")), false)
+	check("a failing server", apierrors.NewInternalError(errors.New("etcd")), true)
+	check("an answer again", nil, false)
+	before := asked
+	for range 10 {
+		p.check(t.Context())
+	}
+	if asked != before {
+		t.Errorf("%d requests for 10 topics", asked-before)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	changes := 0
+	f := &feed{ctx: ctx, changed: func() {
+		changes++
+		end()
+	}}
+	answer, p.asked = io.ErrUnexpectedEOF, time.Time{}
+	f.feelPulse(p)
+	if changes != 1 || f.State().Away.IsZero() {
+		t.Errorf("%d changes, the state is %+v", changes, f.State())
+	}
+}
+
+// TestSilentWatch knows a watch that was not answered in time, for which client-go returns no error.
+func TestSilentWatch(t *testing.T) {
+	started := errors.New("refused")
+	for _, c := range []struct {
+		w         watch.Interface
+		err, want error
+	}{{watch.NewEmptyWatch(), nil, errSilent}, {watch.NewFake(), nil, nil}, {nil, started, started}} {
+		if got := answeredWatch(c.w, c.err); !errors.Is(got, c.want) {
+			t.Errorf("%T, %v: %v, want %v", c.w, c.err, got, c.want)
+		}
 	}
 }

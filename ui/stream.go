@@ -200,6 +200,9 @@ func (s *stream) update(c content) ([]byte, error) {
 	if !now.Connected {
 		now.Since = &c.state.Away
 	}
+	if s.state == nil && now.Connected && !c.known() {
+		return nil, nil // Nothing has answered yet: the page is as it was opened.
+	}
 	if s.state == nil || now.Connected != s.state.Connected || now.Text != s.state.Text {
 		if err := write(&text, "state", now); err != nil {
 			return nil, err

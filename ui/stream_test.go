@@ -284,11 +284,15 @@ func TestResourceStream(t *testing.T) {
 	s := listen(t, m)
 	run(t, s)
 	f := followPage(t, s, login(t, s), "app/shop/cart/events")
-	f.until(func() bool { return f.last == "state" })
 	if reads := m.count(&m.reads); reads > 0 {
 		t.Errorf("%d reads before the watches have begun", reads)
 	}
-	m.change(func() { m.state.Begun = true })
+	m.change(func() { m.state.Away = time.Now() }) // No page is live before anything has answered.
+	f.until(func() bool { return f.last == "state" })
+	if f.state.Connected {
+		t.Error("the page is live although nothing has answered")
+	}
+	m.change(func() { m.state.Begun, m.state.Away = true, time.Time{} })
 	f.until(func() bool { return len(f.shown) == len(resourceFragments) })
 	if !strings.Contains(f.shown["spec"], "nginx:1.16.1") {
 		t.Errorf("the page shows %q", f.shown)

@@ -68,6 +68,7 @@ func newSituations(ns string) map[string]func(name string) situation {
 		"waiting": func(name string) situation {
 			office := fixture.NewCloudManager(ns, name)
 			office.Spec.Identity.Deployment.Image = crashImage
+			office.Spec.DB.StatefulSet.Name, office.Spec.Identity.Deployment.Name, office.Spec.Front.Deployment.Name = name+"-db", name+"-identity", name+"-front"
 			return situation{resource: office, in: func() error { return reports(office, appv1.ReasonDependencyNotReady) }}
 		},
 		"paused": of(func(app *appv1.App) { app.Spec.Paused, app.Spec.Image = true, otherImage }, func(app *appv1.App) error {
