@@ -38,8 +38,8 @@ var advices = map[string]advice{
 	appv1.ReasonQuotaExceeded:        {text: "Ask for a larger quota of the namespace, or run fewer or smaller pods.", spec: true},
 	appv1.ReasonPodsRejected:         {text: "The API server rejects the pods. Fix what the message names, or have the policy changed.", spec: true},
 	appv1.ReasonProgressDeadlineExceeded: {
-		text: "Look at the pods, none of which says what is wrong: {kubectl describe pod POD}.", spec: true,
-		blind: "Look at the pods, none of which says what is wrong.",
+		text: "Look at the pods, although no pod says what is wrong: {kubectl describe pod POD}.", spec: true,
+		blind: "Look at the pods, although no pod says what is wrong.",
 	},
 	appv1.ReasonResourceExists:     {text: "Rename this resource, or have it name other objects. The object cannot be adopted, and stays as it is."},
 	appv1.ReasonDeploymentNotFound: {text: "Create the Deployment, fix spec.deploymentName, or state spec.template.", spec: true},

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -141,11 +142,20 @@ func TestAdviceBreaksNothing(t *testing.T) {
 		texts[reason] = known.text + " " + known.blind
 	}
 	for reason, text := range texts {
-		if found := harmful.FindString(text); found != "" {
-			t.Errorf("%s: %q: %s", reason, found, text)
-		}
 		if strings.Contains(text, "--yes") {
 			t.Errorf("%s: a command that does not ask: %s", reason, text)
+		}
+	}
+	for path, notes := range literals(t, ".") { // The comments of an import.
+		for i, text := range notes {
+			if filepath.Base(path) == "import.go" {
+				texts[fmt.Sprintf("%s %d", path, i)] = text
+			}
+		}
+	}
+	for reason, text := range texts {
+		if found := harmful.FindString(strings.ReplaceAll(text, "cannot change", "")); found != "" {
+			t.Errorf("%s: %q: %s", reason, found, text)
 		}
 	}
 	for _, text := range []string{"delete the object", "Rename or delete one", "set its selector to app=echo", "change the labels of the Service"} {
