@@ -131,7 +131,7 @@ func TestAdoptTiers(t *testing.T) {
 	again := fixture.NewCloudManager(u.namespace, "office")
 	plane.Create(t, again)
 	plane.Stands(t, again, "Applied=False/ResourceExists")
-	says(t, u.run("why", "cmgr/office"), `"kubectl happ adopt cloudmanager/office --restart"`)
+	says(t, u.run("why", "cmgr/office"), "kubectl happ adopt cloudmanager/office --restart -n "+u.namespace)
 	if code, out, said := u.try("adopt", "cmgr/office", "--yes"); code != 1 || !strings.Contains(said, "cannot adopt without a restart") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
