@@ -536,6 +536,7 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 // pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
 func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workload, seen *state) (*apply.Request, error) {
 	req := d.newRequest()
+	req.DefaultLabels = w.DefaultLabels
 	var wanted []client.Object
 	for _, obj := range w.Objects() {
 		child, err := s.childOf(ctx, d, obj, seen)

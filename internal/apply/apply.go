@@ -70,6 +70,8 @@ type Request struct {
 	Unwanted []client.Object
 	// Adopt takes over live objects that nothing controls.
 	Adopt bool
+	// DefaultLabels are the labels of the children that the owner does not state. On an object that is adopted, those of others stay.
+	DefaultLabels []string
 	// Overridden is the message of an earlier ChangeSet, of another process for one, on what the API server did not keep. It
 	// counts for a child until the child is written.
 	Overridden string

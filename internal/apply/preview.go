@@ -137,7 +137,7 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	if err != nil {
 		return change, err
 	}
-	if err := p.checkOwnership(req, live); err != nil {
+	if err := p.claimLive(req, live); err != nil {
 		return change, err
 	}
 	t, err := e.planTransfer(req, p, live)
