@@ -58,12 +58,11 @@ var advices = map[string]advice{
 	appv1.ReasonDependencyNotReady: {"Nothing here: an earlier tier is not up yet.", false},
 	appv1.ReasonOverridden:         {"Nothing, if the policy that changes the objects is meant to.", false},
 	appv1.ReasonTemplateKept:       {"Nothing. To see what the next change replaces: kubectl happ plan NAME --refresh.", false},
-	appv1.ReasonAdoptionRestarts: {"Change the object as the message says. A Service that selects other pods can be taken over with a restart, too: set the annotation " +
-		appv1.AnnotationAdopt + ": \"true\".", true},
-	appv1.ReasonReplicasIgnored: {"Nothing: the autoscaler decides. Remove spec.replicas to make this clear.", false},
-	appv1.ReasonAtMaximum:       {"Raise spec.autoscaling.maxReplicas if the pods are too slow.", true},
-	appv1.ReasonPasswordInSpec:  {"Move the password to a Secret, and name that in spec.db.rootPassSecretRef.", true},
-	appv1.ReasonConfigRollout:   {"Nothing: the pods are being replaced.", false},
+	appv1.ReasonAdoptionRestarts:   {"Do what the message says: the object cannot be taken over without a restart as it is.", true},
+	appv1.ReasonReplicasIgnored:    {"Nothing: the autoscaler decides. Remove spec.replicas to make this clear.", false},
+	appv1.ReasonAtMaximum:          {"Raise spec.autoscaling.maxReplicas if the pods are too slow.", true},
+	appv1.ReasonPasswordInSpec:     {"Move the password to a Secret, and name that in spec.db.rootPassSecretRef.", true},
+	appv1.ReasonConfigRollout:      {"Nothing: the pods are being replaced.", false},
 }
 
 // good are the reasons that ask for nothing.

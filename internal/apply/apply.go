@@ -230,7 +230,7 @@ func (r *Request) leadsElsewhere(child *Child, errs []error) (bool, error) {
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.
 func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, missing bool) (Change, error) {
-	p, err := e.planChild(req, child)
+	p, err := e.planExplained(ctx, req, child)
 	if err != nil {
 		return Change{}, err
 	}

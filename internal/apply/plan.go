@@ -34,6 +34,8 @@ type plan struct {
 	takeover bool
 	// claimed is set where nothing of the owner's controls the live object yet, or any more.
 	claimed bool
+	// whole is set where the live object was read from the API server, which shows all of a foreign one.
+	whole bool
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
 	moves bool
 	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
