@@ -175,7 +175,7 @@ func unknownSelector(child *Child, err error) bool {
 		errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
-// claimWhole is claimLive for a whole live object, of which a Service tells whom it serves.
+// claimWhole is claimLive for a whole live object. That of a Service has the selector.
 func (e *Engine) claimWhole(ctx context.Context, req *Request, p *plan, live client.Object) error {
 	if err := p.claimLive(req, live); err != nil || !p.takeover {
 		return err

@@ -135,7 +135,7 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 	}
 }
 
-// TestKeptLabelsLater edits, states and removes labels that an adoption has kept, and has the objects adopted again and made anew.
+// TestKeptLabelsLater edits, states and removes labels that an adoption has kept, and has the objects adopted again and recreated.
 func TestKeptLabelsLater(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
@@ -199,7 +199,7 @@ func TestKeptLabelsLater(t *testing.T) {
 	label(d, appv1.LabelName, "prometheus")
 	label(d, appv1.LabelInstance, "main")
 	label(s, appv1.LabelInstance, "main")
-	// One that is made anew has the operator's.
+	// One that is recreated has the operator's.
 	plane.Read(t, s)
 	plane.Delete(t, s)
 	plane.Until(t, s, func() error {
