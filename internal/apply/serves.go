@@ -22,28 +22,47 @@ import (
 // An adoption gives a Service the selector of the owner's pods. A Service that serves other pods is not adopted: they would lose it.
 
 // CheckServes returns an error if a live Service serves pods that are not the owner's, so that its adoption would cut them off: the
-// Service selects none of the owner's pods by their labels, or it selects now a pod that the wanted selector does not. It asks the API
-// server only if the two selectors differ. live is the whole object; for an object of another type the answer is nil.
+// Service has no selector, or it selects pods now, and by their labels none of the owner's, or one that the wanted selector does not
+// select. It asks the API server only if the two selectors differ. live is the whole object; for an object of another type the answer
+// is nil.
 func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Child, live client.Object) error {
 	found, ok := live.(*corev1.Service)
 	wanted, service := child.Desired.(*corev1.Service)
 	if !ok || !service || metav1.IsControlledBy(live, req.Owner) || maps.Equal(found.Spec.Selector, wanted.Spec.Selector) {
 		return nil
 	}
-	own, err := e.selectsOwnPods(ctx, req, found.Spec.Selector)
-	if err != nil {
+	serves, err := e.servesOthers(ctx, req, found, wanted.Spec.Selector)
+	if err != nil || !serves {
 		return err
-	}
-	if own {
-		lost, err := e.losesPods(ctx, found, wanted.Spec.Selector)
-		if err != nil || !lost {
-			return err
-		}
 	}
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonResourceExists, RetryAfter: lookAgain, // The pods of others are not watched.
 		Message: fmt.Sprintf(messageServesOthers, found.Name, SelectorText(found.Spec.Selector), SelectorText(wanted.Spec.Selector)),
 	}
+}
+
+// servesOthers reports whether a live Service serves pods that it would lose by a selector.
+func (e *Engine) servesOthers(ctx context.Context, req *Request, live *corev1.Service, selector map[string]string) (bool, error) {
+	if len(live.Spec.Selector) == 0 {
+		return true, nil // Its endpoints are those of others.
+	}
+	if serves, err := e.anyPod(ctx, live.Namespace, labels.SelectorFromSet(live.Spec.Selector)); err != nil || !serves {
+		return false, err
+	}
+	if own, err := e.selectsOwnPods(ctx, req, live.Spec.Selector); err != nil || !own {
+		return true, err
+	}
+	return e.losesPods(ctx, live, selector)
+}
+
+// anyPod reports whether a selector selects any pod of a namespace.
+func (e *Engine) anyPod(ctx context.Context, namespace string, selector labels.Selector) (bool, error) {
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := e.live.List(ctx, pods, client.InNamespace(namespace), client.Limit(1), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return false, fmt.Errorf("list pods: %w", err)
+	}
+	return len(pods.Items) > 0, nil
 }
 
 // SelectorText is how a message names a selector.
@@ -56,9 +75,6 @@ func SelectorText(selector map[string]string) string {
 
 // selectsOwnPods reports whether a selector selects the pods of the workload object among the children.
 func (e *Engine) selectsOwnPods(ctx context.Context, req *Request, selector map[string]string) (bool, error) {
-	if len(selector) == 0 {
-		return false, nil
-	}
 	found := labels.SelectorFromSet(selector)
 	for i := range req.Children {
 		child := &req.Children[i]
@@ -120,15 +136,9 @@ func (e *Engine) losesPods(ctx context.Context, service *corev1.Service, selecto
 		if err != nil {
 			return false, fmt.Errorf("selector: %w", err)
 		}
-		pods := &metav1.PartialObjectMetadataList{}
-		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := e.live.List(ctx, pods, client.InNamespace(service.Namespace), client.Limit(1), client.MatchingLabelsSelector{
-			Selector: labels.SelectorFromSet(service.Spec.Selector).Add(*without),
-		}); err != nil {
-			return false, fmt.Errorf("list pods of Service %s: %w", service.Name, err)
-		}
-		if len(pods.Items) > 0 {
-			return true, nil
+		lost, err := e.anyPod(ctx, service.Namespace, labels.SelectorFromSet(service.Spec.Selector).Add(*without))
+		if err != nil || lost {
+			return lost, err
 		}
 	}
 	return false, nil

@@ -339,7 +339,7 @@ func TestForeignService(t *testing.T) {
 	}{
 		"the same":               {map[string]string{"run": "web"}, nil, true},
 		"of others":              {map[string]string{"app": "other"}, map[string]string{"app": "other"}, false},
-		"of others at zero":      {map[string]string{"app": "other"}, nil, false},
+		"of others at zero":      {map[string]string{"app": "other"}, nil, true},
 		"without a selector":     {nil, nil, false},
 		"shared":                 {map[string]string{"tier": "all"}, map[string]string{"tier": "all"}, false},
 		"wider, for itself":      {map[string]string{"tier": "all"}, nil, true},
