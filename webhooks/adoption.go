@@ -271,15 +271,18 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		begin += messageAdoptedLater
 	}
 	set, changed := changedLabels(change)
-	said := ""
-	for most := maxNamed; most >= 0; most-- {
+	say := func(most, mostLabels int) string {
 		var parts []string
 		for _, part := range []struct {
 			does   string
 			fields []string
-		}{{messageFieldsRemoved, change.Removed}, {messageFieldsKept, change.Kept}, {messageFieldsChanged, changed}, {messageLabelsSet, set}} {
+			most   int
+		}{
+			{messageFieldsRemoved, change.Removed, most}, {messageFieldsKept, change.Kept, most},
+			{messageFieldsChanged, changed, most}, {messageLabelsSet, set, mostLabels},
+		} {
 			if len(part.fields) > 0 {
-				parts = append(parts, part.does+listed(part.fields, most))
+				parts = append(parts, part.does+listed(part.fields, part.most))
 			}
 		}
 		switch {
@@ -291,11 +294,14 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		if len(parts) == 0 {
 			parts = append(parts, messageNothingElse)
 		}
-		if said = begin + ": " + strings.Join(parts, "; "); len(said) <= maxWarning {
-			break
+		return begin + ": " + strings.Join(parts, "; ")
+	}
+	for most := maxNamed; most >= 0; most-- {
+		if said := say(most, maxNamed); len(said) <= maxWarning {
+			return said
 		}
 	}
-	return cut(said)
+	return cut(say(0, 0))
 }
 
 const (
