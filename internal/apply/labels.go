@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -25,9 +26,9 @@ func (p *plan) stateWanted(req *Request, kept []string) error {
 			return err
 		}
 	}
-	unnamed := req.Owner.GetUID()
-	if !p.child.Retained {
-		unnamed = ""
+	var unnamed types.UID
+	if p.child.Retained {
+		unnamed = req.Owner.GetUID()
 	}
 	if p.sum, err = hashObject(wanted, unnamed); err != nil {
 		return err
