@@ -172,7 +172,7 @@ func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live cl
 		Children: []apply.Child{{Desired: c.object, Live: live}},
 	}
 	whole := req
-	whole.Children = append(around, req.Children...)
+	whole.Children = slices.Concat(around, req.Children)
 	err := v.engine.CheckServes(ctx, &whole, &req.Children[0], live)
 	if errors.As(err, &made.refusal) {
 		return made, true

@@ -94,7 +94,8 @@ func (e *Engine) selectsOwnPods(ctx context.Context, req *Request, selector map[
 			if err != nil {
 				return false, err
 			}
-			if err := e.live.Get(ctx, client.ObjectKeyFromObject(child.Live), whole); client.IgnoreNotFound(err) != nil {
+			err = client.IgnoreNotFound(e.live.Get(ctx, client.ObjectKeyFromObject(child.Live), whole))
+			if err != nil {
 				return false, fmt.Errorf("read %s: %w", child.Live.GetName(), err)
 			}
 			has = podLabels(whole)
