@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -107,9 +106,8 @@ type object interface {
 // requests what the spec does not ask for, as a former one may have asked for it.
 func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
-	ours := metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
 	if serving := s.Resource.Serving; serving != nil {
-		c.gatherAround(g, s, ours, func(around *view.AroundType) bool { return !around.Always && !around.Asked(serving) }) // All others are there.
+		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return !around.Always && !around.Asked(serving) }) // All others are there.
 		g.wait.Wait()
 	}
 	found := appendAround(nil, s, true)

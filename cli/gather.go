@@ -70,7 +70,8 @@ func gather[T any, P interface {
 	})
 }
 
-// snapshot reads a resource, and what is below it, in at most nine requests, whatever the size of the cluster is, and one more for each
+// snapshot reads a resource, and what is below it, in at most nine requests, whatever the size of the cluster is, and one more for an
+// adopted Service that keeps the label app.kubernetes.io/instance of others; one more for each
 // of an HTTPRoute, a PodMonitor, a NetworkPolicy and a ServiceAccount that the spec asks for; and one for each type around the pods that
 // the user may not list, which asks whether the cluster has it. It needs the resource alone: what else cannot be read is noted. events
 // adds the resource's events.
@@ -81,7 +82,7 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
-	ours, workloads := oursOf(t), workloadsOf(t, &r)
+	ours, workloads := oursOf(t, &r), workloadsOf(t, &r)
 	pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
 	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
 	gather(g, "Deployments", apps.Deployments(t.namespace), workloads, &s.Deployments)
@@ -94,21 +95,35 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
 	}
 	if r.Serving != nil {
-		c.gatherAround(g, s, ours, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
+		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
 	}
 	if events {
 		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
 		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
 	}
 	g.wait.Wait()
+	if s.LacksService() {
+		gather(g, "Services", core.Services(t.namespace), named(r.Service), &s.Services)
+		g.wait.Wait()
+	}
 	s.Missing = g.missing
 	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
 	return s, ctx.Err()
 }
 
-// oursOf selects the objects that belong to a resource.
-func oursOf(t target) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: t.name}.String()}
+// named selects the object of a name.
+func named(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+}
+
+// oursOf selects the objects that belong to a resource, and, for a kind with several workloads, those of other resources. Of a kind with
+// one workload, objects that keep the label of others since an adoption are missing.
+func oursOf(t target, r *view.Resource) metav1.ListOptions {
+	ours := labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}
+	if len(r.Workloads) == 1 {
+		ours[appv1.LabelInstance] = t.name
+	}
+	return metav1.ListOptions{LabelSelector: ours.String()}
 }
 
 // podSelector selects the pods of a resource.
@@ -119,20 +134,21 @@ func podSelector(t target, r *view.Resource) string {
 	return labels.Set{t.kind.PodLabel: t.name}.String()
 }
 
-// workloadsOf selects the Deployments of a resource.
+// workloadsOf selects the Deployments of a resource. The one of a kind that has one may lack the operator's labels, or keep those of
+// others since an adoption.
 func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
-	if w := r.Workloads[0]; w.Foreign {
-		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", w.Name).String()} // It lacks our labels.
+	if len(r.Workloads) == 1 {
+		return named(r.Workloads[0].Name)
 	}
-	return oursOf(t)
+	return oursOf(t, r)
 }
 
-// gatherAround requests the wanted types of what stands around the pods.
-func (c *clients) gatherAround(g *gathering, s *view.Snapshot, ours metav1.ListOptions, wanted func(*view.AroundType) bool) {
+// gatherAround requests the wanted types of what stands around the pods, whose objects have the name of the resource.
+func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted func(*view.AroundType) bool) {
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; wanted(around) {
 			objects := c.dynamic.Resource(around.Resource).Namespace(g.namespace)
-			gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, ours, &s.Around)
+			gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, named(t.name), &s.Around)
 		}
 	}
 }

@@ -274,7 +274,7 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	ctx, end := context.WithCancel(f.ctx)
 	f.children, f.endChildren = next, end
 	f.mu.Unlock()
-	ours := oursOf(t)
+	ours := oursOf(t, r)
 	about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", next.uid).String()}
 	pods := metav1.ListOptions{LabelSelector: next.pods}
 	apps, core := f.clients.kube.AppsV1(), f.clients.kube.CoreV1()

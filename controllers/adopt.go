@@ -74,7 +74,7 @@ func (s *Deps) keepsTemplate(d *target, h *resource.Provenance, m provenance, w 
 
 // refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the
 // cache does not have the selector.
-func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workload, seen *state) error {
+func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workload, seen *state, req *apply.Request) error {
 	if d.paused || !d.adoptsWithoutRestart() || seen.deployment == nil || seen.service == nil || len(w.Ports) == 0 ||
 		metav1.GetControllerOf(seen.service) != nil {
 		return nil
@@ -89,18 +89,22 @@ func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workloa
 	if maps.Equal(live.Spec.Selector, w.Selector) {
 		return nil
 	}
-	return &reconciler.StalledError{
+	stalled := &reconciler.StalledError{
 		Reason: appv1.ReasonAdoptionRestarts, RetryAfter: unwatched,
-		Message: fmt.Sprintf(messageServiceSelects, live.Name, selectorText(live.Spec.Selector), seen.deployment.Name, selectorText(w.Selector)),
+		Message: fmt.Sprintf(messageServiceSelects,
+			live.Name, apply.SelectorText(live.Spec.Selector), seen.deployment.Name, apply.SelectorText(w.Selector)),
 	}
-}
-
-// selectorText is how a message names a selector.
-func selectorText(selector map[string]string) string {
-	if len(selector) == 0 {
-		return "no selector"
+	var serves *reconciler.StalledError
+	for i := range req.Children {
+		err := s.Engine.CheckServes(ctx, req, &req.Children[i], &live)
+		switch {
+		case errors.As(err, &serves):
+			stalled.Message = serves.Message + messageNothingChanged
+		case err != nil:
+			return err
+		}
 	}
-	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector})
+	return stalled
 }
 
 // nameRestart has an error of an adoption say that it is one which would restart the pods, if a field is in the way that cannot be

@@ -20,7 +20,8 @@ import (
 
 // The indexes of the cache.
 const (
-	// indexInstance finds pods by the custom resource that they belong to.
+	// indexInstance finds pods by the label app.kubernetes.io/instance, which is the custom resource that they belong to, or what the
+	// selector of an adopted workload object says.
 	indexInstance = "instance"
 	// indexTarget finds autoscalers by what they scale; see apply.ScaleTarget.
 	indexTarget = "target"

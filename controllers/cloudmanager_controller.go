@@ -203,7 +203,7 @@ func previousObjects(cm *appv1.CloudManager, owned apply.Inventory) map[resource
 	}
 	previous := map[resource.Tier][]client.Object{}
 	for _, obj := range owned.Without(wanted...) {
-		role := resource.Tier(obj.GetLabels()[appv1.LabelComponent])
+		role := resource.Tier(apply.OperatorLabel(obj, appv1.LabelComponent))
 		if role != resource.TierDatabase && role != resource.TierIdentity {
 			role = resource.TierFront
 		}

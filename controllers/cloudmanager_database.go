@@ -182,6 +182,7 @@ func (db *database) fitVolumes(w *resource.Workload, how application) (grows boo
 func (db *database) request(ctx context.Context, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, w)
 	req := db.newRequest()
+	req.DefaultLabels = w.DefaultLabels
 	req.Whole = how.whole
 	remains, startable := db.seen.remainsToApply(), true
 	var locked error

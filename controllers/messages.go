@@ -61,6 +61,7 @@ const (
 	messageTemplateKept          = "Deployment %s keeps the pod template that it had before the adoption. The next change of the spec, or of the annotation app.huolala.cn/refresh, replaces its pods"
 	messagePodsKept              = "; the pods are those of before the adoption"
 	messageServiceSelects        = "Service %s selects pods by %s, but Deployment %s selects pods by %s: after an adoption, the Service would send its traffic to other pods. The operator has changed nothing. Leave the Service as it is, and have spec.service.name name another one"
+	messageNothingChanged        = ". The operator has changed nothing"
 	messageNothingAdopted        = ". The operator has changed nothing, because it cannot adopt the object without a restart"
 	messageReplicasIgnored       = "spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them"
 	messagePasswordOfReference   = "The password in the Secret of spec.db.rootPassSecretRef"

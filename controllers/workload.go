@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -368,8 +369,10 @@ func (s *Deps) listAutoscalers(ctx context.Context, kind string, key client.Obje
 // listPods returns the pods of an owner's that a selector selects.
 func (s *Deps) listPods(ctx context.Context, owner client.Object, selector map[string]string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
+	// A selector that is kept since an adoption may have the label of the index, and its pods have it with that value.
+	instance := cmp.Or(selector[appv1.LabelInstance], owner.GetName())
 	if err := s.Client.List(ctx, &pods, client.InNamespace(owner.GetNamespace()),
-		client.MatchingFields{indexInstance: owner.GetName()},
+		client.MatchingFields{indexInstance: instance},
 		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -540,6 +543,7 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 // pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
 func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workload, seen *state) (*apply.Request, error) {
 	req := d.newRequest()
+	req.DefaultLabels = w.DefaultLabels
 	var wanted []client.Object
 	for _, obj := range w.Objects() {
 		child, err := s.childOf(ctx, d, obj, seen)
@@ -734,7 +738,7 @@ func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how
 		req.Children = slices.DeleteFunc(req.Children, func(c apply.Child) bool { return c.Independent })
 	}
 	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
-	if err := s.refuseRestart(ctx, d, w, seen); err != nil {
+	if err := s.refuseRestart(ctx, d, w, seen, req); err != nil {
 		return outcome{err: err}
 	}
 	switch {

@@ -747,6 +747,11 @@ func TestListPods(t *testing.T) {
 	if err != nil || len(pods) != 1 || pods[0].Name != "ours" {
 		t.Errorf("%v, %v", pods, err)
 	}
+	// The selector of an adopted Deployment may have the label of the index, and its pods have it.
+	pods, err = w.listPods(t.Context(), newWebApp(), map[string]string{appv1.LabelInstance: "x", "app": "a"})
+	if err != nil || len(pods) != 1 || pods[0].Name != "others" {
+		t.Errorf("by a selector with the label of the index: %v, %v", pods, err)
+	}
 }
 
 // TestFindAutoscaler finds the first by name of those that scale a workload.

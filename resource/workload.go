@@ -22,8 +22,10 @@ type Workload struct {
 	Name, Namespace string
 	// Owner is the controller reference of every object.
 	Owner metav1.OwnerReference
-	// Labels are on every object.
-	Labels map[string]string
+	// Labels are on every object. DefaultLabels are the keys of these that the spec does not state and that give way, on an object that
+	// is adopted, to what others have set.
+	Labels        map[string]string
+	DefaultLabels []string
 	// Annotations are on every object.
 	Annotations map[string]string
 	// Record is on the workload object alone, as annotations: what it was built from.
@@ -180,9 +182,15 @@ func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[
 		appv1.LabelComponent: p.component,
 		appv1.LabelManagedBy: appv1.ManagedBy,
 	}
-	w.Labels = merged(spec.Labels, own, statedLabels(spec.Labels))
+	stated := statedLabels(spec.Labels)
+	w.Labels = merged(spec.Labels, own, stated)
 	if p.ownsComponent {
 		w.Labels[appv1.LabelComponent] = p.component
+	}
+	for _, key := range []string{appv1.LabelComponent, appv1.LabelInstance, appv1.LabelName} {
+		if _, given := stated[key]; !given {
+			w.DefaultLabels = append(w.DefaultLabels, key)
+		}
 	}
 	w.claimLabels = merged(own, selector)
 	return own

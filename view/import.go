@@ -141,8 +141,16 @@ func (i *importing) importDeployment() {
 		quarter := intstr.FromString("25%")
 		spec.MaxSurge, spec.MaxUnavailable = unlessDefault(u.MaxSurge, quarter), unlessDefault(u.MaxUnavailable, quarter)
 	}
+	i.noteManager("Deployment", d)
 	if d.Spec.Paused {
 		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"%s\"", Command(d.Namespace, resumeRollouts, deploymentOf+d.Name))
+	}
+}
+
+// noteManager notes the one label of others that the adoption of an object changes.
+func (i *importing) noteManager(object string, obj metav1.Object) {
+	if by, ok := obj.GetLabels()[appv1.LabelManagedBy]; ok && by != appv1.ManagedBy {
+		i.note(object, "metadata.labels["+appv1.LabelManagedBy+"]", "becomes "+appv1.ManagedBy+"; other labels that are set stay")
 	}
 }
 
@@ -315,6 +323,7 @@ func (i *importing) importService() *corev1.Service {
 	}
 	spec, name := &found.Spec, "Service "+found.Name
 	into := &i.App.Spec.Service
+	i.noteManager(name, found)
 	for _, p := range spec.Ports {
 		port := appv1.Port{Name: p.Name, Port: p.Port, NodePort: p.NodePort, AppProtocol: p.AppProtocol}
 		if p.Protocol != corev1.ProtocolTCP {
@@ -368,7 +377,7 @@ func (i *importing) findService() *corev1.Service {
 				i.note(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
 			}
 		case !same:
-			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment, and may lead to other pods, too; the Service stays as it is, and goes on to lead to the pods")
+			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
 		case metav1.GetControllerOf(s) != nil:
 			i.note(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
 		case found == nil:

@@ -149,6 +149,14 @@ func TestImport(t *testing.T) {
 		"no spread": {change: func(p *corev1.PodSpec) { p.TopologySpreadConstraints = nil }, notes: []string{
 			"Deployment spec.template.spec.topologySpreadConstraints",
 		}},
+		"labels of a chart": {source: func(s *Source) {
+			labels := map[string]string{appv1.LabelName: "prometheus", appv1.LabelInstance: "main", appv1.LabelManagedBy: "Helm"}
+			web := foreignService("web", own)
+			web.Labels, s.Deployment.Labels = labels, labels
+			s.Services = []corev1.Service{web}
+		}, notes: []string{
+			"Deployment metadata.labels[app.kubernetes.io/managed-by]", "Service web metadata.labels[app.kubernetes.io/managed-by]",
+		}},
 		"a Service": {source: func(s *Source) {
 			other := foreignService("other", map[string]string{"run": "db"})
 			wider := foreignService("wider", map[string]string{"team": "a"})

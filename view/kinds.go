@@ -129,6 +129,7 @@ func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
 // ofWorkload adds what the status of a kind with one workload says.
 func ofWorkload(r Resource, status *appv1.WorkloadStatus) Resource {
 	r.Ready, r.Selector, r.Status = status.Ready, status.Selector, status.CommonStatus
+	r.Service, _, _ = strings.Cut(status.Endpoint, ".")
 	r.Outdated = status.LatestRendering != 0 || status.LatestSize != ""
 	return r
 }

@@ -30,9 +30,10 @@ type Resource struct {
 	Outdated bool
 	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held.
 	LastGood string
-	// Selector selects the pods, empty where the status has none.
-	Selector string
-	Status   appv1.CommonStatus
+	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
+	// where there is none.
+	Selector, Service string
+	Status            appv1.CommonStatus
 	// Spec is the custom resource's spec, Serving the part that describes what stands around the pods, nil for a kind that has none.
 	Spec    any
 	Serving *appv1.ServingSpec

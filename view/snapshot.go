@@ -54,6 +54,13 @@ func controls(uid types.UID, obj metav1.Object) bool {
 	return ref != nil && ref.UID == uid
 }
 
+// LacksService reports whether the Service that the status names is missing.
+func (s *Snapshot) LacksService() bool {
+	return s.Resource.Service != "" && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
+		return controls(s.Resource.ObjectMeta.UID, &service)
+	})
+}
+
 // deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
 func (s *Snapshot) deployments() []*appsv1.Deployment {
 	rank := func(d *appsv1.Deployment) int {

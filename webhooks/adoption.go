@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -68,17 +70,21 @@ func (v *validator[T]) adoptions(ctx context.Context, who *asker, obj T, found *
 	if len(taken) == 0 {
 		return nil
 	}
-	var planned map[string]apply.Change
+	var planned map[string]adoption
 	if told == full {
 		planned = v.planAdoptions(ctx, obj, taken)
 	}
 	var said []string
+	paused := found.paused
 	for _, c := range taken {
 		kind := c.object.GetObjectKind().GroupVersionKind().Kind
-		if change, ok := planned[key(kind, c.object.GetName())]; ok {
-			said = append(said, adoptionWarning(&change, found.paused))
-		} else {
+		switch found, ok := planned[key(kind, c.object.GetName())]; {
+		case !ok:
 			said = append(said, generalWarning(kind, c.object.GetName(), adoptsWithoutRestart(obj)))
+		case found.refusal != nil:
+			said = append(said, c.name.String()+": "+found.refusal.Message)
+		default:
+			said = append(said, adoptionWarning(&found.change, paused))
 		}
 	}
 	return said
@@ -101,9 +107,15 @@ func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool 
 		old.GetUID() == known.GetUID() && obj.GetUID() == known.GetUID()
 }
 
+// adoption is what the adoption of one object changes, or why there is none.
+type adoption struct {
+	change  apply.Change
+	refusal *reconciler.StalledError
+}
+
 // planAdoptions works out what the adoption of each child changes, by whole objects from the API server. What cannot be worked
 // out in time is missing.
-func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) map[string]apply.Change {
+func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) map[string]adoption {
 	select {
 	case v.plans <- struct{}{}:
 		defer func() { <-v.plans }()
@@ -125,22 +137,56 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 	if len(lives) == 0 {
 		return nil
 	}
-	planned := map[string]apply.Change{}
-	for _, c := range v.rebuild(ctx, obj, lives) {
+	planned := map[string]adoption{}
+	children := v.rebuild(ctx, obj, lives)
+	for _, c := range children {
 		kind := c.object.GetObjectKind().GroupVersionKind().Kind
 		live := lives[key(kind, c.object.GetName())]
 		if live == nil {
 			continue
 		}
-		changes, err := v.engine.Plan(&apply.Request{
-			Owner: obj, Manager: "app-operator/" + strings.ToLower(v.kind), Adopt: true,
-			Children: []apply.Child{{Desired: c.object, Live: live}},
-		})
-		if err == nil && len(changes) == 1 {
-			planned[key(kind, c.object.GetName())] = changes[0]
+		if made, ok := v.planAdoption(ctx, obj, c, live, workloadChildren(c.workload, lives)); ok {
+			planned[key(kind, c.object.GetName())] = made
 		}
 	}
 	return planned
+}
+
+// workloadChildren returns the workload objects of a workload as children of the engine's, with those that live.
+func workloadChildren(w *resource.Workload, lives map[string]client.Object) []apply.Child {
+	var children []apply.Child
+	for _, wanted := range w.Objects() {
+		switch wanted.(type) {
+		case *appsv1.Deployment, *appsv1.StatefulSet:
+			child := apply.Child{Desired: wanted}
+			if live, ok := lives[key(wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName())]; ok {
+				child.Live = live
+			}
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// planAdoption works out what the adoption of one child changes. ok is false where that is not known. around are the workload objects
+// whose pods a Service is to serve.
+func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Child) (made adoption, ok bool) {
+	req := apply.Request{
+		Owner: obj, Manager: "app-operator/" + strings.ToLower(v.kind), Adopt: true, DefaultLabels: c.workload.DefaultLabels,
+		Children: []apply.Child{{Desired: c.object, Live: live}},
+	}
+	whole := req
+	whole.Children = slices.Concat(around, req.Children)
+	err := v.engine.CheckServes(ctx, &whole, &req.Children[0], live)
+	if errors.As(err, &made.refusal) {
+		return made, true
+	}
+	changes, planning := v.engine.Plan(&req)
+	if err != nil || planning != nil || len(changes) != 1 {
+		return made, false
+	}
+	made.change = changes[0]
+	return made, true
 }
 
 // rebuild returns the children of a resource as they are built around live workload objects: these keep their selectors, and,
@@ -209,9 +255,13 @@ func generalWarning(kind, name string, keeps bool) string {
 	case keeps:
 		does = messageAdoptsAsItIs
 	}
+	begin := fmt.Sprintf(messageAdopted, kind, name)
+	if kind == "Service" {
+		begin += messageUnlessOthers
+	}
 	said := ""
 	for _, how := range []string{messageSeeFieldsFirst, messageSeeFieldsShort, ""} {
-		said = strings.TrimSuffix(fmt.Sprintf(messageAdopted+": %s. %s", kind, name, does, how), ". ")
+		said = strings.TrimSuffix(fmt.Sprintf("%s: %s. %s", begin, does, how), ". ")
 		if len(said) <= maxWarning {
 			break
 		}
@@ -225,19 +275,19 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 	if paused {
 		begin += messageAdoptedLater
 	}
-	changed := slices.DeleteFunc(slices.Clone(change.Fields), func(field string) bool {
-		// Its labels and its owner change with every adoption.
-		return strings.HasPrefix(field, "metadata.") || slices.Contains(change.Removed, field)
-	})
-	said := ""
-	for most := maxNamed; most >= 0; most-- {
+	set, changed := changedLabels(change)
+	say := func(most, mostLabels int) string {
 		var parts []string
 		for _, part := range []struct {
 			does   string
 			fields []string
-		}{{messageFieldsRemoved, change.Removed}, {messageFieldsKept, change.Kept}, {messageFieldsChanged, changed}} {
+			most   int
+		}{
+			{messageFieldsRemoved, change.Removed, most}, {messageFieldsKept, change.Kept, most},
+			{messageFieldsChanged, changed, most}, {messageLabelsSet, set, mostLabels},
+		} {
 			if len(part.fields) > 0 {
-				parts = append(parts, part.does+listed(part.fields, most))
+				parts = append(parts, part.does+listed(part.fields, part.most))
 			}
 		}
 		switch {
@@ -249,11 +299,49 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		if len(parts) == 0 {
 			parts = append(parts, messageNothingElse)
 		}
-		if said = begin + ": " + strings.Join(parts, "; "); len(said) <= maxWarning {
-			break
+		return begin + ": " + strings.Join(parts, "; ")
+	}
+	for most := maxNamed; most >= 0; most-- {
+		if said := say(most, maxNamed); len(said) <= maxWarning {
+			return said
 		}
 	}
-	return cut(said)
+	return cut(say(0, 0))
+}
+
+const (
+	// labelField is how the engine names a label, before its key.
+	labelField = "metadata.labels["
+	// commonLabels is how the keys of Kubernetes' recommended labels begin.
+	commonLabels = "app.kubernetes.io/"
+)
+
+// changedLabels returns the labels that an adoption sets, and the other fields that it changes. Kubernetes' recommended labels are one
+// entry. The owner, and the annotations that are the operator's records, are in neither: these are the adoption.
+func changedLabels(change *apply.Change) (set, changed []string) {
+	var common []string
+	for _, field := range change.Fields {
+		label, ok := strings.CutPrefix(field, labelField)
+		label = strings.TrimSuffix(label, "]")
+		short, recommended := strings.CutPrefix(label, commonLabels)
+		switch {
+		case slices.Contains(change.Removed, field), field == "metadata.ownerReferences",
+			strings.HasPrefix(field, "metadata.annotations["+appv1.GroupVersion.Group+"/"):
+		case ok && recommended:
+			common = append(common, short)
+		case ok:
+			set = append(set, label)
+		default:
+			changed = append(changed, field)
+		}
+	}
+	switch {
+	case len(common) == 1:
+		set = append([]string{commonLabels + common[0]}, set...)
+	case len(common) > 1:
+		set = append([]string{commonLabels + "{" + strings.Join(common, ",") + "}"}, set...)
+	}
+	return set, changed
 }
 
 // listed names the first fields of a list, and how many more there are.

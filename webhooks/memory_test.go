@@ -9,13 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/pod-security-admission/policy"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
 	"huolala.cn/app-operator/internal/guard"
-	"huolala.cn/app-operator/internal/stored"
 )
 
 // maxWaste is how much a review may allocate in all, as a multiple of what the guard counts for it. Lists grow by being copied, so about
@@ -95,7 +89,7 @@ func (h hostileReview) largest() []byte {
 // guard counts for it, on any path.
 func TestReviewMemory(t *testing.T) {
 	paths := &muxServer{mux: http.NewServeMux()}
-	newValidators(t).register(paths)
+	newValidators(t, emptyWorld{}, emptyWorld{}).register(paths)
 	for name, hostile := range hostileReviews {
 		body := hostile.largest()
 		cost := guard.Webhooks.Cost(body)
@@ -120,22 +114,4 @@ func TestReviewMemory(t *testing.T) {
 			}
 		}
 	}
-}
-
-// newValidators returns validators that see an empty cluster.
-func newValidators(t *testing.T) *validators {
-	t.Helper()
-	scheme := apiruntime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	standards, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty := fake.NewClientBuilder().WithScheme(scheme).Build()
-	return &validators{cache: empty, live: empty, scheme: scheme, standards: standards, patience: defaultPatience}
 }

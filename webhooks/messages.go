@@ -6,6 +6,7 @@ const (
 	messageAdoptsAsItIs       = "its pod template and its pods stay as they are until the spec changes"
 	messageAdoptsOther        = "fields not in the spec are kept, and no pod restarts"
 	messageAdoptsService      = "ports not in the spec are removed, other fields are kept"
+	messageUnlessOthers       = " unless it serves pods of others"
 	messageWarningUnreadable  = "Cannot read an object that a warning depends on"
 	messageReplicasUnstated   = "spec.replicas: is not set, so %s cannot read the scale of this %s; set it once, to any number"
 	messagePodsRejected       = "namespace %s rejects the pods of %s by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace"
@@ -39,6 +40,7 @@ const (
 	messageFieldsRemoved   = "removes "
 	messageFieldsKept      = "keeps "
 	messageFieldsChanged   = "changes "
+	messageLabelsSet       = "sets labels "
 	messageFieldsAndMore   = "%s and %d more"
 	messageFieldsCount     = "%d fields"
 )

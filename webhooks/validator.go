@@ -45,24 +45,16 @@ type review struct {
 	paused bool
 }
 
-// child is an object that a resource is to have, and the field that its name comes from.
+// child is an object that a resource is to have, the field that its name comes from, and the workload that it is of.
 type child struct {
-	name   *field.Path
-	object client.Object
+	name     *field.Path
+	object   client.Object
+	workload *resource.Workload
 }
 
 // is reports whether two children are one and the same object.
 func (c child) is(other child) bool {
 	return reflect.TypeOf(c.object) == reflect.TypeOf(other.object) && c.object.GetName() == other.object.GetName()
-}
-
-// called returns objects as children whose name comes from a field.
-func called(name *field.Path, objects ...client.Object) []child {
-	var children []child
-	for _, object := range objects {
-		children = append(children, child{name, object})
-	}
-	return children
 }
 
 // ValidateCreate looks at a new resource.
@@ -135,11 +127,13 @@ func workloadReview(errs field.ErrorList, said []string, w *resource.Workload, w
 
 // calledBy returns objects of a workload as children whose name comes from a field, except for a Service that the spec names.
 func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Object) []child {
-	children := called(name, objects...)
-	for i := range children {
-		if _, service := children[i].object.(*corev1.Service); service && w.ServiceName != w.Name && objects[i].GetName() == w.ServiceName {
-			children[i].name = spec.Child("service", "name")
+	var children []child
+	for _, object := range objects {
+		at := name
+		if _, service := object.(*corev1.Service); service && w.ServiceName != w.Name && object.GetName() == w.ServiceName {
+			at = spec.Child("service", "name")
 		}
+		children = append(children, child{at, object, w})
 	}
 	return children
 }

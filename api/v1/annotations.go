@@ -39,6 +39,10 @@ const (
 	// AnnotationLastAppliedInputs is all else that shaped the pod template of a workload object, as JSON.
 	AnnotationLastAppliedInputs = "app.huolala.cn/last-applied-inputs"
 
+	// AnnotationKeptLabels names the labels of an adopted object that stay those of others, each with the value that the operator
+	// would set, as "key=value" with commas between them. The operator applies none of these labels.
+	AnnotationKeptLabels = "app.huolala.cn/kept-labels"
+
 	// AnnotationHeld says which ReplicaSet a Deployment was built for, as JSON, while AnnotationHold asks for it or a spec is rolled
 	// back.
 	AnnotationHeld = "app.huolala.cn/held"

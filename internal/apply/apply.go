@@ -70,6 +70,8 @@ type Request struct {
 	Unwanted []client.Object
 	// Adopt takes over live objects that nothing controls.
 	Adopt bool
+	// DefaultLabels are the labels of the children that the owner does not state. On an object that is adopted, those of others stay.
+	DefaultLabels []string
 	// Overridden is the message of an earlier ChangeSet, of another process for one, on what the API server did not keep. It
 	// counts for a child until the child is written.
 	Overridden string
@@ -228,7 +230,7 @@ func (r *Request) leadsElsewhere(child *Child, errs []error) (bool, error) {
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.
 func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, missing bool) (Change, error) {
-	p, err := e.planChild(req, child)
+	p, err := e.planExplained(ctx, req, child)
 	if err != nil {
 		return Change{}, err
 	}

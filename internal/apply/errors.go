@@ -40,6 +40,9 @@ func resourceExists(p *plan, live client.Object, controller *metav1.OwnerReferen
 		}
 		return reconciler.Stalled(appv1.ReasonResourceExists, messageOrphaned, object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
 	}
+	if _, service := p.child.Desired.(*corev1.Service); service && !p.whole {
+		return reconciler.Stalled(appv1.ReasonResourceExists, messageServiceNotOwned, object, appv1.AnnotationAdopt)
+	}
 	return reconciler.Stalled(appv1.ReasonResourceExists, messageNotOwned, object, appv1.AnnotationAdopt)
 }
 

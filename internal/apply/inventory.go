@@ -69,7 +69,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 // child of another resource has its name in a label. The labels and annotations may be gone; then the manager still owns the reference
 // to the owner.
 func appliedFor(obj, owner client.Object, manager string) bool {
-	return OwnsAnnotation(obj, manager, appv1.AnnotationLastAppliedHash) && obj.GetLabels()[appv1.LabelInstance] == owner.GetName() ||
+	return OwnsAnnotation(obj, manager, appv1.AnnotationLastAppliedHash) && OperatorLabel(obj, appv1.LabelInstance) == owner.GetName() ||
 		ownsReference(obj, manager, owner.GetUID())
 }
 

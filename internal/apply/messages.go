@@ -5,7 +5,9 @@ const (
 	messageOwnedByOther      = "%s exists and is owned by %s %s; the operator does not modify it. Rename or delete one of them"
 	messageOrphaned          = `%s was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier %s with --cascade=orphan. The operator does not modify the object. To restore the object in place, annotate this resource with %s: "true"%s`
 	messageNotOwned          = `%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with %s: "true" to adopt it`
-	messageConcernsOthers    = "%s exists and is for pods that do not belong to this resource; the operator neither modifies nor adopts it. Rename this resource, or change or delete the object"
+	messageServiceNotOwned   = `%s exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or, if the Service selects no pods of others, annotate this resource with %s: "true" to adopt it`
+	messageServesOthers      = "Service %s exists and is for pods that do not belong to this resource: the Service selects pods by %s, this resource by %s. The operator neither modifies nor adopts it, as its clients would lose these pods. Give the Service of this resource another name (service.name), or delete the existing Service once nothing uses it"
+	messageConcernsOthers    = "%s exists and is for pods or Services that do not belong to this resource; the operator neither modifies nor adopts it. Rename this resource, or change or delete the object"
 	messageRetainedForOther  = "%s exists and is retained for %s; the operator does not modify it. Rename one of them, or annotate the %s with %s: %s to hand it over"
 	messageBeingReplaced     = "Waiting for %s %s to be replaced; its pods are not changed"
 	messageOverridden        = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -35,6 +34,8 @@ type plan struct {
 	takeover bool
 	// claimed is set where nothing of the owner's controls the live object yet, or any more.
 	claimed bool
+	// whole is set where the live object was read from the API server, which shows all of a foreign one.
+	whole bool
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
 	moves bool
 	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
@@ -86,18 +87,11 @@ func (e *Engine) planChild(req *Request, child *Child) (plan, error) {
 	if err := p.checkDesired(); err != nil {
 		return p, err
 	}
-	var unnamed types.UID
-	if child.Retained {
-		unnamed = req.Owner.GetUID()
-	}
-	if p.sum, err = hashObject(child.Desired, unnamed); err != nil {
-		return p, err
-	}
-	if p.wanted, err = withAnnotation(child.Desired, appv1.AnnotationLastAppliedHash, p.sum); err != nil {
+	if err := p.stateWanted(req, recordedLabels(req, child.Desired, child.Live)); err != nil {
 		return p, err
 	}
 	if child.Live != nil {
-		if err := p.checkOwnership(req, child.Live); err != nil {
+		if err := p.claimLive(req, child.Live); err != nil {
 			return p, err
 		}
 	}
@@ -183,6 +177,14 @@ func (p *plan) newTarget() (client.Object, error) {
 		return nil, fmt.Errorf("%T is no API object", p.child.Desired)
 	}
 	return obj, nil
+}
+
+// claimLive decides whether the live object is the owner's to change, and what of it stays as it is.
+func (p *plan) claimLive(req *Request, live client.Object) error {
+	if err := p.checkOwnership(req, live); err != nil {
+		return err
+	}
+	return p.keepLabels(req, live)
 }
 
 // checkOwnership decides whether the live object is the owner's to change.

@@ -21,7 +21,7 @@ import (
 // live objects to say what an adoption removes and keeps. Like Apply's, its error is that of all children; the changes are
 // those of the others.
 func (e *Engine) Plan(req *Request) (ChangeSet, error) {
-	return e.previewRequest(req, func(p *plan) (Change, error) {
+	look := func(p *plan) (Change, error) {
 		change := p.change()
 		if p.action == Created || p.action == Unchanged {
 			return change, nil
@@ -44,27 +44,28 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 		after.SetOwnerReferences(p.outcomeOwners(req, p.child.Live))
 		err = e.foreseeChange(req, p, &change, p.child.Live, after, t)
 		return change, err
-	})
+	}
+	return e.previewRequest(req, func(child *Child) (plan, error) { return e.planChild(req, child) }, look)
 }
 
 // Preview says what Apply would do with the request, by dry runs of it: what admission makes of the objects, and what the API
 // server refuses, is part of the answer. It writes nothing, and asks nothing for what would stay as it is.
 func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
-	return e.previewRequest(req, func(p *plan) (Change, error) {
+	return e.previewRequest(req, func(child *Child) (plan, error) { return e.planExplained(ctx, req, child) }, func(p *plan) (Change, error) {
 		change, err := e.previewChild(ctx, req, p)
 		err = e.foreseeChild(ctx, p, &change, err)
 		return change, err
 	})
 }
 
-// previewRequest plans all children and what is unwanted, and has changes looked into by a function.
-func (e *Engine) previewRequest(req *Request, look func(*plan) (Change, error)) (ChangeSet, error) {
+// previewRequest plans all children by one function, and what is unwanted, and has changes looked into by another one.
+func (e *Engine) previewRequest(req *Request, decide func(*Child) (plan, error), look func(*plan) (Change, error)) (ChangeSet, error) {
 	var changes ChangeSet
 	var errs []error
 	missing := false
 	for i := range req.Children {
 		child := req.Children[i]
-		p, err := e.planChild(req, &child)
+		p, err := decide(&child)
 		var change Change
 		if p.dropped {
 			p.action = Unchanged
@@ -137,7 +138,7 @@ func (e *Engine) previewChild(ctx context.Context, req *Request, p *plan) (Chang
 	if err != nil {
 		return change, err
 	}
-	if err := p.checkOwnership(req, live); err != nil {
+	if err := e.claimWhole(ctx, req, p, live); err != nil {
 		return change, err
 	}
 	t, err := e.planTransfer(req, p, live)

@@ -34,7 +34,7 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	if live.GetUID() != p.child.Live.GetUID() {
 		return reconciler.ErrStale
 	}
-	if err := p.checkOwnership(req, live); err != nil {
+	if err := e.claimWhole(ctx, req, p, live); err != nil {
 		return err
 	}
 	p.before = live.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.

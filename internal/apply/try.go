@@ -42,7 +42,7 @@ func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 		if child.Optional {
 			continue
 		}
-		p, err := e.planChild(req, child)
+		p, err := e.planExplained(ctx, req, child)
 		child.planned = &decision{p, err}
 		if err != nil {
 			unplanned = append(unplanned, err)

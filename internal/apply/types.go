@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -77,8 +79,9 @@ type Type struct {
 	// whole object.
 	Unhashed *fieldpath.Set
 	Hashed   func(client.Object) any
-	// Concerns returns what an object is about that restricts, scales or scrapes pods: one that is about others than the wanted
-	// object is not adopted, as they would lose it. Nil for all other types.
+	// Concerns returns what an object is about that restricts, scales or scrapes pods, or leads to Services: one that is about others
+	// than the wanted object is not adopted, as they would lose it. Nil for all other types. Whom a Service serves, the cache does not
+	// have of a foreign one; see Engine.CheckServes.
 	Concerns func(client.Object) any
 	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/optional.
 	Custom bool
@@ -143,11 +146,11 @@ var Types = []Type{
 	},
 	{
 		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "ingress",
-		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(),
+		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(), Concerns: leadsByIngress,
 	},
 	{
 		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "httpRoute",
-		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(),
+		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(), Concerns: leadsByRoute,
 	},
 	{
 		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "podMonitor",
@@ -250,6 +253,53 @@ func scrapedByMonitor(obj client.Object) any {
 		return metav1.FormatLabelSelector(&monitor.Spec.Selector)
 	}
 	return nil
+}
+
+// leadsByIngress returns the backends that an Ingress leads to.
+func leadsByIngress(obj client.Object) any {
+	ingress, ok := obj.(*networkingv1.Ingress)
+	if !ok {
+		return nil
+	}
+	var all []string
+	note := func(backend *networkingv1.IngressBackend) {
+		switch {
+		case backend == nil:
+		case backend.Service != nil:
+			all = append(all, "Service/"+backend.Service.Name)
+		case backend.Resource != nil:
+			all = append(all, backend.Resource.Kind+"/"+backend.Resource.Name)
+		}
+	}
+	note(ingress.Spec.DefaultBackend)
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil {
+			continue
+		}
+		for i := range rule.HTTP.Paths {
+			note(&rule.HTTP.Paths[i].Backend)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// leadsByRoute returns the backends that an HTTPRoute leads to.
+func leadsByRoute(obj client.Object) any {
+	route, ok := obj.(*gatewayv1.HTTPRoute)
+	if !ok {
+		return nil
+	}
+	var all []string
+	for _, rule := range route.Spec.Rules {
+		for _, backend := range rule.BackendRefs {
+			kind := string(ptr.Deref(backend.Kind, "Service"))
+			namespace := string(ptr.Deref(backend.Namespace, gatewayv1.Namespace(route.Namespace)))
+			all = append(all, kind+"/"+namespace+"/"+string(backend.Name))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
 }
 
 // servesCluster tells the Service of the API server, through which all pods reach it, from one of the operator's.

@@ -75,7 +75,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := aboutAdoption(t, u.warnings())
-	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be adopted: ports not in") ||
+	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be adopted unless it serves pods of others: ports not in") ||
 		!strings.HasPrefix(said[0], "Deployment web exists and will be adopted: containers not in the spec are removed") ||
 		!strings.HasSuffix(said[0], "then change it with --dry-run=server") {
 		t.Errorf("a creation warns of %q", said)

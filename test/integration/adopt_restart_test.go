@@ -122,7 +122,7 @@ func TestAdoptionRestarts(t *testing.T) {
 		says string
 		make func(ns, name string) (selector metav1.LabelSelector, service corev1.ServiceSpec)
 	}{
-		"other-selector": {"Service other-selector selects pods by app=other", func(_, name string) (metav1.LabelSelector, corev1.ServiceSpec) {
+		"other-selector": {"selects pods by app=other", func(_, name string) (metav1.LabelSelector, corev1.ServiceSpec) {
 			return metav1.LabelSelector{MatchLabels: map[string]string{"run": name}},
 				corev1.ServiceSpec{Selector: map[string]string{"app": "other"}, Ports: []corev1.ServicePort{{Port: 80}}}
 		}},

@@ -43,7 +43,8 @@ type block struct {
 	resource string
 	// first is true for what must be there before the first pod.
 	first bool
-	// foreign makes an object that the API server takes. own makes it about the pods of App web, nil if it is about no pods.
+	// foreign makes an object that the API server takes. own makes it about the pods or the Service of App web, nil if it is about
+	// neither.
 	foreign, own func(client.Object)
 }
 
@@ -112,6 +113,7 @@ var blocks = map[string]block{
 				Name: "other", Port: networkingv1.ServiceBackendPort{Number: 80},
 			}}
 		},
+		own: func(obj client.Object) { obj.(*networkingv1.Ingress).Spec.DefaultBackend.Service.Name = "web" },
 	},
 }
 

@@ -1,0 +1,136 @@
+package apply
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Selectors of others find an object by its labels: a ServiceMonitor, or a dashboard. So an adoption changes no label that the owner
+// does not state. The desired object leaves such a label out, and has a record of it in an annotation, by which each later reconcile
+// leaves it out again, whatever becomes of the label.
+
+// stateWanted states what is applied: the desired object without the labels that are kept, with the record of these and with the hash.
+func (p *plan) stateWanted(req *Request, kept []string) error {
+	wanted := p.child.Desired
+	var err error
+	if len(kept) > 0 {
+		if wanted, err = withoutLabels(wanted, kept); err != nil {
+			return err
+		}
+	}
+	var unnamed types.UID
+	if p.child.Retained {
+		unnamed = req.Owner.GetUID()
+	}
+	if p.sum, err = hashObject(wanted, unnamed); err != nil {
+		return err
+	}
+	p.fields = nil
+	p.wanted, err = withAnnotation(wanted, appv1.AnnotationLastAppliedHash, p.sum)
+	return err
+}
+
+// keepLabels leaves out of what is applied the labels that an object has before its adoption. live may lack its labels: those of
+// a foreign object are not in the cache.
+func (p *plan) keepLabels(req *Request, live client.Object) error {
+	if !p.takeover || metav1.IsControlledBy(live, req.Owner) {
+		return nil
+	}
+	return p.stateWanted(req, foreignLabels(req, p.child.Desired, live))
+}
+
+// foreignLabels returns the labels that others have set on a live object to other values than the owner's defaults, sorted.
+func foreignLabels(req *Request, desired, live client.Object) []string {
+	var kept []string
+	for _, key := range req.DefaultLabels {
+		wanted, sets := desired.GetLabels()[key]
+		value, has := live.GetLabels()[key]
+		if sets && has && value != wanted && !appliedLabel(live, key) {
+			kept = append(kept, key)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// recordedLabels returns the labels of a live object that the record names, that are there, and that nothing of the operator's
+// has set, sorted. live may be nil.
+func recordedLabels(req *Request, desired, live client.Object) []string {
+	if live == nil {
+		return nil
+	}
+	record := labelRecord(live)
+	if len(record) == 0 {
+		return nil
+	}
+	var kept []string
+	for _, key := range req.DefaultLabels {
+		_, recorded := record[key]
+		_, sets := desired.GetLabels()[key]
+		_, has := live.GetLabels()[key]
+		if recorded && sets && has && !appliedLabel(live, key) {
+			kept = append(kept, key)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// appliedLabel reports whether apply requests of the operator, for a resource of any kind, own a label of a live object.
+func appliedLabel(live client.Object, key string) bool {
+	path := fieldpath.MakePathOrDie("metadata", "labels", key)
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		if !strings.HasPrefix(entry.Manager, managerPrefix) || !ofApply(entry, entry.Manager) {
+			return false
+		}
+		set := managedSet(entry)
+		return set != nil && set.Has(path)
+	})
+}
+
+// labelRecord returns the labels that the record on an object names, with the values that the operator would set; nil without one.
+func labelRecord(obj client.Object) map[string]string {
+	text := obj.GetAnnotations()[appv1.AnnotationKeptLabels]
+	if text == "" {
+		return nil
+	}
+	record := map[string]string{}
+	for _, part := range strings.Split(text, ",") {
+		if key, value, found := strings.Cut(part, "="); found {
+			record[key] = value
+		}
+	}
+	return record
+}
+
+// OperatorLabel returns the value that the operator sets a label of a child to, also where the child keeps the label of others.
+func OperatorLabel(obj client.Object, key string) string {
+	if value, kept := labelRecord(obj)[key]; kept {
+		return value
+	}
+	return obj.GetLabels()[key]
+}
+
+// withoutLabels returns a literal without some of its labels, which it records. All else is shared with the original.
+func withoutLabels(obj client.Object, keys []string) (client.Object, error) {
+	rest := maps.Clone(obj.GetLabels())
+	record := make([]string, 0, len(keys))
+	for _, key := range keys {
+		record = append(record, key+"="+rest[key])
+		delete(rest, key)
+	}
+	less, err := withAnnotation(obj, appv1.AnnotationKeptLabels, strings.Join(record, ","))
+	if err != nil {
+		return nil, err
+	}
+	less.SetLabels(rest)
+	return less, nil
+}
