@@ -193,7 +193,7 @@ test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one:
 		[ -z "$$failed" ]
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no API server, in half a minute.
+test-unit: ## Run the tests that need no API server.
 	@$(MAKE) --no-print-directory test-operator test-api \
 		PKG='./api/... ./cli/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./test/fixture/... ./ui/... ./view/... ./webhooks/...'
 
