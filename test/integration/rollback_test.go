@@ -157,8 +157,7 @@ func TestRollback(t *testing.T) {
 // that the rollout has stalled.
 func TestRollbackWithoutEstimate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.ProgressDeadlineSeconds = ptr.To[int32](3)
 	d, good := runsWell(t, app)
@@ -211,8 +210,7 @@ func TestRollbackDoors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			app := newApp(ns, "web")
 			d, good := runsWell(t, app)
 			setImage(t, app, "nginx:2")
@@ -319,8 +317,7 @@ func TestNoRollback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			app := newApp(ns, "web")
 			d, _ := runsWell(t, app)
 			if c.prepare != nil {
@@ -362,8 +359,7 @@ func TestNoRollback(t *testing.T) {
 // TestNoRollbackOfContent has the rollout of a ConfigMap's change stall: the message names the ConfigMap.
 func TestNoRollbackOfContent(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	app.Spec.Rollback = appv1.RollbackOnStall
 	plane.Create(t, config, app)
@@ -389,8 +385,7 @@ func TestNoRollbackOfContent(t *testing.T) {
 // TestRollbackOfModelBox rolls a ModelBox back.
 func TestRollbackOfModelBox(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := fixture.NewModelBox(ns, "box")
 	box.Spec.Rollback = appv1.RollbackOnStall
 	plane.Create(t, box)

@@ -96,8 +96,7 @@ func TestConfigRollout(t *testing.T) {
 func TestConfigRolloutOfBusyContent(t *testing.T) {
 	t.Parallel()
 	const every, quiet = 100 * time.Millisecond, 5 * time.Second
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app, config := newFollower(ns)
 	plane.Create(t, config, app)
 	ready(t, app)
@@ -144,8 +143,7 @@ func TestConfigRolloutOfBusyContent(t *testing.T) {
 // TestConfigRolloutCures breaks the pods by an image, and changes the content meanwhile: the rollout that is stuck takes it at once.
 func TestConfigRolloutCures(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app, config := newFollower(ns)
 	plane.Create(t, config, app)
 	ready(t, app)
