@@ -161,8 +161,16 @@ GO_TEST = GOGC=$(TEST_GOGC) go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN
 
 # CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a few of them, more random specs and faults, and
 # test/chaos, which else runs by its name alone.
+PARTS = $(if $(filter ./...,$(PKG)),test-all,$(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./test/ui,$(PKG)),test-ui))
 .PHONY: test
-test: $(if $(filter ./...,$(PKG)),test-all,$(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./test/ui,$(PKG)),test-ui)) ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+test: ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= choose; KUBEBUILDER_ASSETS= brings your own.
+	@failed=; $(if $(strip $(PARTS)),$(MAKE) --no-print-directory $(PARTS) || failed=1;) $(if $(filter test-all test-ui,$(PARTS)),$(MAKE) --no-print-directory not-run;) [ -z "$$failed" ]
+
+# What a machine without a program leaves out, and the command that brings the program; silent where there is nothing to say.
+.PHONY: not-run
+not-run:
+	@[ -n '$(CHROMIUM)' ] || echo 'not run: test/ui, as there is no Chromium. On Debian: apt-get install chromium; elsewhere, CHROMIUM= names the program'
+	@[ -z '$(CHROMIUM)' ] || [ -e bin/axe.min.js ] || echo 'not run: the test of accessibility in test/ui, as there is no npm. On Debian: apt-get install npm'
 
 # First all is compiled, then the suites run, SUITES at a time: each has a control plane of its own, and side by side with
 # many others, or with compilers, it would on a small machine mostly test patience.
@@ -171,8 +179,10 @@ test: $(if $(filter ./...,$(PKG)),test-all,$(if $(strip $(API_PKG)),test-api) $(
 LONGEST = /test/(integration|workload)$$
 WITHOUT_CHAOS = $(if $(CI_LONG),,$(filter ./...,$(ROOT_PKG)))
 WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
+# The tools that test/chart runs: they are built before the suites, as all else that is compiled is.
+CHART_TOOLS = $(if $(filter ./... ./test/... ./test/chart ./test/chart/...,$(ROOT_PKG)),bin/kustomize bin/helm)
 .PHONY: test-operator
-test-operator: # Without an API server: make test-unit. With one: make test-integration, make test-workload.
+test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one: make test-integration, make test-workload.
 	@$(WITH_ASSETS); packages="$$(go list $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
 		packages="$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true)"; \
 		plain="$$(grep -E '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; \
@@ -183,7 +193,7 @@ test-operator: # Without an API server: make test-unit. With one: make test-inte
 		[ -z "$$failed" ]
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no API server, in half a minute.
+test-unit: ## Run the tests that need no API server.
 	@$(MAKE) --no-print-directory test-operator test-api \
 		PKG='./api/... ./cli/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./test/fixture/... ./ui/... ./view/... ./webhooks/...'
 
@@ -217,6 +227,12 @@ test-all: test-api
 test-apart:
 	@$(WITH_ASSETS); failed=; for target in $(APART); do $(MAKE) --no-print-directory $$target || failed=1; done; [ -z "$$failed" ]
 
+# The suites of make test, N times.
+N ?= 10
+.PHONY: flakes
+flakes: ## Run the tests N=10 times, each in a fresh clone while other processes keep the processors busy, and list what failed how often. PKG=, RUN= and LOAD= choose.
+	@PKG='$(PKG)' RUN='$(RUN)' TESTFLAGS='$(TESTFLAGS)' LOAD='$(LOAD)' hack/flakes.sh '$(N)'
+
 # Needs no API server.
 .PHONY: test-api
 test-api:
@@ -235,6 +251,13 @@ test-cluster:
 .PHONY: test-networkpolicy
 test-networkpolicy: ## Ask an evaluator of NetworkPolicies what traffic those of Apps and ModelBoxes allow.
 	@cd test/networkpolicy; set -x; $(GO_TEST) ./...
+
+# The browser of test/ui; none with CHROMIUM= on the command line. The tests read the variable alone, so that a browser that is installed
+# later is no cached result.
+ifeq ($(origin CHROMIUM),undefined)
+CHROMIUM := $(firstword $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name))))
+endif
+export CHROMIUM
 
 # The browser's protocol is in a module of its own. Without a browser the tests are skipped, and without npm that of accessibility is;
 # where CI=true they fail.

@@ -26,7 +26,7 @@ import (
 
 // The tests in this file run real clusters from the binary that build.sh makes, named by CLUSTER_BINARY.
 
-const patience = time.Minute
+const patience = 6 * time.Minute
 
 // runningCluster is a `cluster up` that has printed its ready line.
 type runningCluster struct {
@@ -194,17 +194,29 @@ func TestBareCluster(t *testing.T) {
 	if version, err := c.client.Discovery().ServerVersion(); err != nil || version.Major != "1" {
 		t.Errorf("after another cluster's end: %v, %v", version, err)
 	}
-	// Those who watch don't hold up the end.
-	watch, err := c.client.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	began := time.Now()
 	c.ends(t, dir, 0, func() { signalTo(t, c.Process.Pid, syscall.SIGINT) })
-	if took := time.Since(began); took >= stopGrace {
-		t.Errorf("it took %s to stop", took)
+}
+
+// TestWatchesDoNotHoldUpTheEnd stops a cluster whose Pods are watched. What a watch holds up takes all of the grace each time; a busy machine
+// can take as long, but not each time.
+func TestWatchesDoNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	var took []time.Duration
+	for range 5 {
+		dir := runtimeDir(t)
+		c := upCluster(t, dir, "--bare")
+		watch, err := c.client.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		c.ends(t, dir, 0, func() { signalTo(t, c.Process.Pid, syscall.SIGINT) })
+		watch.Stop()
+		if took = append(took, time.Since(began)); took[len(took)-1] < stopGrace {
+			return
+		}
 	}
+	t.Errorf("it took %s to stop, each time", took)
 }
 
 func TestFullCluster(t *testing.T) {

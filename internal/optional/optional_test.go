@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -327,22 +328,42 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestCheckWaitsOnce has reconciles ask for a kind while nothing is known of it. None waits for longer than settling in all.
+// TestCheckWaitsOnce has reconciles ask for a kind while nothing is known of it. All of them wait for no longer than settling. Time is
+// that of synctest.
 func TestCheckWaitsOnce(t *testing.T) {
-	w := newWorld(t)
-	w.first = time.Time{}
-	w.now = time.Now
-	done := make(chan string)
-	go func() { done <- w.check("web") }()
-	select {
-	case got := <-done:
-		t.Fatalf("it did not wait: %q", got)
-	case <-time.After(50 * time.Millisecond):
-	}
-	w.noteDefinition(w.route(), absent)
-	if got := <-done; got != appv1.ReasonKindMissing {
-		t.Errorf("it was told %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.queue.ShutDown()
+		w.first = time.Time{}
+		w.now = time.Now
+		done := make(chan string, 1)
+		go func() { done <- w.check("web") }()
+		synctest.Wait()
+		select {
+		case got := <-done:
+			t.Fatalf("it did not wait: %q", got)
+		default:
+		}
+		w.noteDefinition(w.route(), absent)
+		if got := <-done; got != appv1.ReasonKindMissing {
+			t.Errorf("it was told %q", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.queue.ShutDown()
+		w.first = time.Time{}
+		w.now = time.Now
+		began := time.Now()
+		for range 3 {
+			if got := w.check("web"); got != appv1.ReasonProgressing {
+				t.Errorf("while nothing is known, it was told %q", got)
+			}
+		}
+		if took := time.Since(began); took != settling {
+			t.Errorf("three reconciles have waited %s, want %s", took, settling)
+		}
+	})
 }
 
 // TestMessages checks that each optional kind has its words.

@@ -175,7 +175,7 @@ func TestChart(t *testing.T) {
 	kubeconfig := harness.WriteKubeconfig(t, plane.Config)
 	helm := func(args ...string) {
 		t.Helper()
-		command(t, "bin/helm", append(args, "--kubeconfig", kubeconfig, "--namespace", harness.SystemNamespace, "--wait", "--timeout", "3m")...)
+		command(t, "bin/helm", append(args, "--kubeconfig", kubeconfig, "--namespace", harness.SystemNamespace, "--wait", "--timeout", harness.Patience.String())...)
 	}
 	meta := fixture.Meta(harness.SystemNamespace, "app-operator-controller-manager")
 	d, policy := &appsv1.Deployment{ObjectMeta: meta}, &networkingv1.NetworkPolicy{ObjectMeta: meta}

@@ -70,6 +70,23 @@ func (j *Journal[T]) UpTo(t testing.TB, obj T) []T {
 	return states
 }
 
+// Passes waits until the journal has a state that is as wanted. The state may be over by then: a test that asks the API server again and
+// again can miss a state, and a journal cannot.
+func (j *Journal[T]) Passes(t testing.TB, wanted string, is func(T) bool) {
+	t.Helper()
+	Eventually(t, func() error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.err != nil {
+			return j.err
+		}
+		if !slices.ContainsFunc(j.seen, is) {
+			return fmt.Errorf("none of %d states is %s", len(j.seen), wanted)
+		}
+		return nil
+	})
+}
+
 // Each calls do for all states that the journal has so far.
 func (j *Journal[T]) Each(do func(T)) {
 	j.mu.Lock()

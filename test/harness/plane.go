@@ -317,5 +317,5 @@ func (p *Plane) discard(ctx context.Context, ns *corev1.Namespace) error {
 
 // cleanupContext is for what is deleted after a test, whose own context has ended.
 func cleanupContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 10*time.Second)
+	return context.WithTimeout(context.Background(), Patience)
 }

@@ -111,13 +111,17 @@ func (r *Requests) noting(q Request) *Requests {
 	return r.views[q.Namespace]
 }
 
-// lateAnswer is how long All waits for the answer to a write that was sent before. A fault may hold it for longer.
+// lateAnswer is how long All waits for the answer to a write that a fault may hold.
 const lateAnswer = 2 * time.Second
 
 // All returns the requests so far. What a write has done can be seen before its answer is there, so All waits for the answers to the writes
-// that were sent before.
+// that were sent before. Where no fault stands between, the answers come, however late.
 func (r *Requests) All() []Request {
-	late := time.After(lateAnswer)
+	patience := Patience
+	if r.fault != nil {
+		patience = lateAnswer
+	}
+	late := time.After(patience)
 	for _, answered := range r.underWay() {
 		select {
 		case <-answered:

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"net"
@@ -113,7 +112,7 @@ func (p *Plane) Ask(t testing.TB, namespace, suffix string, port int, authority 
 		config.SetName("app-operator-" + config.GetName() + suffix)
 		p.Create(t, config)
 		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := cleanupContext()
 			defer cancel()
 			if err := p.Client.Delete(ctx, config); err != nil {
 				t.Errorf("delete %s: %v", config.GetName(), err)

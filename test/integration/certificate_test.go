@@ -31,9 +31,10 @@ import (
 // front stands before managers as a Service does: each new connection goes to the next one of those that are ready.
 type front struct {
 	net.Listener
-	mu       sync.Mutex
+	// mu is held for reading while a connection is made, so that a manager that was removed gets none afterwards.
+	mu       sync.RWMutex
 	backends []int
-	next     int
+	next     atomic.Int32
 }
 
 func newFront(t *testing.T, backends ...int) *front {
@@ -58,7 +59,7 @@ func newFront(t *testing.T, backends ...int) *front {
 
 func (f *front) forward(conn net.Conn) {
 	defer conn.Close() //nolint:errcheck // The other side sees it.
-	back, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.backend())))
+	back, err := f.connect()
 	if err != nil {
 		return
 	}
@@ -69,11 +70,11 @@ func (f *front) forward(conn net.Conn) {
 	_, _ = io.Copy(conn, back)
 }
 
-func (f *front) backend() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.next++
-	return f.backends[f.next%len(f.backends)]
+// connect returns a connection to the next manager.
+func (f *front) connect() (net.Conn, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.backends[int(f.next.Add(1))%len(f.backends)])))
 }
 
 // add sends connections to a manager as well.
@@ -83,7 +84,7 @@ func (f *front) add(port int) {
 	f.backends = append(slices.Clone(f.backends), port)
 }
 
-// remove sends no new connection to a manager any more.
+// remove sends no new connection to a manager any more, and waits for those that are being made.
 func (f *front) remove(port int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,20 +156,21 @@ func trusted(ctx context.Context, ports ...int) error {
 	return nil
 }
 
-// TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that lives for seconds, and
-// an authority that does not live much longer; for one of them the API server is one before Kubernetes 1.34. A client that
+// TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that is renewed every six seconds, and
+// an authority that is renewed every eighteen; for one of them the API server is one before Kubernetes 1.34. A client that
 // keeps trying must be refused each time, while both are renewed and one of the managers ends. When a user takes the Secret
 // away, what was in it is trusted no longer; and when he takes the trust away, that is found and stated again.
 //
-// It is one test, as the objects have the names that they have in an installation: there is one of each in the cluster. It runs next
-// to no other, as certificates that live for seconds need a manager that gets its turn.
+// It is one test, as the objects have the names that they have in an installation: there is one of each in the cluster. A certificate
+// is renewed almost two minutes ahead of its end: that is how late a manager may be on a busy machine.
 func TestCertificate(t *testing.T) {
+	t.Parallel()
 	ns := plane.Namespace(t)
 	one, two := harness.FreePort(t), harness.FreePort(t)
 	f := newFront(t, one, two)
 	options := func(port int) webhooks.Options {
 		return webhooks.Options{Host: "127.0.0.1", Port: port, Certificate: certificate.Options{
-			Hosts: []string{"localhost"}, Authority: 60 * time.Second, Validity: 48 * time.Second, Ahead: 42 * time.Second, Settle: 5 * time.Second,
+			Hosts: []string{"localhost"}, Authority: 132 * time.Second, Validity: 120 * time.Second, Ahead: 114 * time.Second, Settle: 5 * time.Second,
 		}}
 	}
 	lease := harness.WithElection(ns)

@@ -212,8 +212,7 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 // serve, and are repaired by the specs that were last applied of them. They are removed as without the repairs.
 func TestCloudManagerRepairsPreviousNames(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8080}}
 	bringUp(t, cm)

@@ -215,8 +215,7 @@ func apiEqual(a, b corev1.PodTemplateSpec) bool {
 // trouble get it right away.
 func TestConfigRolloutWaits(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
@@ -394,8 +393,7 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 // TestConfigRolloutMissing creates an App before the objects that its pods use.
 func TestConfigRolloutMissing(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newFollower(ns, "web")
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "more"}, Optional: new(bool)}}}
@@ -429,8 +427,7 @@ func TestConfigRolloutMissing(t *testing.T) {
 // recreated, with the annotation of the pods that it had.
 func TestConfigRolloutInvalidSpec(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
@@ -455,8 +452,7 @@ func TestConfigRolloutInvalidSpec(t *testing.T) {
 // TestConfigRolloutKeepsOthersVariable plays a tool that restarts pods by a variable of its own: an item of another writer's.
 func TestConfigRolloutKeepsOthersVariable(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	app.Spec.Annotations = map[string]string{"reloader.stakater.com/auto": "true"}
 	d := settleConfig(t, app, config)
@@ -619,8 +615,7 @@ func grantSecrets(t testing.TB, namespace string) {
 // TestConfigRolloutWithoutSecrets uses a Secret where none is followed.
 func TestConfigRolloutWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "db-auth"}}}}
@@ -636,8 +631,7 @@ func TestConfigRolloutWithoutSecrets(t *testing.T) {
 // TestModelBoxConfigRollout is the way of content to the pods of a ModelBox.
 func TestModelBoxConfigRollout(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	from := newFollower(ns, "box")
 	box := &appv1.ModelBox{ObjectMeta: from.ObjectMeta, Spec: appv1.ModelBoxSpec{WorkloadSpec: from.Spec.WorkloadSpec, ServingSpec: from.Spec.ServingSpec}}
 	config := newConfigMap(ns, "settings", map[string]string{"level": "1"})

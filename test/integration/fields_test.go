@@ -44,8 +44,7 @@ func namedFields(spec *appv1.AppSpec) {
 // without, nothing is written twice, and without them everything is as in an App that never had them.
 func TestNamedFields(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	m.Idle(t)
 	app, plain := newApp(ns, "web"), newApp(ns, "plain")
 	namedFields(&app.Spec)
@@ -98,8 +97,7 @@ func TestNamedFields(t *testing.T) {
 // pods are ready, and is deleted once they are; the Deployment is not written for any of it but for its record.
 func TestServiceRename(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, s := start(t, app)
 	template := d.Spec.Template
@@ -159,8 +157,7 @@ func TestServiceRename(t *testing.T) {
 // TestServiceRenameWithNodePort renames a Service that has a stated port of the nodes, which the cluster has once.
 func TestServiceRenameWithNodePort(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Service.Type, app.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30077
 	_, s := start(t, app)
@@ -197,8 +194,7 @@ func TestServiceNameTaken(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			foreign := handMadeService(ns, "cart")
 			plane.Create(t, foreign)
 			was := whole(t, foreign)
@@ -228,8 +224,7 @@ func TestServiceNameTaken(t *testing.T) {
 // TestCloudManagerServiceNames names the Services of two tiers: the later tiers are led to them, and the former ones go.
 func TestCloudManagerServiceNames(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8080}}
 	bringUp(t, cm)
@@ -264,8 +259,7 @@ func TestCloudManagerServiceNames(t *testing.T) {
 // state by now. Its pods stay as they are; the label is refused as long as the selector needs another value.
 func TestFormerSelector(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	ud := newTemplate(ns, "holder", "site")
 	former := handMade(ns, "site")
 	former.Spec.Selector.MatchLabels = map[string]string{appv1.LabelUnitedDeployment: "holder", appv1.LabelName: "site"}

@@ -137,8 +137,7 @@ func TestHold(t *testing.T) {
 // TestHoldOfModelBox holds a ModelBox by the name of a ReplicaSet.
 func TestHoldOfModelBox(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := fixture.NewModelBox(ns, "box")
 	plane.Create(t, box)
 	d := namedDeployment(ns, "box")
@@ -160,8 +159,7 @@ func TestHoldOfModelBox(t *testing.T) {
 // that requests fail, for as long as that is so.
 func TestHoldWithoutThePort(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newServed(ns, "web", "ingress")
 	app.Spec.Ingress.Port = ptr.To(intstr.FromInt32(8080))
 	start(t, app)
@@ -186,8 +184,7 @@ func TestHoldWithoutThePort(t *testing.T) {
 // TestHoldOfNothing asks for ReplicaSets that cannot be held: nothing changes, and the App says which there are.
 func TestHoldOfNothing(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	revision(t, d, "a")

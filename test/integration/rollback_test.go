@@ -157,22 +157,37 @@ func TestRollback(t *testing.T) {
 // that the rollout has stalled.
 func TestRollbackWithoutEstimate(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.ProgressDeadlineSeconds = ptr.To[int32](3)
 	d, good := runsWell(t, app)
+	j := harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, ns)
 	setImage(t, app, "nginx:2")
 	image(t, d, "nginx:2")
-	changed := time.Now()
 	halfway(t, d, corev1.ConditionTrue, "NewReplicaSetAvailable")
 	image(t, d, "nginx:1.16.1")
-	if took := time.Since(changed); took < time.Second { // Times of managed fields are in whole seconds.
-		t.Errorf("rolled back after %s, and it had 3s", took)
+	var times []time.Time
+	for before, after := range j.Changes(t, d) {
+		if before.Spec.Template.Spec.Containers[0].Image != after.Spec.Template.Spec.Containers[0].Image {
+			times = append(times, writtenAt(after))
+		}
+	}
+	if len(times) != 2 || times[1].Sub(times[0]) < 2*time.Second { // Times of managed fields are in whole seconds.
+		t.Errorf("the image has changed at %v, want twice, and back after 3s", times)
 	}
 	backAgain(t, d, good)
 	plane.Stands(t, app, rolledBack...)
 	harness.Says(t, app, "Stalled", "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "no progress for 3 s")
+}
+
+// writtenAt returns when the spec of a Deployment was written last, by the API server's clock.
+func writtenAt(d *appsv1.Deployment) (last time.Time) {
+	for _, entry := range d.ManagedFields {
+		if entry.Subresource == "" && entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
 }
 
 // TestRollbackDoors leaves a rollback by each of the ways that lead out of it.
@@ -195,8 +210,7 @@ func TestRollbackDoors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			app := newApp(ns, "web")
 			d, good := runsWell(t, app)
 			setImage(t, app, "nginx:2")
@@ -303,8 +317,7 @@ func TestNoRollback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			app := newApp(ns, "web")
 			d, _ := runsWell(t, app)
 			if c.prepare != nil {
@@ -346,8 +359,7 @@ func TestNoRollback(t *testing.T) {
 // TestNoRollbackOfContent has the rollout of a ConfigMap's change stall: the message names the ConfigMap.
 func TestNoRollbackOfContent(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	app.Spec.Rollback = appv1.RollbackOnStall
 	plane.Create(t, config, app)
@@ -373,8 +385,7 @@ func TestNoRollbackOfContent(t *testing.T) {
 // TestRollbackOfModelBox rolls a ModelBox back.
 func TestRollbackOfModelBox(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	box := fixture.NewModelBox(ns, "box")
 	box.Spec.Rollback = appv1.RollbackOnStall
 	plane.Create(t, box)

@@ -18,8 +18,7 @@ import (
 // keeps it.
 func TestServingLosesOwner(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newServed(ns, "web", blockNames...)
 	plane.Create(t, app)
 	plane.Stands(t, app, "Applied=True")
@@ -45,8 +44,7 @@ func TestServingLosesOwner(t *testing.T) {
 // TestBudgetIsRestored exchanges the two members of a budget, where only one can be set, in both directions.
 func TestBudgetIsRestored(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	one := ptr.To(intstr.FromInt32(1))
 	for name, c := range map[string]struct {
 		spec   appv1.DisruptionBudgetSpec
@@ -122,8 +120,7 @@ func TestIngressWaitsForTheService(t *testing.T) {
 	} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			m := plane.Start(t, ns)
+			ns, m := plane.Shared(t)
 			foreign(ns)
 			plane.Until(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "taken"}}, func() error { return nil })
 			app := newServed(ns, "web", "ingress")
@@ -166,8 +163,7 @@ func TestIngressWaitsForTheService(t *testing.T) {
 // TestServingOfAnInvalidSpec has a spec that was never applied, as another part of it is invalid: no condition promises an object.
 func TestServingOfAnInvalidSpec(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newServed(ns, "web", "ingress", "autoscaling")
 	app.Spec.Labels = map[string]string{appv1.LabelInstance: "another"}
 	plane.Create(t, app)

@@ -507,8 +507,7 @@ func TestDisabledFeatures(t *testing.T) {
 // falls on the way.
 func TestAutoscaling(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newServed(ns, "web")
 	d, _ := start(t, app)
 	wants := func(n int32) {

@@ -45,8 +45,7 @@ func leadsTo(t *testing.T, namespace, want string) {
 // one has an endpoint that is ready: no request from outside finds none.
 func TestIngressAwaitsEndpoints(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newServed(ns, "web", "ingress")
 	d, former := start(t, app)
 	settle(t, d)

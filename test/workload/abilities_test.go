@@ -232,7 +232,7 @@ func runs(t *testing.T, obj client.Object, init, containers []string) {
 }
 
 // TestRollingUpdate rolls ten pods over, by a percentage and by a number that is written as a string: at no time are there
-// more pods, or fewer available ones, than it allows; and it is made use of.
+// more pods, or fewer available ones, than it allows. How much of that is used is the choice of the Deployment's controller.
 func TestRollingUpdate(t *testing.T) {
 	both(t, func(t *testing.T, obj harness.Resource) {
 		spec, minReady := specOf(obj), 3*time.Second
@@ -269,8 +269,8 @@ func TestRollingUpdate(t *testing.T) {
 			if *live.MaxSurge != step.live || *live.MaxUnavailable != step.live {
 				t.Errorf("%#v became maxSurge %#v and maxUnavailable %#v", step.value, *live.MaxSurge, *live.MaxUnavailable)
 			}
-			if most, fewest := extremes(t, j, obj); most != step.most || fewest != step.fewest {
-				t.Errorf("with %s there were up to %d pods, want %d; and down to %d available, want %d",
+			if most, fewest := extremes(t, j, obj); most > step.most || fewest < step.fewest {
+				t.Errorf("with %s there were up to %d pods, want at most %d; and down to %d available, want at least %d",
 					step.value.String(), most, step.most, fewest, step.fewest)
 			}
 		}
@@ -304,6 +304,9 @@ func extremes(t *testing.T, j *harness.Journal[*appsv1.ReplicaSet], obj harness.
 		if wanted >= replicas { // The journal begins with one set after the other.
 			most, fewest = max(most, wanted), min(fewest, available)
 		}
+	}
+	if most < replicas {
+		t.Errorf("the journal has %d states, and none with all pods", len(states))
 	}
 	return most, fewest
 }

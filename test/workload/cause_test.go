@@ -37,13 +37,14 @@ func TestFailingImage(t *testing.T) {
 			ready(t, app)
 			before := uids(t, ns)
 			j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
-			// Any client may own a field that the App does not speak of.
-			d := read(t, deployment(app))
-			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](3) })
-
 			plane.Change(t, app, func() { app.Spec.Image = image })
 			plane.Stands(t, app, "Ready=False/"+want.reason, "Reconciling=True/"+want.reason, "Stalled=False")
 			harness.Says(t, app, "Ready", append(want.words, "Deployment web", `container "web"`)...)
+
+			// Any client may own a field that the App does not speak of. The deadline is short from here on: the state above would
+			// end with it.
+			d := read(t, deployment(app))
+			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](3) })
 			plane.Stands(t, app, "Ready=False/"+want.reason, "Reconciling=False", "Stalled=True/"+want.reason)
 			harness.Says(t, app, "Ready", append(want.words, "Deployment web", "no progress for 3 s")...)
 			served(t, j, app, before)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
 )
 
 // cloudManagerSample is the file of docs/cloudmanager.md.
@@ -26,7 +27,7 @@ func TestCloudManagerSample(t *testing.T) {
 	m := plane.Start(t, ns)
 	k := newKubectl(t, ns)
 	k.run("apply", "-f", cloudManagerSample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "cmgr/cloudmanager-sample")
+	k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "cmgr/cloudmanager-sample")
 	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cloudmanager-sample"}}
 	cloudManagerUp(t, cm)
 	rows := k.table("get", "cmgr")
@@ -51,7 +52,7 @@ func TestCloudManagerSample(t *testing.T) {
 	plane.Gone(t, cm)
 	empty(t, ns)
 	k.run("apply", "-f", cloudManagerSample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "cmgr/cloudmanager-sample")
+	k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "cmgr/cloudmanager-sample")
 	for obj, was := range map[*metav1.ObjectMeta]metav1.ObjectMeta{
 		&read(t, secret.DeepCopy()).ObjectMeta: secret.ObjectMeta,
 		&read(t, claim.DeepCopy()).ObjectMeta:  claim.ObjectMeta,

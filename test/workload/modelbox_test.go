@@ -26,7 +26,7 @@ func TestModelBoxSample(t *testing.T) {
 	plane.Start(t, ns)
 	k := newKubectl(t, ns)
 	k.run("apply", "-f", modelBoxSample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "mbox/modelbox-sample")
+	k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "mbox/modelbox-sample")
 	box := &appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "modelbox-sample"}}
 	readyPods(t, box, 4)
 	modelBoxStatus(t, box)

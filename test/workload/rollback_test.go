@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -38,9 +39,12 @@ func TestRollback(t *testing.T) {
 		t.Errorf("there are the ReplicaSets %q, want two", sets)
 	}
 	staysAsItIs(t, m, app, 100)
+	j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} })
-	plane.Stands(t, app, "Applied=True")
+	j.Passes(t, "applied again", func(a *appv1.App) bool {
+		return meta.IsStatusConditionTrue(a.Status.Conditions, appv1.ConditionApplied)
+	})
 	plane.Stands(t, app, rolledBack...)
 	samePods(t, ns, pods)
 	if got := replicaSetNames(t, ns); !slices.Equal(got, sets) {

@@ -34,14 +34,14 @@ func TestSample(t *testing.T) {
 	t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), app) })
 
 	k.run("apply", "-f", sample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "app/nginx-app")
+	k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "app/nginx-app")
 	ready(t, app)
 	sampleStatus(t, app)
 	sampleChildren(t, app)
 	sampleColumns(t, k)
 
 	k.run("scale", "app/nginx-app", "--replicas=3")
-	k.run("wait", "--for=jsonpath={.status.ready}=3/3", "--timeout=60s", "app/nginx-app")
+	k.run("wait", "--for=jsonpath={.status.ready}=3/3", "--timeout="+harness.Patience.String(), "app/nginx-app")
 	if n := len(pods(t, app.Namespace)); n != 3 {
 		t.Errorf("%d pods after scaling to 3", n)
 	}

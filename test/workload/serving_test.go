@@ -41,8 +41,7 @@ func allowed(t *testing.T, app *appv1.App, n int32) {
 // TestEvictions evicts pods under a budget. Of two pods that are to stay, none goes; of two that may be one, one goes at a time.
 func TestEvictions(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.DisruptionBudget = &appv1.DisruptionBudgetSpec{}
 	plane.Create(t, app)
@@ -66,8 +65,7 @@ func TestEvictions(t *testing.T) {
 // TestEvictionOfACrashLoop evicts pods that crash, although a budget would have them stay.
 func TestEvictionOfACrashLoop(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	plane.Start(t, ns)
+	ns, _ := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Image = "crashloopbackoff.test/x:1"
 	app.Spec.DisruptionBudget = &appv1.DisruptionBudgetSpec{}
@@ -85,8 +83,7 @@ func TestEvictionOfACrashLoop(t *testing.T) {
 // falls.
 func TestOwnAutoscaler(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
+	ns, m := plane.Shared(t)
 	app := newApp(ns)
 	app.Spec.Replicas = nil
 	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("100m")}

@@ -46,7 +46,7 @@ func TestUninstall(t *testing.T) {
 		k.run("apply", "-f", "config/samples/example-deployment.yaml")
 		k.run("apply", "-k", "config/samples")
 		for _, resource := range []string{"app", "modelbox", "uniteddeployment", "cloudmanager"} {
-			k.run("wait", "--for=condition=Ready", "--timeout=2m", "-f", "config/samples/app_v1_"+resource+".yaml")
+			k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "-f", "config/samples/app_v1_"+resource+".yaml")
 		}
 
 		out, err := deleteResources(t, own, "120")

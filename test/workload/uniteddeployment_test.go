@@ -59,9 +59,9 @@ func TestUnitedDeploymentSample(t *testing.T) {
 	ns, m := plane.Shared(t)
 	k := newKubectl(t, ns)
 	k.run("apply", "-f", unitedSample)
-	k.run("wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=DeploymentNotFound", "--timeout=60s", "hud/example-united-deployment")
+	k.run("wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=DeploymentNotFound", "--timeout="+harness.Patience.String(), "hud/example-united-deployment")
 	k.run("apply", "-f", heldSample)
-	k.run("wait", "--for=condition=Ready", "--timeout=60s", "hud/example-united-deployment")
+	k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "hud/example-united-deployment")
 	ud := &appv1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "example-united-deployment"}}
 	before := holdsPods(t, ud, 2)
 
@@ -80,7 +80,7 @@ func TestUnitedDeploymentSample(t *testing.T) {
 	}
 
 	k.run("scale", "hud/example-united-deployment", "--replicas=4")
-	k.run("wait", "--for=jsonpath={.status.ready}=4/4", "--timeout=60s", "hud/example-united-deployment")
+	k.run("wait", "--for=jsonpath={.status.ready}=4/4", "--timeout="+harness.Patience.String(), "hud/example-united-deployment")
 	after := holdsPods(t, ud, 4)
 	if n := shared(before, after); n != 2 || replicaSets(t, ns) != 1 {
 		t.Errorf("%d of 2 pods are left, in %d ReplicaSets", n, replicaSets(t, ns))

@@ -20,7 +20,7 @@ import (
 )
 
 // Patience is how long a test waits for what has to come.
-const Patience = 2 * time.Minute
+const Patience = 6 * time.Minute
 
 // Stage is a running Kubernetes with simulated nodes, our kinds, and a built manager.
 type Stage struct {
@@ -78,7 +78,7 @@ func start(name string) (*Stage, error) {
 	s.Kubeconfig = path
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-f", filepath.Join(Root(), "config/crd/bases")},
-		{"wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
+		{"wait", "--for=condition=Established", "--timeout=" + Patience.String(), "crd", "--all"},
 	} {
 		if out, err := s.Kubectl(args...); err != nil {
 			return nil, errors.Join(fmt.Errorf("install the CRDs: %w: %s", err, out), s.stop())
