@@ -57,7 +57,7 @@ var attacks = []attack{
 }
 
 // slow is how long an attacker waits until it sends again that has been refused.
-const slow = 5 * time.Second
+const slow = 15 * time.Second
 
 func toWebhooks(v *victim) target { return target{v.webhooks, true} }
 
@@ -252,17 +252,18 @@ func unfinished(addresses int, pause time.Duration, at func(*victim) target) fun
 	return func(ctx context.Context, _ *testing.T, v *victim, began func()) {
 		var group sync.WaitGroup
 		var sent atomic.Int64
-		for i := range 420 {
+		for i := range 360 {
 			group.Go(func() {
 				text := headers
-				if i < 120 {
+				if i < 60 {
 					text = []string{body, chunked}[i%2]
 				}
 				for ctx.Err() == nil {
-					leaveUnfinished(ctx, at(v), i%addresses, text)
-					if sent.Add(1) == 420 {
-						began()
-					}
+					leaveUnfinished(ctx, at(v), i%addresses, text, func() {
+						if sent.Add(1) == 180 {
+							began()
+						}
+					})
 					linger(ctx, pause)
 				}
 			})
@@ -280,8 +281,9 @@ func linger(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// leaveUnfinished sends a text, and waits until the server closes the connection.
-func leaveUnfinished(ctx context.Context, at target, from int, text string) {
+// leaveUnfinished sends a text, and waits until the server closes the connection. sent is called once the text is sent, or the server has
+// had enough of it.
+func leaveUnfinished(ctx context.Context, at target, from int, text string, sent func()) {
 	conn, err := at.dial(ctx, from)
 	if err != nil {
 		return
@@ -289,7 +291,9 @@ func leaveUnfinished(ctx context.Context, at target, from int, text string) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, text); err == nil {
+	_, err = io.WriteString(conn, text)
+	sent()
+	if err == nil {
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }
