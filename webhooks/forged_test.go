@@ -148,7 +148,7 @@ var featureSpecs = map[string][]string{
 
 func init() { featureSpecs["ModelBox"] = featureSpecs["App"] }
 
-// forgedReviews returns reviews of all endpoints with all features, with and without a dry run, as anybody can send them. The UID is that
+// forgedReviews returns reviews of all endpoints with all features, with and without a dry run, as anyone can send them. The UID is that
 // which an update states.
 func forgedReviews(namespace string, uid types.UID) map[string][]admission.Request {
 	reviews := map[string][]admission.Request{}

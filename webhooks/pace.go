@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// limits are what the webhooks of one process do at once and in a second, whoever asks. Each counts by namespace, so that the loop of one
+// limits are what the webhooks of one process do at once and in a second. Each counts by namespace, so that the loop of one
 // tenant takes nothing from another.
 type limits struct {
 	// plans limits plans of changes: two at once, one at once of a namespace, and five a second of a namespace.
@@ -51,7 +51,7 @@ type paces struct {
 	each  int
 	rate  rate
 	mu    sync.Mutex
-	// namespaces have those of which something was done of late.
+	// namespaces have those that had a turn of late.
 	namespaces map[string]*pace
 }
 
@@ -64,7 +64,7 @@ type pace struct {
 	waiting int
 }
 
-// maxPaces is how many namespaces are remembered before those of which nothing was done of late are forgotten.
+// maxPaces is how many namespaces are remembered before those that had no turn of late are forgotten.
 const maxPaces = 1000
 
 func newPaces(slots, each int, r rate) *paces {

@@ -111,7 +111,7 @@ func clipValue(value any) any {
 	return nil
 }
 
-// cut returns at most so many bytes of a text, the last of which say that it is cut.
+// cut returns at most so many bytes of a text, with a mark at the end if it is cut.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
