@@ -135,7 +135,7 @@ func (s *session) take() {
 	mayHave := func(namespace string) bool { return s.runningOf(namespace) < limit }
 	got := s.q.get()
 	if got == "" {
-		if any := slices.ContainsFunc(slices.Collect(maps.Keys(waiting)), mayHave); any {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(waiting)), mayHave) {
 			s.failf("a worker waits, and there are requests of %v", waiting)
 		}
 		return

@@ -1,12 +1,11 @@
 // Package fairqueue has the queue of a controller in which namespaces take turns.
 //
-// The namespace with many requests is served as often as the one with a single request, and has at most half of the workers while others
-// wait. A few workers are kept free for a namespace that has none, so that a new request does not wait for long reconciles of another
-// namespace. Within a namespace, and among namespaces, requests of the initial list and resyncs come after changes, but for every fourth
-// turn.
+// A namespace with many requests is served as often as a namespace with one request, and has at most half of the workers while others
+// wait. A few workers are kept free for other namespaces, so that a new request does not wait for long reconciles of another namespace.
+// Within a namespace, and among namespaces, requests of the initial list and resyncs come after changes, except in every fourth turn.
 //
-// The deduplication, the metrics and the delays are those of client-go's workqueue, which takes an order of one's own. What a request that
-// is added again means (the earliest time and the highest priority count) is as in controller-runtime's priorityqueue.
+// Deduplication, metrics and delays are client-go's: its workqueue takes an implementation of the order. Of a request that is added
+// again, the earliest time and the highest priority count, as in controller-runtime's priorityqueue.
 package fairqueue
 
 import (

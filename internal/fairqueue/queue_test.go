@@ -43,7 +43,7 @@ func newQueue(t *testing.T, workers int) *Queue {
 	return q
 }
 
-// get returns what a worker gets, "" if it has to wait, as "namespace/name".
+// get returns the request that a worker gets, as "namespace/name", "" if it has to wait.
 func (q *Queue) get() string {
 	q.mu.Lock()
 	waits := !q.shutDown && !q.turns.ready()
@@ -58,7 +58,7 @@ func (q *Queue) get() string {
 	return request.String()
 }
 
-// wantGets fails the test unless workers get these requests, in order, without that any is done.
+// wantGets fails the test unless workers get these requests, in order, while none is done.
 func (q *Queue) wantGets(t *testing.T, what string, want ...string) {
 	t.Helper()
 	var got []string

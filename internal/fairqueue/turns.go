@@ -11,7 +11,7 @@ import (
 type lane int
 
 const (
-	// urgent is the lane of priority 0 and above: what a user or the cluster has changed.
+	// urgent is the lane of priority 0 and above: changes.
 	urgent lane = iota
 	// background is the lane of a priority below 0: the initial list and resyncs.
 	background

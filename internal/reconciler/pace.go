@@ -17,7 +17,7 @@ const (
 	// hastyMost is how many writes of a status come less than a figureInterval after the previous one, whatever has changed. A rollout
 	// needs a handful. From then on they wait as figures do, so that conditions that change without end are written once a second.
 	// Each figureInterval without a change allows for one more.
-	hastyMost = 20
+	hastyMost = 50
 )
 
 // paces decides when the status of each resource is written. The zero value is ready for use.
