@@ -76,7 +76,8 @@ func busyTenants() []busyTenant {
 }
 
 // TestBusyTenant has a tenant keep the manager busy, and another one create a resource: it is Ready within three times the time of before,
-// but for what a plain Deployment is slower than before, which is the share of the API server and of Kubernetes' own controllers.
+// but for what a plain Deployment is slower than before, which is the share of the API server and of Kubernetes' own controllers. The ratio
+// is asserted with the full numbers alone: the short form, which runs next to other suites, asserts that all become Ready.
 func TestBusyTenant(t *testing.T) {
 	for _, load := range busyTenants() {
 		t.Run(load.name, func(t *testing.T) {
@@ -101,7 +102,7 @@ func TestBusyTenant(t *testing.T) {
 			if changes == 0 {
 				t.Error("the API server took none of the changes")
 			}
-			if slower > 3*max(1, deployment) {
+			if full && slower > 3*max(1, deployment) {
 				t.Errorf("another tenant's resource is Ready after %.1f × the time of before, and a Deployment is available after %.1f ×", slower, deployment)
 			}
 			results.add(t, "busy tenant: "+load.name, changes, during.resource,
