@@ -57,7 +57,7 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&f.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long other managers wait for a leader that does not renew its lease.")
 	fs.DurationVar(&f.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader retries to renew its lease before it exits.")
 	fs.DurationVar(&f.retryPeriod, "leader-elect-retry-period", time.Second, "How often managers try to acquire or renew the lease. After the leader stops, another manager takes over in about this time.")
-	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind are reconciled concurrently.")
+	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind in one namespace are reconciled concurrently: all of them while no other namespace waits, else half. A fifth more, at least one, are for other namespaces.")
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Maximum number of requests per second to the API server; -1 for no limit other than API Priority and Fairness.")
 	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
 	fs.BoolVar(&f.followSecrets, "follow-secrets", false, "Replace pods when a Secret changes that they use, where spec.configRollout asks for it, as with ConfigMaps. This requires permission to list and watch Secrets.")

@@ -43,7 +43,8 @@ func kinds() []kind {
 
 // setupWithManager adds the controller of a kind to the manager.
 func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
-	b := ctrl.NewControllerManagedBy(mgr).WithOptions(retryOptions()).For(k.empty(), builder.WithPredicates(userChanged()))
+	options := kindOptions(mgr.GetControllerOptions().MaxConcurrentReconciles)
+	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range apply.Types {
 		row := &apply.Types[i]
 		if !s.watched.shared(row) {

@@ -52,7 +52,7 @@ type Options struct {
 
 	// Namespaces to watch; none means all.
 	Namespaces []string
-	// Workers is how many resources of a kind are worked on at once.
+	// Workers is how many resources of a kind in one namespace are worked on at once; a few more are for other namespaces.
 	Workers int
 	// DisabledFeatures are the fields of the spec around the pods that are refused, and whose objects are not watched.
 	DisabledFeatures []string

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -166,6 +167,32 @@ func TestControllerDefaults(t *testing.T) {
 	}
 	if first >= time.Second || last != retryMost {
 		t.Errorf("a failed request is tried again after %s, and at last after %s", first, last)
+	}
+}
+
+// TestNamespacesTakeTurns has the controllers of the kinds serve a namespace with one request before the second of another namespace, and keep
+// a worker for it while the other namespace has all of its own.
+func TestNamespacesTakeTurns(t *testing.T) {
+	options := kindOptions(2)
+	if options.MaxConcurrentReconciles != 3 || options.RateLimiter == nil {
+		t.Errorf("%d workers, rate limiter %v", options.MaxConcurrentReconciles, options.RateLimiter)
+	}
+	queue := options.NewQueue("", options.RateLimiter)
+	defer queue.ShutDown()
+	request := func(namespace, name string) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	for i := range 100 {
+		queue.Add(request("busy", fmt.Sprint(i)))
+	}
+	queue.Add(request("other", "web"))
+	var got []string
+	for range 2 {
+		next, _ := queue.Get()
+		got = append(got, next.String())
+	}
+	if want := []string{"busy/0", "other/web"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/fairqueue"
 )
 
 // retryMost is the longest pause before a request that failed is tried again. What ends a failure may be a thing that
@@ -29,6 +30,11 @@ func retryOptions() controller.Options {
 	return controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, retryMost),
 	}
+}
+
+// kindOptions returns the options of a kind's controller, in which a namespace has at most the given number of workers.
+func kindOptions(workers int) controller.Options {
+	return fairqueue.Configure(retryOptions(), workers)
 }
 
 // userChanged selects the events of a custom resource in which a user has changed something. Our own status writes have not.

@@ -91,7 +91,7 @@ type Reconciler[T Resource] struct {
 	// Gone, if set, is called when a resource no longer exists.
 	OnDeleted func(types.NamespacedName)
 
-	written statusTimes
+	written paces
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -127,7 +127,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	summarize(obj, &report, err)
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event.Reason != "")
 	switch {
-	case patchErr == nil:
+	case patchErr == nil && wait == 0:
 		r.emitEvent(before, obj, &report)
 		r.observeSettled(before, obj)
 	case report.Event.Changes != "":

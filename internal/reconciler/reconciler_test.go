@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -169,6 +170,51 @@ func TestChangesAreToldWithoutStatus(t *testing.T) {
 	}
 }
 
+// TestEventsWaitForTheStatus has a status change without end: beyond a number of writes it waits for its pace, and what it says is told
+// once it is written.
+func TestEventsWaitForTheStatus(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := appv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return nil
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			writes++
+			return nil
+		},
+	}).Build()
+	recorder, clk := events.NewFakeRecorder(100), clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	r := &Reconciler[*appv1.App]{
+		Kind: "App", Client: c, Recorder: recorder, Clock: clk,
+		New: func() Stored[*appv1.App] {
+			return storedApp{&appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}}
+		},
+		Steps: func(context.Context, *appv1.App, error) (Report, error) { return Report{}, Stalled("Invalid", "no") },
+	}
+	reconcileOnce := func() time.Duration {
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter
+	}
+	var wait time.Duration
+	for range 3 * hastyMost {
+		wait = reconcileOnce()
+	}
+	if sent := len(drain(recorder)); writes != hastyMost+1 || sent != writes || wait <= 0 || wait > figureInterval {
+		t.Errorf("%d writes, want %d; %d events; the next one after %s", writes, hastyMost+1, sent, wait)
+	}
+	clk.SetTime(clk.Now().Add(wait))
+	if reconcileOnce(); writes != hastyMost+2 || len(drain(recorder)) != 1 {
+		t.Errorf("after the wait there are %d writes, want one more, with an event", writes)
+	}
+}
+
 // drain returns the events that were sent so far.
 func drain(recorder *events.FakeRecorder) []string {
 	var sent []string
@@ -212,16 +258,4 @@ func TestGetDoesNotWaitForEver(t *testing.T) {
 			t.Errorf("after the end: %v, want %v", err, context.Canceled)
 		}
 	})
-}
-
-// TestForgets checks that nothing is remembered of a resource that is gone.
-func TestForgets(t *testing.T) {
-	var times statusTimes
-	one, other := types.NamespacedName{Name: "one"}, types.NamespacedName{Name: "other"}
-	times.set(one, time.Unix(1, 0))
-	times.set(other, time.Unix(2, 0))
-	times.forget(one)
-	if !times.last(one).IsZero() || times.last(other).IsZero() || len(times.times) != 1 {
-		t.Errorf("remembered are %v, want other alone", times.times)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,10 +17,6 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
-
-// figureInterval is how often at most a status is written if only figures have changed, and the messages that
-// repeat them.
-const figureInterval = time.Second
 
 // maxMessage is the length in bytes of a condition's message. The API refuses a status with one of over 32768 characters;
 // nobody reads that far.
@@ -139,9 +134,8 @@ func keepSteadyMessages(before, after []metav1.Condition) {
 	}
 }
 
-// patchStatus writes the status if it differs from before. If only figures differ, and the last write is less than
-// figureInterval ago, it returns how long to wait instead; not for a step that is told of, as it would be taken, and told of,
-// once more.
+// patchStatus writes the status if it differs from before. If it is not time for that, it returns how long to wait instead; not for a
+// step that is told of, as it would be taken, and told of, once more. See paces.
 func (r *Reconciler[T]) patchStatus(ctx context.Context, before, after T, step bool) (wait time.Duration, err error) {
 	was, err := statusOf(before)
 	if err != nil {
@@ -152,9 +146,10 @@ func (r *Reconciler[T]) patchStatus(ctx context.Context, before, after T, step b
 		return 0, err
 	}
 	name := client.ObjectKeyFromObject(after)
-	if !step && equality.Semantic.DeepEqual(withoutFigures(before.CommonStatus()), withoutFigures(after.CommonStatus())) {
-		if since := r.Clock.Since(r.written.last(name)); since < figureInterval {
-			return figureInterval - since, nil
+	if !step {
+		figures := equality.Semantic.DeepEqual(withoutFigures(before.CommonStatus()), withoutFigures(after.CommonStatus()))
+		if wait := r.written.wait(name, figures, r.Clock.Now()); wait > 0 {
+			return wait, nil
 		}
 	}
 	// The test makes the API server refuse the patch for a later resource of the same name.
@@ -171,7 +166,7 @@ func (r *Reconciler[T]) patchStatus(ctx context.Context, before, after T, step b
 	if err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, data)); err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}
-	r.written.set(name, r.Clock.Now())
+	r.written.noteWrite(name, r.Clock.Now())
 	return 0, nil
 }
 
@@ -201,30 +196,3 @@ func condition(obj Resource, kind string) *metav1.Condition {
 }
 
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
-
-// statusTimes remembers when each resource's status was last written.
-type statusTimes struct {
-	mu    sync.Mutex
-	times map[types.NamespacedName]time.Time
-}
-
-func (t *statusTimes) last(name types.NamespacedName) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.times[name]
-}
-
-func (t *statusTimes) set(name types.NamespacedName, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.times == nil {
-		t.times = map[types.NamespacedName]time.Time{}
-	}
-	t.times[name] = at
-}
-
-func (t *statusTimes) forget(name types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.times, name)
-}

@@ -1,0 +1,220 @@
+// Package fairqueue has the queue of a controller in which namespaces take turns.
+//
+// A namespace with many requests is served as often as a namespace with one request, and has at most half of the workers while others
+// wait. A few workers are kept free for other namespaces, so that a new request does not wait for long reconciles of another namespace.
+// Within a namespace, and among namespaces, requests of the initial list and resyncs come after changes, except in every fourth turn.
+//
+// Deduplication, metrics and delays are client-go's: its workqueue takes an implementation of the order. Of a request that is added
+// again, the earliest time and the highest priority count, as in controller-runtime's priorityqueue.
+package fairqueue
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Configure returns controller options with a fair queue. A namespace has at most the given number of workers; a controller runs a few
+// more, which are for other namespaces.
+func Configure(options controller.Options, workers int) controller.Options {
+	workers = max(1, workers)
+	options.MaxConcurrentReconciles = workers + spare(workers)
+	options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return New(name, limiter, workers)
+	}
+	return options
+}
+
+// spare returns how many workers are kept free of a namespace that has the given number of them.
+func spare(workers int) int { return max(1, workers/5) }
+
+// Queue is the queue of a controller. Make it with New.
+type Queue struct {
+	limiter workqueue.TypedRateLimiter[reconcile.Request]
+	// delays adds requests whose time has come by promote.
+	delays workqueue.TypedDelayingInterface[reconcile.Request]
+
+	mu      sync.Mutex
+	changed sync.Cond
+	turns   *turns
+	// ready deduplicates requests, keeps those that workers have, and counts for the metrics. Its order is turns. It is called with the
+	// lock, and never waits.
+	ready *workqueue.Typed[reconcile.Request]
+	// pending are the requests that no worker has got since they were added.
+	pending  map[reconcile.Request]*pending
+	shutDown bool
+}
+
+var _ priorityqueue.PriorityQueue[reconcile.Request] = (*Queue)(nil)
+
+// pending is a request that no worker has got since it was added.
+type pending struct {
+	priority int
+	// due is when the request is ready, zero for one that is.
+	due time.Time
+}
+
+// New returns a queue in which a namespace has at most the given number of workers. The name is that of the metrics.
+func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
+	q := &Queue{limiter: limiter, pending: map[reconcile.Request]*pending{}}
+	q.changed.L = &q.mu
+	q.turns = newTurns(max(1, workers/2), workers, func(request reconcile.Request) lane { return laneOf(q.pending[request].priority) })
+	q.ready = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: q.turns})
+	q.delays = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+		Name: name, Queue: promoter{q.ready, q.promote},
+	})
+	return q
+}
+
+// promoter is what the delaying queue adds to.
+type promoter struct {
+	*workqueue.Typed[reconcile.Request]
+	promote func(reconcile.Request)
+}
+
+// Add implements workqueue.TypedInterface.
+func (p promoter) Add(request reconcile.Request) { p.promote(request) }
+
+// AddWithOpts implements priorityqueue.PriorityQueue. The highest priority and the earliest time count of a request that is added more
+// than once before a worker gets it.
+func (q *Queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
+	for _, request := range requests {
+		after := o.After
+		if o.RateLimited {
+			if pause := q.limiter.When(request); after == 0 || pause < after {
+				after = pause
+			}
+		}
+		if q.add(request, ptr.Deref(o.Priority, 0), after) {
+			q.delays.AddAfter(request, after) // Without the lock: it may wait for promote.
+		}
+	}
+}
+
+// add adds a request, and reports whether it is to be added again once the delay is over.
+func (q *Queue) add(request reconcile.Request, priority int, after time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shutDown {
+		return false
+	}
+	p, known := q.pending[request]
+	if !known {
+		p = &pending{priority: priority}
+		q.pending[request] = p
+	}
+	p.priority = max(p.priority, priority)
+	if after <= 0 || known && p.due.IsZero() {
+		q.makeReady(request, p)
+		return false
+	}
+	due := time.Now().Add(after)
+	if known && !due.Before(p.due) {
+		return false
+	}
+	p.due = due
+	return true
+}
+
+// makeReady hands a request to the queue that is ready, which puts it in its turn unless a worker has it.
+func (q *Queue) makeReady(request reconcile.Request, p *pending) {
+	p.due = time.Time{}
+	q.ready.Add(request)
+	q.changed.Broadcast()
+}
+
+// promote makes a request ready whose delay is over. One that was made ready before, or was delayed once more since, is not.
+func (q *Queue) promote(request reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p := q.pending[request]
+	if p == nil || p.due.IsZero() {
+		return
+	}
+	if early := time.Until(p.due); early > 0 {
+		go q.delays.AddAfter(request, early) // The caller is what takes it.
+		return
+	}
+	q.makeReady(request, p)
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *Queue) Add(request reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, request) }
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *Queue) AddAfter(request reconcile.Request, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, request)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) AddRateLimited(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, request)
+}
+
+// Forget implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) Forget(request reconcile.Request) { q.limiter.Forget(request) }
+
+// NumRequeues implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.NumRequeues(request) }
+
+// GetWithPriority implements priorityqueue.PriorityQueue. It waits until there is a request whose namespace may have another worker.
+func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.shutDown && !q.turns.ready() {
+		q.changed.Wait()
+	}
+	if q.shutDown {
+		return reconcile.Request{}, 0, true
+	}
+	request, _ = q.ready.Get()
+	priority = q.pending[request].priority
+	delete(q.pending, request)
+	return request, priority, false
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *Queue) Get() (request reconcile.Request, shutdown bool) {
+	request, _, shutdown = q.GetWithPriority()
+	return request, shutdown
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *Queue) Done(request reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turns.release(request)
+	q.ready.Done(request)
+	q.changed.Broadcast()
+}
+
+// Len returns how many requests workers could have, without those that wait for a time or for the end of the same request.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.turns.Len()
+}
+
+// ShuttingDown implements workqueue.TypedInterface.
+func (q *Queue) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.shutDown
+}
+
+// ShutDown ends all waiting. As with controller-runtime's queue, requests that no worker has got are dropped.
+func (q *Queue) ShutDown() {
+	q.mu.Lock()
+	q.shutDown = true
+	q.changed.Broadcast()
+	q.mu.Unlock()
+	q.delays.ShutDown()
+}
+
+// ShutDownWithDrain is ShutDown, as in controller-runtime's queue.
+func (q *Queue) ShutDownWithDrain() { q.ShutDown() }
