@@ -257,7 +257,7 @@ func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
 	case waiting != nil:
 		words := waiting.Message
 		if len(words) > most {
-			// A cut could take away the quotes by which the command of a container is known.
+			// A cut could remove the quotes by which the command of a container is known.
 			words = shorten(withoutCommand(words), most)
 		}
 		kept.Image = shorten(s.Image, maxKeptImage)

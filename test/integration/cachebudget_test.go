@@ -8,8 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -78,6 +82,30 @@ func TestBeyondCacheBudget(t *testing.T) {
 	plane.Read(t, large)
 	plane.Change(t, large, func() { large.Spec.Ports = nil })
 	plane.Gone(t, s)
+}
+
+// TestPlainAppNeedsNoBudget measures an App with twenty variables and its children as the API server has them: together they take at most
+// half of what counts for no namespace.
+func TestPlainAppNeedsNoBudget(t *testing.T) {
+	t.Parallel()
+	ns, _ := plane.Shared(t)
+	app := newApp(ns, "web")
+	for i := range 20 {
+		app.Spec.Envs = append(app.Spec.Envs, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), Value: strings.Repeat("v", 40)})
+	}
+	d, s := start(t, app)
+	settle(t, d)
+	plane.Stands(t, app, "Ready=True")
+	plane.Read(t, d)
+	total := heap.Size(app)
+	for _, obj := range []client.Object{d, s} {
+		apply.TypeOf(obj).Keep(obj, true)
+		total += heap.Size(obj)
+	}
+	if most := budget.NewLimits(0).Owner / 2; total > most {
+		t.Errorf("the App and its children take %d bytes, at most %d are right", total, most)
+	}
+	t.Logf("%d bytes", total)
 }
 
 // TestForgedOwners gives Services an owner reference with the UID of an App that lives, of another kind and in another namespace: nothing is
