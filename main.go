@@ -25,6 +25,9 @@ import (
 // version and commit are set by the linker.
 var version, commit = "dev", "unknown"
 
+// maxNamespaceCache is the largest value of --namespace-cache-mib: no manager has a TiB.
+const maxNamespaceCache = 1 << 20
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "app-operator:", err)
@@ -41,6 +44,7 @@ type flags struct {
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 	workers                                   int
 	qps                                       float64
+	namespaceCache                            int
 	followSecrets                             bool
 	disabledFeatures                          string
 	webhooks                                  webhooks.Options
@@ -61,6 +65,7 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Maximum number of requests per second to the API server; -1 for no limit other than API Priority and Fairness.")
 	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
 	fs.BoolVar(&f.followSecrets, "follow-secrets", false, "Replace pods when a Secret changes that they use, where spec.configRollout asks for it, as with ConfigMaps. This requires permission to list and watch Secrets.")
+	fs.IntVar(&f.namespaceCache, "namespace-cache-mib", controllers.DefaultNamespaceCache>>20, "How many MiB the custom resources of a namespace and their children may take in the cache beyond what plain ones need, at least 1. The operator reads from the API server what is beyond it. Four times as much is the limit of all namespaces together.")
 	fs.StringVar(&f.disabledFeatures, "disable-features", "", "Comma-separated fields of the spec to reject. The operator neither creates nor watches the objects of these fields: "+strings.Join(validation.Features(), ", ")+".")
 	f.webhooks.BindFlags(fs)
 	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
@@ -69,14 +74,15 @@ func (f *flags) bind(fs *flag.FlagSet) {
 
 func (f *flags) options() controllers.Options {
 	opts := controllers.Options{
-		Namespaces:    controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
-		OwnNamespace:  os.Getenv("POD_NAMESPACE"),
-		SizeConfigMap: f.sizeConfigMap,
-		FollowSecrets: f.followSecrets,
-		Workers:       f.workers,
-		Rendering:     resource.RenderingLatest,
-		Version:       version,
-		Commit:        commit,
+		Namespaces:     controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
+		OwnNamespace:   os.Getenv("POD_NAMESPACE"),
+		SizeConfigMap:  f.sizeConfigMap,
+		FollowSecrets:  f.followSecrets,
+		Workers:        f.workers,
+		NamespaceCache: f.namespaceCache << 20,
+		Rendering:      resource.RenderingLatest,
+		Version:        version,
+		Commit:         commit,
 	}
 	opts.Metrics = metricsserver.Options{BindAddress: f.metricsAddr, SecureServing: f.metricsSecure}
 	if f.metricsSecure {
@@ -103,6 +109,9 @@ func run() error {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if f.namespaceCache < 1 || f.namespaceCache > maxNamespaceCache {
+		return fmt.Errorf("--namespace-cache-mib must be from 1 to %d, and is %d", maxNamespaceCache, f.namespaceCache)
 	}
 	cfg.QPS, cfg.Burst = float32(f.qps), max(1, int(2*f.qps))
 	opts := f.options()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -42,17 +44,18 @@ func ParseNamespaces(list string) []string {
 	return namespaces
 }
 
-// CacheOptions says what the manager's cache holds: all of what is ours, and of everything else no more than decisions
-// need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
-func CacheOptions(namespaces []string, watched *watchSet) cache.Options {
+// CacheOptions says what the manager's cache holds: all of what is ours, as far as the budget has room, and of everything else no more than
+// decisions need, so that memory does not grow with the rest of the cluster. namespaces limits it; none means all.
+func CacheOptions(namespaces []string, watched *watchSet, kept *budget.Budget) cache.Options {
 	opts := cache.Options{
-		DefaultTransform:         trimResource,
+		DefaultTransform:         keepResource(kept),
+		NewInformer:              kept.NewInformer,
 		DefaultWatchErrorHandler: watches.noteFailure,
 		ByObject:                 map[client.Object]cache.ByObject{},
 	}
 	for i := range apply.Types {
 		if row := &apply.Types[i]; watched.shared(row) {
-			opts.ByObject[row.Object] = cacheByObject(row)
+			opts.ByObject[row.Object] = cacheByObject(row, kept)
 		}
 	}
 	if len(namespaces) > 0 {
@@ -65,13 +68,8 @@ func CacheOptions(namespaces []string, watched *watchSet) cache.Options {
 }
 
 // cacheByObject returns what the cache holds of a type.
-func cacheByObject(row *apply.Type) cache.ByObject {
-	by := cache.ByObject{Transform: func(in any) (any, error) {
-		if obj, ok := in.(client.Object); ok && row.Trim != nil {
-			row.Trim(obj)
-		}
-		return in, nil
-	}}
+func cacheByObject(row *apply.Type, kept *budget.Budget) cache.ByObject {
+	by := cache.ByObject{Transform: kept.Transform(row)}
 	if row.Scope == apply.ScopeOurs {
 		by.Label = labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy})
 	}
@@ -137,6 +135,47 @@ const maxOthersAnnotations = 4 << 10
 // their values may be to be kept as they are. That of a refresh is recorded, and a hold is the name of an object.
 var readAnnotations = map[string]int{
 	appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10, appv1.AnnotationHold: 253,
+}
+
+// keepResource returns what changes a custom resource to what the cache keeps of it.
+func keepResource(kept *budget.Budget) func(any) (any, error) {
+	rows := map[reflect.Type]kind{}
+	for _, k := range kinds() {
+		rows[reflect.TypeOf(k.empty())] = k
+	}
+	return func(in any) (any, error) {
+		trimmed, err := trimResource(in)
+		obj, ok := trimmed.(budget.Resource)
+		if err != nil || !ok {
+			return trimmed, err
+		}
+		k := rows[reflect.TypeOf(obj)]
+		kept.KeepResource(k.Name, obj, func() []string {
+			if k.childNames == nil {
+				return nil
+			}
+			return k.childNames(obj)
+		})
+		if obj.Reduced() {
+			shortenAnnotations(obj)
+		}
+		return obj, nil
+	}
+}
+
+// maxReducedAnnotation is how long, in bytes, the value of an annotation is that is kept of a custom resource without its spec. The longest
+// name of an object has room.
+const maxReducedAnnotation = 253
+
+// shortenAnnotations keeps of the annotations of a custom resource without its spec what tells a change of one that reconciles read.
+func shortenAnnotations(obj client.Object) {
+	var kept map[string]string
+	for key, value := range obj.GetAnnotations() {
+		if _, read := readAnnotations[key]; read || key == appv1.AnnotationTutorialSpec {
+			kept = withAnnotation(kept, key, shortenValue(value, maxReducedAnnotation))
+		}
+	}
+	obj.SetAnnotations(kept)
 }
 
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the

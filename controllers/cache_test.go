@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -90,7 +91,7 @@ func TestCacheKeepsLittleMetadata(t *testing.T) {
 			if err := json.Unmarshal(data, obj); err != nil {
 				t.Fatal(err)
 			}
-			if cached[i], err = CacheOptions(nil, &watchSet{}).DefaultTransform(obj); err != nil {
+			if cached[i], err = CacheOptions(nil, &watchSet{}, budget.New(budget.NewLimits(DefaultNamespaceCache))).DefaultTransform(obj); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -224,6 +224,9 @@ func cloudManagerChildNames(obj client.Object) []string {
 	if !ok {
 		return nil
 	}
+	if names, dropped := kept.IndexNames(); dropped {
+		return names
+	}
 	cm, err := kept.Decode()
 	if err != nil {
 		return nil

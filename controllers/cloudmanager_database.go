@@ -101,7 +101,27 @@ func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Rea
 	})
 	// A cache lists in any order, and what is said of one of several is to stay the same.
 	slices.SortFunc(claims, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(ordinal(a), ordinal(b)) })
-	return claims, nil
+	return r.readWholeClaims(ctx, claims)
+}
+
+// readWholeClaims replaces claims that the cache keeps in part by what the API server has.
+func (r *CloudManagerReconciler) readWholeClaims(ctx context.Context, claims []corev1.PersistentVolumeClaim) ([]corev1.PersistentVolumeClaim, error) {
+	if !slices.ContainsFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return apply.IsPartial(&claim) }) {
+		return claims, nil
+	}
+	refs := make([]*corev1.PersistentVolumeClaim, len(claims))
+	for i := range claims {
+		refs[i] = &claims[i]
+	}
+	whole, err := apply.ReadWhole(ctx, r.Live, refs)
+	if err != nil {
+		return nil, err
+	}
+	read := make([]corev1.PersistentVolumeClaim, len(whole))
+	for i := range whole {
+		read[i] = *whole[i]
+	}
+	return read, nil
 }
 
 func (db *database) provenance() provenance { return db.seen.provenance() }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/internal/stored"
@@ -73,9 +75,16 @@ type Options struct {
 	LookAgain time.Duration
 	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor; nil for ten seconds.
 	RouteGrace *time.Duration
+	// NamespaceCache is how many bytes the resources of one namespace and their children may take in the cache beyond what plain ones need; 0
+	// for DefaultNamespaceCache. See package budget.
+	NamespaceCache int
 	// Clock tells the time; nil means the real one.
 	Clock clock.PassiveClock
 }
+
+// DefaultNamespaceCache is the default of Options.NamespaceCache, in bytes. Four namespaces at this limit, next to what a manager needs
+// anyway, are well below the memory limit of config/manager.
+const DefaultNamespaceCache = 32 << 20
 
 // Manager is a manager with all controllers.
 type Manager struct {
@@ -99,7 +108,8 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Cache = CacheOptions(opts.Namespaces, &watched)
+	kept := budget.New(budget.NewLimits(cmp.Or(opts.NamespaceCache, DefaultNamespaceCache)))
+	opts.Cache = CacheOptions(opts.Namespaces, &watched, kept)
 	sizes, err := newSizes(opts.SizeConfigMap, opts.OwnNamespace)
 	if err != nil {
 		return nil, err
@@ -131,7 +141,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
 	}
-	shared, err := newDeps(mgr, &opts, sizes, watched)
+	shared, err := newDeps(mgr, &opts, sizes, watched, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +159,12 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 }
 
 // newDeps returns what the controllers of a manager work with.
-func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet) (*Deps, error) {
-	kindsOfOthers, err := addOptionalKinds(mgr, opts, &watched)
+func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, kept *budget.Budget) (*Deps, error) {
+	kindsOfOthers, err := addOptionalKinds(mgr, opts, &watched, kept)
 	if err != nil {
 		return nil, err
 	}
-	c := kindsOfOthers.Client(mgr.GetClient())
+	c := kept.Client(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
 	shared := &Deps{
 		Client:   c,
 		Live:     mgr.GetAPIReader(),

@@ -27,6 +27,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -44,7 +45,7 @@ func TestParseNamespaces(t *testing.T) {
 // TestCacheOptions has the cache hold what each row of the table says, in the namespaces that are asked for.
 func TestCacheOptions(t *testing.T) {
 	for _, namespaces := range [][]string{nil, {"a", "b"}} {
-		opts := CacheOptions(namespaces, &watchSet{})
+		opts := CacheOptions(namespaces, &watchSet{}, budget.New(budget.NewLimits(DefaultNamespaceCache)))
 		if len(opts.DefaultNamespaces) != len(namespaces) {
 			t.Errorf("%q: the namespaces are %v", namespaces, opts.DefaultNamespaces)
 		}
@@ -78,13 +79,13 @@ func TestCacheOptions(t *testing.T) {
 	}
 }
 
-// TestCacheTrims runs the transform of each type on an object of no operator's: it is trimmed by the row's function, and what is no
-// object is left alone.
+// TestCacheTrims runs the transform of each type on an object of no operator's: its identity is kept, and what is no object is left
+// alone.
 func TestCacheTrims(t *testing.T) {
 	for i := range apply.Types {
 		row := &apply.Types[i]
-		by := cacheByObject(row)
-		if row.Scope == apply.ScopeLive || row.Trim == nil {
+		by := cacheByObject(row, budget.New(budget.NewLimits(DefaultNamespaceCache)))
+		if row.Scope == apply.ScopeLive {
 			continue
 		}
 		obj, ok := row.Object.DeepCopyObject().(client.Object)
@@ -96,7 +97,7 @@ func TestCacheTrims(t *testing.T) {
 		if !ok {
 			t.Fatalf("%T", row.Object)
 		}
-		row.Trim(want)
+		row.Keep(want, false)
 		trimmed, err := by.Transform(obj)
 		if err != nil || trimmed != any(obj) || !reflect.DeepEqual(obj, want) {
 			t.Errorf("%T: %v, %v; want %v", row.Object, trimmed, err, want)

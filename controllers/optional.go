@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/optional"
 )
 
@@ -16,7 +17,7 @@ import (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
 
 // addOptionalKinds adds to the manager what watches the kinds that a cluster may lack, or that the manager may not list.
-func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet) (*optional.Kinds, error) {
+func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *budget.Budget) (*optional.Kinds, error) {
 	var rows []*apply.Type
 	for i := range apply.Types {
 		if row := &apply.Types[i]; watched.apart(row) {
@@ -25,7 +26,7 @@ func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet) (*opti
 	}
 	found, err := optional.New(optional.Options{
 		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Namespaces: opts.Namespaces,
-		FieldOwner: fieldOwner, WatchFailed: watches.noteFailure, Types: rows, LookAgain: opts.LookAgain, Log: opts.Logger.WithName("optional"),
+		FieldOwner: fieldOwner, WatchFailed: watches.noteFailure, Types: rows, Budget: kept, LookAgain: opts.LookAgain, Log: opts.Logger.WithName("optional"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("optional kinds: %w", err)

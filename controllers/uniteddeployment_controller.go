@@ -234,6 +234,9 @@ func watchCompeting(k *kind, s *Deps, b *builder.Builder) {
 // be decoded.
 func unitedDeploymentChildNames(obj client.Object) []string {
 	if ud, ok := obj.(*stored.UnitedDeployment); ok {
+		if names, dropped := ud.IndexNames(); dropped {
+			return names
+		}
 		if typed, err := ud.Decode(); err == nil {
 			return []string{typed.Spec.DeploymentName}
 		}

@@ -216,7 +216,10 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 			if kind == "StatefulSet" {
 				live = &appsv1.StatefulSet{ObjectMeta: meta}
 			}
-			s.read(ctx, live, live) // What is missing states no selector.
+			// What is missing states no selector, and the request has proved that it may know what is read.
+			if s.read(ctx, live, live) && apply.IsPartial(live) && s.live.Get(ctx, client.ObjectKeyFromObject(live), live) != nil {
+				return s.today
+			}
 		}
 		seen := s.today
 		seen.Unrecorded = false

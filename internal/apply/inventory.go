@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -32,7 +33,7 @@ func OwnerKey(obj client.Object) []string {
 type Inventory []client.Object
 
 // Observe returns what the owner controls and the manager has applied for it, as far as the cache holds its type. The objects are
-// those of the cache: read only. An object that a user has created as a copy of a child, or has given to the owner, is not
+// those of the cache, read only; such as are kept there in part are read from the API server. An object that a user has created as a copy of a child, or has given to the owner, is not
 // among them.
 func (e *Engine) Observe(ctx context.Context, owner client.Object, manager string) (Inventory, error) {
 	var found Inventory
@@ -62,7 +63,33 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		}
 		slices.SortFunc(found[from:], func(a, b client.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
 	}
-	return found, nil
+	if !slices.ContainsFunc(found, IsPartial) {
+		return found, nil
+	}
+	// Most children have the owner's name, and most of those with another are not wanted: their identity is enough to delete them.
+	slices.SortStableFunc(found, func(a, b client.Object) int { return named(b, owner) - named(a, owner) })
+	whole, err := ReadWhole(ctx, e.live, found)
+	whole = slices.DeleteFunc(whole, func(obj client.Object) bool {
+		return !metav1.IsControlledBy(obj, owner) || !appliedFor(obj, owner, manager)
+	})
+	slices.SortStableFunc(whole, func(a, b client.Object) int {
+		return cmp.Or(cmp.Compare(typeOrder(a), typeOrder(b)), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return whole, err
+}
+
+// typeOrder returns the number of the row of an object's type.
+func typeOrder(obj client.Object) int {
+	row := TypeOf(obj)
+	return slices.IndexFunc(Types, func(t Type) bool { return t.Object == row.Object })
+}
+
+// named returns 1 for an object with the name of its owner, 0 for any other.
+func named(obj, owner client.Object) int {
+	if obj.GetName() == owner.GetName() {
+		return 1
+	}
+	return 0
 }
 
 // appliedFor reports whether the manager has applied an object, and for the owner: a copy has no field owner of ours, and the

@@ -68,8 +68,11 @@ type Type struct {
 	// Prerequisite is a type of objects that must be in place before the first pod. Routes is a type of objects that lead to the
 	// Service.
 	Prerequisite, Routes bool
-	// Trim removes from an object what no decision needs, before the cache keeps it. Nil keeps all of it.
+	// Trim removes from an object what no decision needs, before the cache keeps the rest of it whole. Nil removes nothing.
 	Trim func(client.Object)
+	// Reduce copies to an object that has the identity of another alone what decisions need of that one's spec and status, within
+	// limits, and reports whether a limit cut something off. Nil copies nothing. See Type.Keep.
+	Reduce func(from, to client.Object) (cut bool)
 	// Wakes selects the events after which custom resources are reconciled. Nil selects all.
 	Wakes predicate.Predicate
 	// Exclusive are the lists that hold items of the operator only: items of others are removed. Adopted are further lists
@@ -113,24 +116,27 @@ var (
 // builder in package resource.
 var Types = []Type{
 	{
-		Object: &appsv1.Deployment{}, Role: RoleChild, Scope: ScopeAll, Trim: trimDeployment,
+		Object: &appsv1.Deployment{}, Role: RoleChild, Scope: ScopeAll, Trim: trimDeployment, Reduce: reduceDeployment,
 		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedDeployment,
 	},
 	{
-		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet,
+		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet, Reduce: reduceStatefulSet,
 		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedStatefulSet,
 	},
-	{Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Exclusive: servicePorts, Concerns: servesCluster},
+	{
+		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: dropStatusManagedFields, Reduce: reduceService,
+		Exclusive: servicePorts, Concerns: servesCluster,
+	},
 	{
 		Object: &corev1.Secret{}, Role: RoleChild, Scope: ScopeLive,
 		Unhashed: fieldpath.NewSet(dataPath), Hashed: hashedSecret,
 	},
-	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Trim: trimClaim, Wakes: claimChanged()},
-	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Trim: trimPod, Wakes: causeChanged()},
+	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Reduce: reduceClaim, Wakes: claimChanged()},
+	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
 	{
 		// Those of others count too, whatever features are in use: they decide the number of pods.
 		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Optional: true,
-		Trim: trimAutoscaler, Wakes: scalingChanged(), Concerns: scaledByAutoscaler,
+		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(), Concerns: scaledByAutoscaler,
 	},
 	{
 		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "serviceAccount",

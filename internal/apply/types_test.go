@@ -32,48 +32,12 @@ func TestTypes(t *testing.T) {
 			t.Errorf("row %d is not complete: %T, %d, %d", i, row.Object, row.Role, row.Scope)
 		case (row.Unhashed == nil) != (row.Hashed == nil):
 			t.Errorf("%T: Unhashed and Hashed say different things", row.Object)
-		case row.Scope == ScopeAll && row.Trim == nil:
-			t.Errorf("%T: the cache would hold all objects of the cluster whole", row.Object)
 		case row.Scope == ScopeLive && (row.Trim != nil || row.Wakes != nil):
 			t.Errorf("%T is never in the cache, and has what is for it", row.Object)
 		}
 	}
 	if TypeOf(&corev1.ConfigMap{}).Role != 0 {
 		t.Error("a type that is not in the table has a row")
-	}
-}
-
-// TestTrim trims an object of each type twice, that of a user's must lose its labels, and one of ours must keep its spec.
-func TestTrim(t *testing.T) {
-	for i := range Types {
-		row := &Types[i]
-		if row.Trim == nil {
-			continue
-		}
-		foreign, ok := row.Object.DeepCopyObject().(client.Object)
-		if !ok {
-			t.Fatalf("%T", row.Object)
-		}
-		foreign.SetName("web")
-		foreign.SetUID("1")
-		foreign.SetAnnotations(map[string]string{"theirs": "1", appv1.AnnotationLastAppliedHash: "sum"})
-		foreign.SetOwnerReferences([]metav1.OwnerReference{{Name: "a"}})
-		row.Trim(foreign)
-		if foreign.GetName() != "web" || foreign.GetUID() != "1" || len(foreign.GetOwnerReferences()) != 1 ||
-			foreign.GetAnnotations()[appv1.AnnotationLastAppliedHash] != "sum" {
-			t.Errorf("%T: a trimmed object is not known any more: %+v", row.Object, foreign)
-		}
-		if row.Scope == ScopeAll && foreign.GetAnnotations()["theirs"] != "" {
-			t.Errorf("%T: the annotations of a user's object are kept", row.Object)
-		}
-	}
-	ours := settled(t)
-	ours.Labels = map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
-	ours.ManagedFields = append(ours.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kube-controller-manager", Subresource: "status"})
-	fields, image := len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image
-	trimDeployment(ours)
-	if len(ours.ManagedFields) != fields-1 || ours.Spec.Template.Spec.Containers[0].Image != image {
-		t.Errorf("a Deployment of ours has %d field owners and the image %s", len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image)
 	}
 }
 

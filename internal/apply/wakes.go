@@ -46,8 +46,8 @@ func scalingChanged() predicate.Predicate {
 		return []any{scaler.Spec, standing.Status, standing.Reason}
 	})
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew) || isOurs(e.ObjectNew) != isOurs(e.ObjectOld) ||
-			isOurs(e.ObjectNew) && ours.Update(e)
+		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew) || claimsOurs(e.ObjectNew) != claimsOurs(e.ObjectOld) ||
+			claimsOurs(e.ObjectNew) && ours.Update(e)
 	}}
 }
 
@@ -84,12 +84,16 @@ func serviceAccountChanged() predicate.Predicate {
 	})
 }
 
-// wantedChanged selects the updates of an object that change its metadata, as far as it is applied, or a part of it.
+// wantedChanged selects the updates of an object that change its metadata, as far as it is applied, or a part of it. Of an object
+// that is kept in part, each new version may have.
 func wantedChanged(part func(client.Object) any) predicate.Predicate {
 	all := func(obj client.Object) []any {
 		return []any{obj.GetLabels(), obj.GetAnnotations(), obj.GetOwnerReferences(), obj.GetDeletionTimestamp(), part(obj)}
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		if IsPartial(e.ObjectOld) || IsPartial(e.ObjectNew) {
+			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+		}
 		return !equality.Semantic.DeepEqual(all(e.ObjectOld), all(e.ObjectNew))
 	}}
 }

@@ -82,12 +82,14 @@ func CauseOf(pod *corev1.Pod) Cause { return causeOf(pod, containerCause) }
 // lastCauseOf is CauseOf for a rollout that has not finished in time: a container that runs again between two crashes, and is
 // not ready, still has the cause of the last one. Otherwise the cause would come and go with each crash.
 func lastCauseOf(pod *corev1.Pod) Cause {
-	return causeOf(pod, func(s *corev1.ContainerStatus) Cause {
-		if last := s.LastTerminationState.Terminated; s.State.Running != nil && !s.Ready && last != nil {
-			return crash(s.Name, last)
-		}
-		return containerCause(s)
-	})
+	return causeOf(pod, lastContainerCause)
+}
+
+func lastContainerCause(s *corev1.ContainerStatus) Cause {
+	if last := s.LastTerminationState.Terminated; s.State.Running != nil && !s.Ready && last != nil {
+		return crash(s.Name, last)
+	}
+	return containerCause(s)
 }
 
 // causeOf returns why a pod does not run; of is why one of its containers does not.
@@ -110,11 +112,15 @@ func causeOf(pod *corev1.Pod, of func(*corev1.ContainerStatus) Cause) Cause {
 		}
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if isUnschedulable(&c) {
 			return Cause{Reason: appv1.ReasonUnschedulable, Message: message.Quote(c.Message)}
 		}
 	}
 	return Cause{}
+}
+
+func isUnschedulable(c *corev1.PodCondition) bool {
+	return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
 // containerCause reads what the kubelet says of a container that waits or has ended.
@@ -196,4 +202,80 @@ func pullError(words string) string {
 		return ""
 	}
 	return ": " + message.Quote(words)
+}
+
+// KeepCauses copies from the status of a pod to another the containers that the cause of the pod comes from, now and after a rollout
+// that has not finished in time, and of them what is read; if there is none, why the pod is not scheduled. Messages are cut to a length in
+// bytes; names of images are, too.
+func KeepCauses(from, to *corev1.PodStatus, most int) {
+	whole := corev1.Pod{Status: *from}
+	whole.Status.Phase = ""
+	kept := map[*corev1.ContainerStatus]bool{}
+	for _, cause := range []func(*corev1.ContainerStatus) Cause{containerCause, lastContainerCause} {
+		causeOf(&whole, func(s *corev1.ContainerStatus) Cause {
+			found := cause(s)
+			kept[s] = kept[s] || found != Cause{}
+			return found
+		})
+	}
+	keep := func(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
+		for i := range all {
+			if kept[&all[i]] {
+				some = append(some, withCause(&all[i], most))
+			}
+		}
+		return some
+	}
+	to.InitContainerStatuses, to.ContainerStatuses = keep(from.InitContainerStatuses), keep(from.ContainerStatuses)
+	for _, c := range from.Conditions {
+		if isUnschedulable(&c) && len(to.InitContainerStatuses)+len(to.ContainerStatuses)+len(to.Conditions) == 0 {
+			to.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: shorten(c.Message, most)}}
+		}
+	}
+}
+
+// maxKeptImage is the length that the name of an image is cut to, maxKeptName that of a container and maxKeptReason that of a reason, in
+// bytes. No reason that is read is longer.
+const (
+	maxKeptImage  = 256
+	maxKeptName   = 63
+	maxKeptReason = 32
+)
+
+// withCause copies of a container's status what its cause is read from.
+func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
+	kept := corev1.ContainerStatus{Name: shorten(s.Name, maxKeptName), Ready: s.Ready}
+	kept.State.Terminated = keptEnd(s.State.Terminated)
+	waiting := s.State.Waiting
+	switch {
+	case s.State.Running != nil:
+		kept.State.Running = &corev1.ContainerStateRunning{}
+		kept.LastTerminationState.Terminated = keptEnd(s.LastTerminationState.Terminated)
+	case waiting != nil && waiting.Reason == "CrashLoopBackOff":
+		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting.Reason}
+		kept.LastTerminationState.Terminated = keptEnd(s.LastTerminationState.Terminated)
+	case waiting != nil:
+		words := waiting.Message
+		if len(words) > most {
+			// A cut could remove the quotes by which the command of a container is known.
+			words = shorten(withoutCommand(words), most)
+		}
+		kept.Image = shorten(s.Image, maxKeptImage)
+		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: shorten(waiting.Reason, maxKeptReason), Message: strings.Clone(words)}
+	}
+	return kept
+}
+
+func keptEnd(ended *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if ended == nil {
+		return nil
+	}
+	return &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: shorten(ended.Reason, maxKeptReason)}
+}
+
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:most]), "")
 }

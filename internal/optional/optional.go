@@ -31,6 +31,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -60,6 +61,8 @@ type Options struct {
 	WatchFailed toolscache.WatchErrorHandlerWithContext
 	// Types are the rows of the kinds that may be used.
 	Types []*apply.Type
+	// Budget says how much the caches keep of each object.
+	Budget *budget.Budget
 	// LookAgain is how often a kind is looked for that is missing, 0 for a minute.
 	LookAgain time.Duration
 	Log       logr.Logger

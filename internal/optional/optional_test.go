@@ -29,6 +29,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -57,7 +58,7 @@ func newWorld(t *testing.T) *world {
 			rows = append(rows, &apply.Types[i])
 		}
 	}
-	k, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme, Types: rows, Log: logr.Discard()})
+	k, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme, Types: rows, Budget: budget.New(budget.NewLimits(1 << 20)), Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

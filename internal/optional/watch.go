@@ -224,12 +224,7 @@ func (k *Kinds) cacheOptions(s *kind, o *objects) cache.Options {
 	opts := cache.Options{
 		HTTPClient: k.opts.HTTPClient, Scheme: k.opts.Scheme, Mapper: k.mapper,
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}),
-		DefaultTransform: func(in any) (any, error) {
-			if obj, ok := in.(client.Object); ok && s.row.Trim != nil {
-				s.row.Trim(obj)
-			}
-			return in, nil
-		},
+		DefaultTransform:     k.opts.Budget.Transform(s.row), NewInformer: k.opts.Budget.NewInformer,
 		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 			switch {
 			case apierrors.IsForbidden(err):

@@ -65,3 +65,13 @@ func (r *CloudManager) Outdated() (rendering, size bool) {
 	}
 	return rendering, size
 }
+
+// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+func (r *CloudManager) Reduce(names []string) {
+	r.drop(names, "")
+	status := &r.Status.Value
+	r.Status.Value = appv1.CloudManagerStatus{
+		CommonStatus: reduceStatus(&status.CommonStatus),
+		DB:           reduceTier(&status.DB), Identity: reduceTier(&status.Identity), Front: reduceTier(&status.Front),
+	}
+}

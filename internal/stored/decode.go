@@ -17,6 +17,8 @@ import (
 func (s Spec) decode(into any) error {
 	path := field.NewPath("spec")
 	switch {
+	case s.dropped != nil:
+		return invalid(path.String(), "was not cached; it must be read from the API server")
 	case s.excess > 0:
 		return invalid(path.String(), fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", bounds.MaxSpec>>10, (s.excess+1023)>>10))
 	case s.json == nil:

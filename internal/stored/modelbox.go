@@ -61,3 +61,9 @@ func (r *ModelBox) Condition(name string) *metav1.Condition {
 
 // Outdated implements Observed.
 func (r *ModelBox) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
+
+// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+func (r *ModelBox) Reduce(names []string) {
+	r.drop(names, r.ServiceName())
+	r.Status.Value = appv1.ModelBoxStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}
+}

@@ -41,6 +41,14 @@ type Spec struct {
 	// json is the spec, nil for a missing one; of a spec that is too long, it is the sum, and excess is the length.
 	json   []byte
 	excess int
+	// dropped is what indexes read of a spec that was dropped, nil of any other; see Reduce.
+	dropped *dropped
+}
+
+// dropped is what indexes read of a spec.
+type dropped struct {
+	names   []string
+	service string
 }
 
 // UnmarshalJSON keeps the JSON as it is, or the sum of one that is too long for Decode.
@@ -60,7 +68,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 // MarshalJSON returns the JSON as it was.
 func (s Spec) MarshalJSON() ([]byte, error) {
 	switch {
-	case s.excess > 0:
+	case s.excess > 0 || s.dropped != nil:
 		return nil, errors.New("the spec is too long and was not cached")
 	case s.json == nil:
 		return []byte("null"), nil
@@ -70,7 +78,7 @@ func (s Spec) MarshalJSON() ([]byte, error) {
 
 // Equal reports whether two specs are the same, byte by byte.
 func (s Spec) Equal(other Spec) bool {
-	return s.excess == other.excess && bytes.Equal(s.json, other.json)
+	return s.excess == other.excess && s.dropped == nil && other.dropped == nil && bytes.Equal(s.json, other.json)
 }
 
 // Status is a status. One that cannot be decoded, or is too long, is an empty one: the next status write replaces it.
@@ -133,6 +141,9 @@ func typeMeta(kind string) metav1.TypeMeta {
 // serviceName returns the name that a workload's spec states for its Service, empty if there is none. Of most specs nothing is
 // decoded.
 func (s Spec) serviceName(template bool) string {
+	if s.dropped != nil {
+		return s.dropped.service
+	}
 	if s.excess > 0 || !bytes.Contains(s.json, []byte(`"service"`)) {
 		return ""
 	}

@@ -77,3 +77,9 @@ func (r *UnitedDeployment) Condition(name string) *metav1.Condition {
 func (r *UnitedDeployment) Outdated() (rendering, size bool) {
 	return outdated(&r.Status.Value.WorkloadStatus)
 }
+
+// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+func (r *UnitedDeployment) Reduce(names []string) {
+	r.drop(names, r.ServiceName())
+	r.Status.Value = appv1.UnitedDeploymentStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}
+}

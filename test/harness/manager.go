@@ -99,6 +99,11 @@ func WithSecrets() Option {
 	return func(_ *Manager, o *controllers.Options) { o.FollowSecrets = true }
 }
 
+// WithNamespaceCache limits how many bytes the resources of a namespace may take in the cache beyond what plain ones need.
+func WithNamespaceCache(bytes int) Option {
+	return func(_ *Manager, o *controllers.Options) { o.NamespaceCache = bytes }
+}
+
 // WithSizes makes the manager read the sizes from a ConfigMap, "namespace/name".
 func WithSizes(name string) Option {
 	return func(_ *Manager, o *controllers.Options) { o.SizeConfigMap = name }

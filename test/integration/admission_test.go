@@ -14,7 +14,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -493,7 +493,7 @@ func TestAdmissionDefaults(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(c.want), &want); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, spec("box", "ModelBox", c.given)); diff != "" {
+		if diff := gocmp.Diff(want, spec("box", "ModelBox", c.given)); diff != "" {
 			t.Errorf("ModelBox (-want +got):\n%s", diff)
 		}
 	}

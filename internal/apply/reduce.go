@@ -1,0 +1,164 @@
+package apply
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/heap"
+)
+
+// reduceDeployment keeps what a UnitedDeployment reads of a Deployment that it scales and does not control.
+func reduceDeployment(from, to client.Object) (cut bool) {
+	d, isDeployment := from.(*appsv1.Deployment)
+	kept, ok := to.(*appsv1.Deployment)
+	if !ok || !isDeployment {
+		return false
+	}
+	kept.Spec.Replicas, kept.Spec.Paused = d.Spec.Replicas, d.Spec.Paused
+	kept.Spec.ProgressDeadlineSeconds = d.Spec.ProgressDeadlineSeconds
+	kept.Status = d.Status
+	kept.Status.Conditions = nil
+	for _, name := range []appsv1.DeploymentConditionType{appsv1.DeploymentProgressing, appsv1.DeploymentReplicaFailure} {
+		i := slices.IndexFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == name })
+		if i < 0 {
+			continue
+		}
+		c := d.Status.Conditions[i]
+		c.Reason = shorten(c.Reason, maxKeptKind)
+		if c.Status = shorten(c.Status, maxKeptKind); name == appsv1.DeploymentReplicaFailure {
+			c.Message = shorten(c.Message, maxKeptMessage)
+		} else {
+			c.Message = ""
+		}
+		kept.Status.Conditions = append(kept.Status.Conditions, c)
+	}
+	kept.Spec.Selector, cut = reduceSelector(d.Spec.Selector)
+	return cut
+}
+
+func reduceStatefulSet(from, to client.Object) (cut bool) {
+	s, isSet := from.(*appsv1.StatefulSet)
+	kept, ok := to.(*appsv1.StatefulSet)
+	if !ok || !isSet {
+		return false
+	}
+	kept.Spec.Replicas = s.Spec.Replicas
+	kept.Spec.Selector, cut = reduceSelector(s.Spec.Selector)
+	return cut
+}
+
+// reduceSelector returns a selector, nil for one that is too long to be kept.
+func reduceSelector(selector *metav1.LabelSelector) (kept *metav1.LabelSelector, cut bool) {
+	if selector == nil {
+		return nil, false
+	}
+	size := 0
+	for key, value := range selector.MatchLabels {
+		size += labelSize(key, value)
+	}
+	for _, rule := range selector.MatchExpressions {
+		size += labelSize(rule.Key, string(rule.Operator)) + labelOverhead
+		for _, value := range rule.Values {
+			size += labelSize("", value)
+		}
+	}
+	if size > maxKeptSelector {
+		return nil, true
+	}
+	return selector.DeepCopy(), false
+}
+
+// labelOverhead is about how much memory a label takes next to its text.
+const labelOverhead = 32
+
+func labelSize(key, value string) int { return len(key) + len(value) + labelOverhead }
+
+func reduceService(from, to client.Object) bool {
+	s, isService := from.(*corev1.Service)
+	if kept, ok := to.(*corev1.Service); ok && isService && s.Spec.ClusterIP == corev1.ClusterIPNone {
+		kept.Spec.ClusterIP = corev1.ClusterIPNone // That cannot be changed by an adoption.
+	}
+	return false
+}
+
+// reduceAutoscaler keeps what an autoscaler scales. Texts that are cut name nothing that there can be.
+func reduceAutoscaler(from, to client.Object) bool {
+	scaler, isScaler := from.(*autoscalingv2.HorizontalPodAutoscaler)
+	if kept, ok := to.(*autoscalingv2.HorizontalPodAutoscaler); ok && isScaler {
+		target := scaler.Spec.ScaleTargetRef
+		kept.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{
+			APIVersion: shorten(target.APIVersion, maxKeptVersion), Kind: shorten(target.Kind, maxKeptKind+1), Name: shorten(target.Name, maxKeptName+1),
+		}
+	}
+	return false
+}
+
+// reducePod keeps which resource a pod belongs to and why it does not run: of its labels those that are ours, and of the others the shortest,
+// and the containers that health has a cause of.
+func reducePod(from, to client.Object) bool {
+	pod, isPod := from.(*corev1.Pod)
+	kept, ok := to.(*corev1.Pod)
+	if !ok || !isPod {
+		return false
+	}
+	kept.Labels = reduceLabels(pod.Labels)
+	kept.Annotations, kept.ManagedFields = nil, nil
+	for i := range kept.OwnerReferences {
+		kept.OwnerReferences[i].APIVersion = ""
+	}
+	kept.Status.Phase = shorten(pod.Status.Phase, maxKeptKind)
+	health.KeepCauses(&pod.Status, &kept.Status, maxKeptMessage)
+	return false
+}
+
+// reduceLabels returns labels up to a length: the operator's, and then the shortest.
+func reduceLabels(labels map[string]string) map[string]string {
+	ours := []string{
+		appv1.LabelManagedBy, appv1.LabelInstance, appv1.LabelComponent,
+		appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager,
+	}
+	size := func(key string) int { return labelSize(key, labels[key]) }
+	theirs := func(key string) int { return min(slices.Index(ours, key), 0) } // -1 of a label of others.
+	keys := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
+		return cmp.Or(cmp.Compare(theirs(b), theirs(a)), cmp.Compare(size(a), size(b)), cmp.Compare(a, b))
+	})
+	kept, total := map[string]string{}, 0
+	for _, key := range keys {
+		if total += size(key); total > maxKeptLabels {
+			break
+		}
+		kept[key] = labels[key]
+	}
+	return kept
+}
+
+// reduceClaim keeps a claim without its status, and of a large one what wakes a reconcile: the operator reads such a claim where it needs
+// more of it.
+func reduceClaim(from, to client.Object) (cut bool) {
+	claim, isClaim := from.(*corev1.PersistentVolumeClaim)
+	kept, ok := to.(*corev1.PersistentVolumeClaim)
+	if !ok || !isClaim {
+		return false
+	}
+	whole := *claim
+	whole.Status = corev1.PersistentVolumeClaimStatus{}
+	dropStatusManagedFields(&whole)
+	if !IsPartial(claim) && heap.Size(&whole) <= maxKeptClaim {
+		*kept = whole
+		return false
+	}
+	kept.Labels, kept.OwnerReferences = reduceLabels(claim.Labels), keptOwners(claim.OwnerReferences, 2)
+	if size, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
+		kept.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+// Package budget decides how much the cache of the manager keeps of each object, so that nobody in the cluster can fill the memory of the
+// manager.
+//
+// An object is kept whole if it is a custom resource of ours, or if its controller is a custom resource that the cache has, by UID, kind,
+// name and namespace. Of everything else its identity is kept, see apply.Type.Keep. A custom resource with its children may take Owner
+// bytes, which is more than a plain one needs; what is beyond it counts for its namespace, and for all namespaces together. An object for
+// which there is no room is kept in part, and Client reads it from the API server where all of it is needed. It is whole again at its next
+// event after there is room.
+package budget
+
+import (
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/heap"
+)
+
+// Limits are how many bytes objects may take that are kept whole.
+type Limits struct {
+	// Owner is what a custom resource and its children take together before anything counts.
+	Owner int
+	// Namespace is what counts of one namespace at most, Total of all namespaces.
+	Namespace, Total int
+}
+
+// Owner bytes hold a plain App with a Deployment, a Service, an autoscaler and an Ingress two times; see TestPlainAppNeedsNoBudget.
+const ownerBytes = 48 << 10
+
+// namespacesAtLimit is how many namespaces can be at their limit at once.
+const namespacesAtLimit = 4
+
+// NewLimits returns the limits with a number of bytes for each namespace.
+func NewLimits(namespace int) Limits {
+	return Limits{Owner: ownerBytes, Namespace: namespace, Total: namespacesAtLimit * namespace}
+}
+
+// Resource is a custom resource as the cache has it.
+type Resource interface {
+	client.Object
+	// Reduce drops the spec and what else can be long, except what metrics read, and the names by which an index finds the resource.
+	Reduce(names []string)
+	// Reduced reports whether it was called.
+	Reduced() bool
+}
+
+// Budget knows the custom resources of the cache and counts what is kept whole. Make it with New.
+type Budget struct {
+	limits  Limits
+	started *gate
+
+	mu         sync.Mutex
+	owners     map[types.UID]*owner
+	entries    map[types.UID]entry
+	namespaces map[string]int
+	total      int
+}
+
+// owner is a custom resource that the cache has, or has had while objects are kept whole for it.
+type owner struct {
+	kind, namespace, name string
+	// known is true while the cache has the resource.
+	known bool
+	// used is how many bytes are kept whole for it, entries in how many objects.
+	used, entries int
+}
+
+// entry is an object that is kept whole.
+type entry struct {
+	owner *owner
+	uid   types.UID
+	size  int
+}
+
+// New returns a budget with limits.
+func New(limits Limits) *Budget {
+	return &Budget{
+		limits: limits, started: &gate{},
+		owners: map[types.UID]*owner{}, entries: map[types.UID]entry{}, namespaces: map[string]int{},
+	}
+}
+
+// KeepResource changes a custom resource of a kind, which has lost what is never kept, to what the cache keeps of it. names are those by
+// which an index finds it.
+func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) {
+	uid, size := obj.GetUID(), heap.Size(obj)
+	b.mu.Lock()
+	o := b.owners[uid]
+	if o == nil {
+		o = &owner{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}
+		b.owners[uid] = o
+	}
+	b.change(o, func() { o.known = true })
+	whole := obj.Reduced() || b.admit(uid, uid, o, size)
+	b.mu.Unlock()
+	if !whole {
+		obj.Reduce(names())
+	}
+}
+
+// KeepChild changes an object of a type of children to what the cache keeps of it.
+func (b *Budget) KeepChild(row *apply.Type, obj client.Object) {
+	if row.Whole() && !apply.IsPartial(obj) && b.Owns(obj) {
+		row.Keep(obj, true)
+		if b.admitChild(obj, heap.Size(obj)) {
+			return
+		}
+	} else if row.Whole() {
+		b.Forget(obj)
+	}
+	row.Keep(obj, false)
+}
+
+// admitChild reports whether an object can be kept whole, and counts it if it can.
+func (b *Budget) admitChild(obj client.Object, size int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	uid, o := b.ownerOf(obj)
+	return o != nil && b.admit(obj.GetUID(), uid, o, size)
+}
+
+// Owns reports whether the controller of an object is a custom resource that the cache has.
+func (b *Budget) Owns(obj client.Object) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, o := b.ownerOf(obj)
+	return o != nil
+}
+
+// ownerOf returns the custom resource in the cache that is the controller of an object, nil if none is. b.mu is held.
+func (b *Budget) ownerOf(obj client.Object) (types.UID, *owner) {
+	c := metav1.GetControllerOfNoCopy(obj)
+	if c == nil || !apply.IsOfOurGroup(c) {
+		return "", nil
+	}
+	o := b.owners[c.UID]
+	if o == nil || !o.known || o.kind != c.Kind || o.name != c.Name || o.namespace != obj.GetNamespace() {
+		return "", nil
+	}
+	return c.UID, o
+}
+
+// admit counts an object for its owner in the place of what it was, unless there is no room. b.mu is held.
+func (b *Budget) admit(uid, of types.UID, o *owner, size int) bool {
+	b.release(uid)
+	more := b.excess(o.used+size, o.known) - b.excess(o.used, o.known)
+	if more > 0 && (b.namespaces[o.namespace]+more > b.limits.Namespace || b.total+more > b.limits.Total) {
+		return false
+	}
+	b.owners[of] = o
+	b.change(o, func() { o.used, o.entries = o.used+size, o.entries+1 })
+	b.entries[uid] = entry{owner: o, uid: of, size: size}
+	return true
+}
+
+// release uncounts an object. b.mu is held.
+func (b *Budget) release(uid types.UID) {
+	e, counted := b.entries[uid]
+	if !counted {
+		return
+	}
+	delete(b.entries, uid)
+	b.change(e.owner, func() { e.owner.used, e.owner.entries = e.owner.used-e.size, e.owner.entries-1 })
+	b.drop(e.uid, e.owner)
+}
+
+// drop forgets an owner that is gone together with all that was kept for it. b.mu is held.
+func (b *Budget) drop(uid types.UID, o *owner) {
+	if !o.known && o.entries == 0 && b.owners[uid] == o {
+		delete(b.owners, uid)
+	}
+}
+
+// change changes an owner, and what counts of it. b.mu is held.
+func (b *Budget) change(o *owner, by func()) {
+	before := b.excess(o.used, o.known)
+	by()
+	more := b.excess(o.used, o.known) - before
+	b.total += more
+	if b.namespaces[o.namespace] += more; b.namespaces[o.namespace] == 0 {
+		delete(b.namespaces, o.namespace)
+	}
+}
+
+// excess returns how much counts of what is kept for an owner: of one that is gone, all.
+func (b *Budget) excess(used int, known bool) int {
+	if !known {
+		return used
+	}
+	return max(0, used-b.limits.Owner)
+}
+
+// Forget uncounts an object that the cache no longer has.
+func (b *Budget) Forget(obj client.Object) {
+	uid := obj.GetUID()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release(uid)
+	if _, ours := obj.(Resource); !ours {
+		return
+	}
+	if o := b.owners[uid]; o != nil {
+		b.change(o, func() { o.known = false })
+		b.drop(uid, o)
+	}
+}
+
+// Used returns how many bytes count of a namespace now.
+func (b *Budget) Used(namespace string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.namespaces[namespace]
+}
+
+// follow uncounts the objects that an informer drops.
+func (b *Budget) follow(informer toolscache.SharedIndexInformer) error {
+	forget := func(obj any) {
+		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if known, ok := obj.(client.Object); ok {
+			b.Forget(known)
+		}
+	}
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		DeleteFunc: forget,
+		UpdateFunc: func(was, is any) {
+			before, ok := was.(client.Object)
+			after, isObject := is.(client.Object)
+			if ok && isObject && before.GetUID() != after.GetUID() {
+				b.Forget(before)
+			}
+		},
+	})
+	return err
+}

@@ -1,0 +1,50 @@
+package health
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestKeepCauses keeps of pods what their causes are read from: the causes stay the same, with as little text as a limit allows.
+func TestKeepCauses(t *testing.T) {
+	long := strings.Repeat("word ", 1000)
+	several := ended(&corev1.ContainerStateTerminated{ExitCode: 2, Message: long})
+	several.Status.ContainerStatuses = append([]corev1.ContainerStatus{{Name: "runs", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		several.Status.ContainerStatuses...)
+	again := container(corev1.ContainerStatus{
+		State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
+	})
+	again.Status.ContainerStatuses = append(again.Status.ContainerStatuses, waiting("ErrImagePull", "no such image").Status.ContainerStatuses...)
+	for name, pod := range map[string]corev1.Pod{
+		"runs":                  container(corev1.ContainerStatus{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}),
+		"pulls":                 waiting("ImagePullBackOff", "Back-off pulling image \"registry/web:v2\": ErrImagePull: "+long),
+		"invalid image":         waiting("InvalidImageName", ""),
+		"loops":                 loops("10s", &corev1.ContainerStateTerminated{ExitCode: 1, Message: long}),
+		"out of memory":         ended(&corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
+		"several containers":    several,
+		"runs again":            again,
+		"command":               waiting("RunContainerError", `failed to start "serve --password=secret": `+long+` serve --password=secret`),
+		"config":                waiting("CreateContainerConfigError", `secret "x" not found`),
+		"initial container":     initial(ended(&corev1.ContainerStateTerminated{ExitCode: 4})),
+		"initial is done":       initial(ended(&corev1.ContainerStateTerminated{})),
+		"cannot be scheduled":   unschedulable("0/3 nodes are available: " + long),
+		"cannot be scheduled 2": unschedulable("0/3 nodes are available"),
+	} {
+		kept := corev1.Pod{}
+		KeepCauses(&pod.Status, &kept.Status, 320)
+		if got, want := CauseOf(&kept), CauseOf(&pod); got != want {
+			t.Errorf("%s: the cause became %v, want %v", name, got, want)
+		}
+		if got, want := lastCauseOf(&kept), lastCauseOf(&pod); got != want {
+			t.Errorf("%s: the cause of a rollout became %v, want %v", name, got, want)
+		}
+		for _, s := range kept.Status.ContainerStatuses {
+			if w := s.State.Waiting; w != nil && (len(w.Message) > 320 || strings.Contains(w.Message, "password=secret")) {
+				t.Errorf("%s: kept is %q", name, w.Message)
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package stored
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// Reduced reports whether the spec was dropped, so that the resource cannot be decoded and is to be read from the API server.
+func (r *base[S]) Reduced() bool { return r.Spec.dropped != nil }
+
+// IndexNames returns the names that were kept of a spec that was dropped, and whether it was.
+func (r *base[S]) IndexNames() ([]string, bool) {
+	if r.Spec.dropped == nil {
+		return nil, false
+	}
+	return r.Spec.dropped.names, true
+}
+
+// drop drops the spec. Annotations are the business of the caller.
+func (r *base[S]) drop(names []string, service string) {
+	r.Spec = Spec{dropped: &dropped{names: names, service: strings.Clone(service)}}
+}
+
+// What is kept of the status of a resource whose spec was dropped: that many conditions, with texts of that many bytes.
+const (
+	maxConditions = 16
+	maxText       = 64
+)
+
+// reduceStatus returns what metrics read of a status.
+func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
+	kept := appv1.CommonStatus{ObservedGeneration: status.ObservedGeneration}
+	for _, c := range status.Conditions[:min(len(status.Conditions), maxConditions)] {
+		kept.Conditions = append(kept.Conditions, metav1.Condition{
+			Type: shorten(c.Type), Status: shorten(c.Status), Reason: shorten(c.Reason), LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return kept
+}
+
+// reduceWorkload returns what metrics read of the status of a workload.
+func reduceWorkload(status *appv1.WorkloadStatus) appv1.WorkloadStatus {
+	return appv1.WorkloadStatus{
+		CommonStatus: reduceStatus(&status.CommonStatus), LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize),
+	}
+}
+
+func reduceTier(status *appv1.TierStatus) appv1.TierStatus {
+	return appv1.TierStatus{LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize)}
+}
+
+func shorten[S ~string](text S) S { return S(strings.Clone(string(text[:min(len(text), maxText)]))) }
