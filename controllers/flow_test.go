@@ -170,12 +170,12 @@ func withoutStatus(requests []string) []string {
 
 // TestFlowOfForeignObjects finds an object of another owner, or of none, in the place of each child: it stays as it is.
 func TestFlowOfForeignObjects(t *testing.T) {
-	for _, name := range []string{"App", "ModelBox"} {
+	forNames(t, []string{"App", "ModelBox"}, func(t *testing.T, name string) {
 		foreign := map[string]*metav1.ObjectMeta{
 			"nobody's":  ptr.To(controlledBy("web", "", "", "")),
 			"another's": ptr.To(controlledBy("web", "App", "other", "7")),
 		}
-		for what, m := range foreign {
+		forEach(t, foreign, func(t *testing.T, what string, m *metav1.ObjectMeta) {
 			d := &appsv1.Deployment{ObjectMeta: *m}
 			d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 			d.Spec.Template.Labels = map[string]string{"a": "b"}
@@ -194,13 +194,13 @@ func TestFlowOfForeignObjects(t *testing.T) {
 			if got := adopted != nil && adopted.UID == "1"; got != (what == "nobody's") {
 				t.Errorf("%s, %s: with the annotation to adopt it, it is controlled by %v", name, what, adopted)
 			}
-		}
-	}
+		})
+	})
 }
 
 // TestFlowPaused changes a paused resource of each kind: nothing is written, and the status says what waits.
 func TestFlowPaused(t *testing.T) {
-	for name := range flowSpecs {
+	forEach(t, flowSpecs, func(t *testing.T, name, _ string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		paused := strings.Replace(flowSpec(name, "nginx:2", onePort), "{", `{"paused":true,`, 1)
@@ -215,12 +215,12 @@ func TestFlowPaused(t *testing.T) {
 		w.setSpec(name, flowSpec(name, "nginx:2", onePort))
 		w.settle(name)
 		w.stands(name, name, "Applied=True/Applied")
-	}
+	})
 }
 
 // TestFlowUndecodable reconciles a resource of each kind whose stored spec is of an earlier schema: its children stay.
 func TestFlowUndecodable(t *testing.T) {
-	for name := range flowSpecs {
+	forEach(t, flowSpecs, func(t *testing.T, name, _ string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		w.requests = nil
@@ -231,17 +231,17 @@ func TestFlowUndecodable(t *testing.T) {
 		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:1" {
 			t.Errorf("%s: the image is %s", name, got)
 		}
-	}
+	})
 }
 
 // TestFlowCauses has pods that do not run: the status of a resource of each kind says why.
 func TestFlowCauses(t *testing.T) {
-	for name := range flowSpecs {
-		for reason, want := range map[string]string{
+	forEach(t, flowSpecs, func(t *testing.T, name, _ string) {
+		forEach(t, map[string]string{
 			"ImagePullBackOff":           "Ready=False/ImagePullBackOff",
 			"CreateContainerConfigError": "Ready=False/CreateContainerConfigError",
 			"ContainerCreating":          "Ready=False/Progressing",
-		} {
+		}, func(t *testing.T, reason, want string) {
 			w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 			w.settle(name)
 			pod := newPod(t, name, "web-1", reason)
@@ -257,13 +257,13 @@ func TestFlowCauses(t *testing.T) {
 			if got := w.message(name, appv1.ConditionReady); strings.Contains(got, `container "web"`) != (reason != "ContainerCreating") {
 				t.Errorf("%s, %s: %s", name, reason, got)
 			}
-		}
-	}
+		})
+	})
 }
 
 // TestFlowOfAnAutoscaler lets an autoscaler decide the number of pods of a workload, and gives it back.
 func TestFlowOfAnAutoscaler(t *testing.T) {
-	for _, name := range []string{"App", "ModelBox"} {
+	forNames(t, []string{"App", "ModelBox"}, func(t *testing.T, name string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		scaler := newScaler("b-scaler", "Deployment", "web")
@@ -291,12 +291,12 @@ func TestFlowOfAnAutoscaler(t *testing.T) {
 		if got := w.message(name, appv1.ConditionReplicasUnstated); got != "" {
 			t.Errorf("%s: without an autoscaler of its own: %s", name, got)
 		}
-	}
+	})
 }
 
 // TestFlowDeleted reconciles what is being deleted, and what is gone.
 func TestFlowDeleted(t *testing.T) {
-	for name := range flowSpecs {
+	forEach(t, flowSpecs, func(t *testing.T, name, _ string) {
 		k := kindNamed(t, name)
 		obj := newStored(t, k, flowSpec(name, "nginx:1", onePort))
 		obj.SetFinalizers([]string{"example.com/hold"})
@@ -313,13 +313,13 @@ func TestFlowDeleted(t *testing.T) {
 		w.update(live)
 		w.settle(name)
 		w.wrote("when it is gone")
-	}
+	})
 }
 
 // TestFlowOfAHeadlessService asks for an address of a headless Service, which Kubernetes cannot give: nothing else of the new spec is
 // written either, until the Service is deleted.
 func TestFlowOfAHeadlessService(t *testing.T) {
-	for _, name := range []string{"App", "ModelBox"} {
+	forNames(t, []string{"App", "ModelBox"}, func(t *testing.T, name string) {
 		headless := strings.Replace(flowSpec(name, "nginx:1", onePort), "{", `{"service":{"clusterIP":"None"},`, 1)
 		w := newWorld(t, newStored(t, kindNamed(t, name), headless))
 		w.settle(name)
@@ -337,13 +337,13 @@ func TestFlowOfAHeadlessService(t *testing.T) {
 		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:2" {
 			t.Errorf("%s: with the Service deleted, the image is %s", name, got)
 		}
-	}
+	})
 }
 
 // TestFlowOfAForbiddenDeployment forbids to write the Deployment as a new spec means it: what was applied last is reported to stay in
 // force, the Service follows the new spec, and all of it does once the right is given.
 func TestFlowOfAForbiddenDeployment(t *testing.T) {
-	for _, name := range []string{"App", "ModelBox"} {
+	forNames(t, []string{"App", "ModelBox"}, func(t *testing.T, name string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		w.setSpec(name, flowSpec(name, "nginx:2", `[{"port":90,"targetPort":80}]`))
@@ -366,5 +366,5 @@ func TestFlowOfAForbiddenDeployment(t *testing.T) {
 		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:2" {
 			t.Errorf("%s: the image is %s", name, got)
 		}
-	}
+	})
 }

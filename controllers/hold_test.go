@@ -149,7 +149,7 @@ func TestHoldFlow(t *testing.T) {
 
 // TestHoldRepairs changes what is held by hand, and deletes it: the held pods come back, and not those of the spec.
 func TestHoldRepairs(t *testing.T) {
-	for _, name := range heldKinds() {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := heldWorld(t, name)
 		w.annotate(name, appv1.AnnotationHold, "web-1")
 		w.settle(name)
@@ -166,13 +166,13 @@ func TestHoldRepairs(t *testing.T) {
 			t.Errorf("%s: after a deletion, the image is %s", name, got)
 		}
 		w.stands("after a deletion", name, "Applied=False/Held")
-	}
+	})
 }
 
 // TestHoldLastGood holds the last good ReplicaSet while a newer one does not come up; it stays the one that is held, whatever the
 // status says later.
 func TestHoldLastGood(t *testing.T) {
-	for _, name := range heldKinds() {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := heldWorld(t, name)
 		w.setSpec(name, flowSpec(name, "nginx:3", onePort))
 		w.settle(name)
@@ -188,7 +188,7 @@ func TestHoldLastGood(t *testing.T) {
 		w.settle(name)
 		w.wrote(name + ", idle")
 		w.stands("held", name, "Applied=False/Held")
-	}
+	})
 }
 
 // TestHoldRefused names ReplicaSets that cannot be held. What was in force stays so, and the status says what is wrong and what to do.

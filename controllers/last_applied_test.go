@@ -87,7 +87,7 @@ func TestInvalidSpecKeepsTheLastApplied(t *testing.T) {
 // TestInvalidSpecOfWhatIsGone deletes the Deployment of an invalid spec while the operator does not run: nothing tells how it was,
 // and the status says so.
 func TestInvalidSpecOfWhatIsGone(t *testing.T) {
-	for name := range invalidSpecs {
+	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
 		w := invalidWorld(t, name)
 		selector := w.status(name).Selector
 		w.remove(w.deployment())
@@ -103,12 +103,12 @@ func TestInvalidSpecOfWhatIsGone(t *testing.T) {
 		if got := w.status(name).Selector; got != selector || got == "" {
 			t.Errorf("%s: the selector %q became %q", name, selector, got)
 		}
-	}
+	})
 }
 
 // TestInvalidSpecOfANewResource makes nothing of a resource whose spec was never valid.
 func TestInvalidSpecOfANewResource(t *testing.T) {
-	for name, spec := range invalidSpecs {
+	forEach(t, invalidSpecs, func(t *testing.T, name, spec string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), spec))
 		w.settle(name)
 		w.wrote(name, "status "+name+" web")
@@ -116,12 +116,12 @@ func TestInvalidSpecOfANewResource(t *testing.T) {
 		if got := w.message(name, appv1.ConditionApplied); strings.Contains(got, "recreated") {
 			t.Errorf("%s: nothing was there before: %s", name, got)
 		}
-	}
+	})
 }
 
 // TestInvalidSpecWhilePaused writes nothing, whatever happens to the children.
 func TestInvalidSpecWhilePaused(t *testing.T) {
-	for name, spec := range invalidSpecs {
+	forEach(t, invalidSpecs, func(t *testing.T, name, spec string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		w.setSpec(name, strings.Replace(spec, "{", `{"paused":true,`, 1))
@@ -131,13 +131,13 @@ func TestInvalidSpecWhilePaused(t *testing.T) {
 		if requests := withoutStatus(w.requests); len(requests) > 0 {
 			t.Errorf("%s: %q", name, requests)
 		}
-	}
+	})
 }
 
 // TestRecordOfOthers keeps a record that another client has written from being applied: it may ask for anything.
 func TestRecordOfOthers(t *testing.T) {
-	for name := range invalidSpecs {
-		for _, key := range []string{appv1.AnnotationLastAppliedSpec, appv1.AnnotationLastAppliedInputs} {
+	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
+		forNames(t, []string{appv1.AnnotationLastAppliedSpec, appv1.AnnotationLastAppliedInputs}, func(t *testing.T, key string) {
 			w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 			w.settle(name)
 			d := w.deployment()
@@ -151,13 +151,13 @@ func TestRecordOfOthers(t *testing.T) {
 			if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:1" {
 				t.Errorf("%s, %s: the image is %s", name, key, got)
 			}
-		}
-	}
+		})
+	})
 }
 
 // TestRefusedInPart has the API server refuse one object of a new spec: the other one stays as it was applied last.
 func TestRefusedInPart(t *testing.T) {
-	for _, refused := range []string{"Service", "Deployment"} {
+	forNames(t, []string{"Service", "Deployment"}, func(t *testing.T, refused string) {
 		w := newWorld(t, newStored(t, kindNamed(t, "App"), flowSpec("App", "nginx:1", onePort)))
 		w.settle("App")
 		w.setSpec("App", flowSpec("App", "nginx:2", `[{"port":90}]`))
@@ -191,12 +191,12 @@ func TestRefusedInPart(t *testing.T) {
 		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:2" {
 			t.Errorf("the %s is allowed again, and the image is %s", refused, got)
 		}
-	}
+	})
 }
 
 // TestFailuresAreRetried returns what fails for a while as an error, so that the queue retries it, and has the other objects applied.
 func TestFailuresAreRetried(t *testing.T) {
-	for _, failing := range []string{"Service", "Deployment"} {
+	forNames(t, []string{"Service", "Deployment"}, func(t *testing.T, failing string) {
 		w := newWorld(t, newStored(t, kindNamed(t, "App"), flowSpec("App", "nginx:1", onePort)))
 		w.fail = func(_ string, obj client.Object) error {
 			if strings.HasSuffix(fmt.Sprintf("%T", obj), failing) {
@@ -214,7 +214,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		if !w.read(&appsv1.Deployment{}) || !w.read(&corev1.Service{}) {
 			t.Errorf("%s: a child is missing", failing)
 		}
-	}
+	})
 }
 
 // TestSpecChanged compares a spec with the record on the live object, and with what is remembered of one that is gone.
@@ -300,7 +300,7 @@ func TestLastRecords(t *testing.T) {
 
 // TestDeletedResourceIsForgotten drops what is remembered of a resource of each kind that is gone.
 func TestDeletedResourceIsForgotten(t *testing.T) {
-	for name := range invalidSpecs {
+	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
 		w := invalidWorld(t, name)
 		if len(w.Records.records) != 1 {
 			t.Fatalf("%s: %d records", name, len(w.Records.records))
@@ -311,7 +311,7 @@ func TestDeletedResourceIsForgotten(t *testing.T) {
 		if len(w.Records.records) != 0 {
 			t.Errorf("%s: %d records are left", name, len(w.Records.records))
 		}
-	}
+	})
 }
 
 // TestGoneMessage adds to a refusal what became of the workload object.
@@ -370,7 +370,7 @@ func TestWithTrouble(t *testing.T) {
 // TestForgedTemplate has another client write the template in the operator's name, so that it is not what the record builds: none of
 // the two can be believed, and the children stay as they are.
 func TestForgedTemplate(t *testing.T) {
-	for name := range invalidSpecs {
+	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 		w.settle(name)
 		d := w.deployment()
@@ -393,5 +393,5 @@ func TestForgedTemplate(t *testing.T) {
 		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "forged:1" {
 			t.Errorf("%s: the image is %s", name, got)
 		}
-	}
+	})
 }

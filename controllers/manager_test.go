@@ -299,8 +299,8 @@ func TestSyncWatch(t *testing.T) {
 // TestCacheFails reconciles a resource of each kind with a cache that cannot be read: that is an error, and nothing is written.
 func TestCacheFails(t *testing.T) {
 	broken := errors.New("broken")
-	for name := range flowSpecs {
-		for _, failing := range []string{"*v1.Deployment", "*v1.Service", "*v1.DeploymentList", "*v2.HorizontalPodAutoscalerList", "*v1.PodList"} {
+	forEach(t, flowSpecs, func(t *testing.T, name, _ string) {
+		forNames(t, []string{"*v1.Deployment", "*v1.Service", "*v1.DeploymentList", "*v2.HorizontalPodAutoscalerList", "*v1.PodList"}, func(t *testing.T, failing string) {
 			w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 			w.settle(name)
 			w.requests = nil
@@ -330,8 +330,8 @@ func TestCacheFails(t *testing.T) {
 			if requests := withoutStatus(w.requests); len(requests) > 0 {
 				t.Errorf("%s, %s: %q", name, failing, requests)
 			}
-		}
-	}
+		})
+	})
 }
 
 // TestMappersOfABrokenCache reconcile too much rather than too little, or nothing where they cannot know.

@@ -358,12 +358,13 @@ func TestAwaitEndpoints(t *testing.T) {
 	former := &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", app.UID)}
 	going := &corev1.Service{ObjectMeta: controlledBy("shop", "App", "web", app.UID)}
 	going.DeletionTimestamp = ptr.To(metav1.Now())
-	for name, c := range map[string]struct {
+	type row struct {
 		to     string
 		slices []client.Object
 		change func(*target, *state)
 		waits  bool
-	}{
+	}
+	forEach(t, map[string]row{
 		"no endpoint":                {to: "shop", waits: true},
 		"none is ready":              {to: "shop", slices: []client.Object{slice("shop", false)}, waits: true},
 		"one of another Service":     {to: "shop", slices: []client.Object{slice("other", true)}, waits: true},
@@ -379,7 +380,7 @@ func TestAwaitEndpoints(t *testing.T) {
 		"the former is in the list":     {to: "shop", change: func(_ *target, seen *state) { seen.former, seen.owned = nil, apply.Inventory{former} }, waits: true},
 		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *target, seen *state) { seen.service = going }, waits: true},
 		"only an Ingress has the name.": {to: "shop", change: func(_ *target, seen *state) { seen.former, seen.owned = nil, apply.Inventory{ingress("web")} }},
-	} {
+	}, func(t *testing.T, name string, c row) {
 		w := newWorld(t, c.slices...)
 		d, seen := newAppTarget(app), &state{former: former, deployment: newPlainDeployment("web", 2)}
 		d.paused, seen.deployment.Status.ReadyReplicas = false, 2
@@ -394,5 +395,5 @@ func TestAwaitEndpoints(t *testing.T) {
 		if c.waits && (waiting.RetryAfter == 0 || !containsAll(waiting.Message, "web", "shop")) {
 			t.Errorf("%s: %+v", name, waiting)
 		}
-	}
+	})
 }

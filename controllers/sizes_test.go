@@ -77,7 +77,7 @@ func worldWithSizes(t *testing.T, objects ...client.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes.cache, sizes.recorder = w.Client, w.events
+	sizes.cache, sizes.recorder = w.Client, scripted{w, w.events}
 	w.Sizes = sizes
 	return w
 }

@@ -256,7 +256,7 @@ func TestScaleExistingMeetsOthers(t *testing.T) {
 	const kindName = "UnitedDeployment"
 	older := storedHolder(t, "older", time.Unix(5, 0), `{"deploymentName":"held","replicas":7}`)
 	scaler := newScaler("scaler", "Deployment", "held")
-	for name, rival := range map[string]client.Object{"an older claimant": older, "an autoscaler": scaler} {
+	forEach(t, map[string]client.Object{"an older claimant": older, "an autoscaler": scaler}, func(t *testing.T, name string, rival client.Object) {
 		web := newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`)
 		web.SetCreationTimestamp(metav1.NewTime(time.Unix(9, 0)))
 		w := newWorld(t, web, newPlainDeployment("held", 1), rival)
@@ -270,10 +270,10 @@ func TestScaleExistingMeetsOthers(t *testing.T) {
 		w.settle(kindName)
 		w.wrote(name+" is gone", "scale Deployment held", "status UnitedDeployment web")
 		w.stands(name+" is gone", kindName, "Synced=True/Synced")
-	}
+	})
 }
 
-// TestScaleFails reports why a Deployment cannot be scaled, and what is on its way out.
+// TestScaleFails reports why a Deployment cannot be scaled.
 func TestScaleFails(t *testing.T) {
 	const kindName = "UnitedDeployment"
 	w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), newPlainDeployment("held", 1))
@@ -287,10 +287,14 @@ func TestScaleFails(t *testing.T) {
 		t.Error("no error")
 	}
 	w.stands("a failure", kindName, "Synced=False/ApplyFailed")
+}
 
+// TestScaleOfADeletedDeployment reports a Deployment that is being deleted, and does not scale it.
+func TestScaleOfADeletedDeployment(t *testing.T) {
+	const kindName = "UnitedDeployment"
 	going := newPlainDeployment("held", 1)
 	going.Finalizers = []string{"example.com/hold"}
-	w = newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), going)
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), going)
 	w.remove(going)
 	w.settle(kindName)
 	w.wrote("it is being deleted", "status UnitedDeployment web")

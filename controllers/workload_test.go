@@ -182,11 +182,12 @@ func TestCheckInputs(t *testing.T) {
 	resize := func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: largeSize.Requests, Limits: largeSize.Limits}
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		change func(*appsv1.Deployment)
 		inputs string
 		size   resource.ResolvedSize
-	}{
+	}
+	forEach(t, map[string]row{
 		"nobody has": {func(*appsv1.Deployment) {}, recorded, small},
 		"another record": {
 			func(d *appsv1.Deployment) { d.Annotations[appv1.AnnotationLastAppliedInputs] = large }, "", resource.ResolvedSize{},
@@ -209,7 +210,7 @@ func TestCheckInputs(t *testing.T) {
 				d.Annotations[appv1.AnnotationLastAppliedInputs] = large
 			}, "", resource.ResolvedSize{},
 		},
-	} {
+	}, func(t *testing.T, name string, c row) {
 		w := sizedWorld(t)
 		d := w.deployment()
 		c.change(d)
@@ -220,15 +221,17 @@ func TestCheckInputs(t *testing.T) {
 		if h.Inputs != c.inputs || !size.Equal(c.size) {
 			t.Errorf("%s: believed are %q and %s, want %q and %s", name, h.Inputs, size, c.inputs, c.size)
 		}
-	}
+	})
 }
 
 // TestEditedInputsDoNotRestart lets others write each record of a Deployment: the pod template stays as it is, and the record is
 // restored.
 func TestEditedInputsDoNotRestart(t *testing.T) {
-	for _, value := range []string{"", "{", `{"rendering":0}`, `{"rendering":1}`, `{"rendering":99}`,
-		resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "1"}.Encode(),
-		resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve("large")}.Encode()} {
+	forEach(t, map[string]string{
+		"no record": "", "no JSON": "{", "no rendering": `{"rendering":0}`, "an earlier rendering": `{"rendering":1}`, "a later rendering": `{"rendering":99}`,
+		"a refresh":    resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "1"}.Encode(),
+		"another size": resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve("large")}.Encode(),
+	}, func(t *testing.T, _, value string) {
 		w := sizedWorld(t)
 		before := w.deployment()
 		edited := w.deployment()
@@ -246,7 +249,7 @@ func TestEditedInputsDoNotRestart(t *testing.T) {
 		if got, want := after.Annotations[appv1.AnnotationLastAppliedInputs], before.Annotations[appv1.AnnotationLastAppliedInputs]; got != want {
 			t.Errorf("the record %q became %q, want %q", value, got, want)
 		}
-	}
+	})
 }
 
 // TestUpgradeKeepsTheTemplate reconciles Apps of earlier renderings with today's operator, with their record and without it: no
@@ -255,29 +258,31 @@ func TestUpgradeKeepsTheTemplate(t *testing.T) {
 	for rendering := resource.RenderingTutorial; rendering < resource.RenderingLatest; rendering++ {
 		for _, lost := range []bool{false, true} {
 			what := fmt.Sprintf("rendering %d, record lost: %t", rendering, lost)
-			w := newWorld(t, newStored(t, kindNamed(t, "App"), flowSpec("App", "nginx:1", `[{"name":"http","port":80,"targetPort":8080}]`)))
-			w.Today.Rendering = rendering
-			w.settle("App")
-			before := w.deployment()
-			if lost {
-				edited := w.deployment()
-				delete(edited.Annotations, appv1.AnnotationLastAppliedInputs)
-				w.update(edited)
-			}
-			w.Today.Rendering = resource.RenderingLatest
-			w.restart()
-			w.settle("App")
-			if after := w.deployment(); fmt.Sprint(after.Spec.Template) != fmt.Sprint(before.Spec.Template) {
-				t.Errorf("%s: the pods restart", what)
-			}
-			if got := w.status("App"); got.Rendering != rendering || got.LatestRendering != resource.RenderingLatest {
-				t.Errorf("%s: the status says %d, and %d is the latest", what, got.Rendering, got.LatestRendering)
-			}
-			w.annotate("App", appv1.AnnotationRefresh, "now")
-			w.settle("App")
-			if got := w.status("App"); got.Rendering != resource.RenderingLatest || got.LatestRendering != 0 {
-				t.Errorf("%s, after a refresh: the status says %d, and %d is the latest", what, got.Rendering, got.LatestRendering)
-			}
+			t.Run(what, func(t *testing.T) {
+				w := newWorld(t, newStored(t, kindNamed(t, "App"), flowSpec("App", "nginx:1", `[{"name":"http","port":80,"targetPort":8080}]`)))
+				w.Today.Rendering = rendering
+				w.settle("App")
+				before := w.deployment()
+				if lost {
+					edited := w.deployment()
+					delete(edited.Annotations, appv1.AnnotationLastAppliedInputs)
+					w.update(edited)
+				}
+				w.Today.Rendering = resource.RenderingLatest
+				w.restart()
+				w.settle("App")
+				if after := w.deployment(); fmt.Sprint(after.Spec.Template) != fmt.Sprint(before.Spec.Template) {
+					t.Errorf("%s: the pods restart", what)
+				}
+				if got := w.status("App"); got.Rendering != rendering || got.LatestRendering != resource.RenderingLatest {
+					t.Errorf("%s: the status says %d, and %d is the latest", what, got.Rendering, got.LatestRendering)
+				}
+				w.annotate("App", appv1.AnnotationRefresh, "now")
+				w.settle("App")
+				if got := w.status("App"); got.Rendering != resource.RenderingLatest || got.LatestRendering != 0 {
+					t.Errorf("%s, after a refresh: the status says %d, and %d is the latest", what, got.Rendering, got.LatestRendering)
+				}
+			})
 		}
 	}
 }

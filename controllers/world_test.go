@@ -52,7 +52,15 @@ var webKey = types.NamespacedName{Namespace: namespace, Name: "web"}
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 && runsAll() {
+		stale, err := checkTranscripts()
+		if err != nil || len(stale) > 0 {
+			fmt.Fprintf(os.Stderr, "transcripts of no story; -update removes them: %q, %v\n", stale, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // world is a cluster of the fake client, with what the controllers share. The fake client merges apply requests and keeps managed
@@ -62,6 +70,12 @@ type world struct {
 	t      *testing.T
 	clock  *clocktesting.FakePassiveClock
 	events *events.FakeRecorder
+	// script is the transcript of what happens, section the heading of what happens now, empty between reconciles. base is the client
+	// that writes nothing into it.
+	script  *transcript
+	section string
+	base    client.Client
+	scheme  *runtime.Scheme
 	// reconcilers are those of the kinds, by name. They are made again by restart.
 	reconcilers map[string]reconcile.Reconciler
 	// requests are those that wrote, each as "<verb> <kind> <name>", since they were last asked for.
@@ -75,8 +89,9 @@ type world struct {
 // newWorld returns a world with objects in it.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), events: events.NewFakeRecorder(1000)}
-	b := fake.NewClientBuilder().WithScheme(testScheme(t)).WithReturnManagedFields().WithObjects(objects...).
+	w := &world{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), events: events.NewFakeRecorder(1000), scheme: testScheme(t)}
+	w.script = newTranscript(t, w.clock.Now())
+	b := fake.NewClientBuilder().WithScheme(w.scheme).WithReturnManagedFields().WithObjects(objects...).
 		WithTypeConverters(statusless{ownTypes()}, managedfields.NewDeducedTypeConverter())
 	for _, k := range kinds() {
 		b.WithStatusSubresource(k.empty())
@@ -89,14 +104,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			b.WithIndex(row.Object, apply.IndexOwner, apply.OwnerKey)
 		}
 	}
-	c := b.WithInterceptorFuncs(interceptor.Funcs{Get: w.get, Patch: w.patch, Delete: w.delete, SubResourcePatch: w.patchSubresource}).Build()
-	w.Deps = &Deps{Client: c, Live: c, Recorder: w.events, Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest}}
+	base := b.Build()
+	c := interceptor.NewClient(base, w.writes())
+	w.base = base
+	w.Deps = &Deps{Client: c, Live: interceptor.NewClient(c, w.liveReads()), Recorder: scripted{w, w.events}, Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest}}
 	w.restart()
 	return w
 }
 
 // restart drops what the operator remembers.
 func (w *world) restart() {
+	if w.Engine != nil {
+		w.script.printf(w.heading(), "the operator restarts")
+	}
 	w.Engine = apply.New(w.Client, w.Live, w.clock)
 	w.Records, w.Pending = newLastRecords(), newPendingPlans()
 	w.Sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
@@ -270,7 +290,7 @@ func (w *world) reconcile(kindName string) (reconcile.Result, error) {
 		w.reconcilers[kindName] = r
 	}
 	w.clock.SetTime(w.clock.Now().Add(time.Minute)) // Figures alone are written at most once in a while.
-	return r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: webKey})
+	return w.play(kindName, r)
 }
 
 // settle reconciles the resource web of a kind, which must work.
