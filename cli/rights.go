@@ -24,7 +24,7 @@ func (r Right) String() string {
 	return r.Verb + " " + r.Resource + "." + r.Group
 }
 
-// below are the rights to see what is below a resource.
+// rightsBelow returns the rights to see the objects below a resource.
 func rightsBelow() []Right {
 	rights := []Right{
 		{"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false}, {"list", "apps", "replicasets", false},

@@ -77,7 +77,7 @@ func (p *tiersPlan) with(i int, change func(*tierState)) *tiersPlan {
 	return p
 }
 
-// names are the names of the components of a CloudManager.
+// componentNames returns the names of the components of a CloudManager.
 func componentNames(cm *appv1.CloudManager) string {
 	if cm == nil {
 		return ""

@@ -51,7 +51,7 @@ type Deps struct {
 	Clock clock.PassiveClock
 	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
 	RouteGrace time.Duration
-	// Today are the inputs that a new workload is built with, but for its size; see today.
+	// Today are the inputs that a new workload is built with, but for its size; see currentInputs.
 	Today resource.Inputs
 	// Sizes knows what the named sizes stand for.
 	Sizes *Sizes
@@ -170,7 +170,7 @@ type target struct {
 	// config is what the resource says of the content that its pods use; nil for a kind that follows none.
 	config *configTarget
 	// today are the inputs that it is built with if it is new, and specChanged reports whether the spec differs from the record on
-	// the live workload object; choose sets both.
+	// the live workload object; desiredWorkload sets both.
 	today       resource.Inputs
 	specChanged bool
 }
@@ -241,7 +241,7 @@ func (s *Deps) executeReconcile(ctx context.Context, d *target, objects workload
 	return report, err
 }
 
-// desiredValidWorkload is choose for who has nothing to do with a workload whose spec is wrong: it returns why that is refused.
+// desiredValidWorkload returns the workload of the spec, or, of an invalid spec, the reason for which it is refused.
 func (s *Deps) desiredValidWorkload(ctx context.Context, d *target, m provenance) (w *resource.Workload, refusal, err error) {
 	if d.undecodable != nil {
 		return nil, invalidResource(d.undecodable), nil

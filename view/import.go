@@ -219,9 +219,9 @@ func (i *importing) importPod() {
 	spec.DNSConfig, spec.HostAliases = pod.DNSConfig, pod.HostAliases
 }
 
-// stated are the fields of a pod, and of its main container, that the spec of an App states under names of its own. standard are
-// those that are left out with the value that the API server gives them.
 var (
+	// statedPod and statedContainer are the fields of a pod, and of its main container, that the spec of an App states under names of
+	// its own.
 	statedPod = []string{
 		"initContainers", "containers", "volumes", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
 		"nodeSelector", "tolerations", "securityContext", "affinity", "topologySpreadConstraints", "terminationGracePeriodSeconds",
@@ -231,6 +231,7 @@ var (
 		"image", "imagePullPolicy", "command", "args", "env", "envFrom", "resources", "volumeMounts", "lifecycle", "securityContext",
 		"livenessProbe", "readinessProbe", "startupProbe",
 	}
+	// standard are the fields that are left out with the value that the API server gives them.
 	standard = map[string]any{
 		"restartPolicy": "Always", "schedulerName": "default-scheduler", "terminationMessagePath": "/dev/termination-log",
 		"terminationMessagePolicy": "File", "enableServiceLinks": true,

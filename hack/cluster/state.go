@@ -52,7 +52,7 @@ func (s *state) path(elem ...string) string {
 }
 
 // checkSocketPath reports whether the directory's path leaves enough room for those of the sockets in it, which may
-// have 103 bytes (macOS; 107 on Linux).
+// have 103 bytes (Darwin; 107 on Linux).
 func (s *state) checkSocketPath() error {
 	if path := s.path(peerSocket); len(path) > 103 {
 		return fmt.Errorf("the path %s is too long for a socket; set XDG_RUNTIME_DIR to a shorter one", path)

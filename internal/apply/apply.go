@@ -80,7 +80,7 @@ type Request struct {
 	Existed bool
 	// AcceptOverrides takes what the API server makes of stated fields for what is wanted.
 	AcceptOverrides bool
-	// Whole writes nothing of what is new if the API server refuses a part of it; see Refused.
+	// Whole writes nothing of what is new if the API server refuses a part of it; see Refusal.
 	Whole bool
 
 	// alive is set once the owner was read from the API server.

@@ -76,8 +76,7 @@ func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, figh
 	return retry, fighting
 }
 
-// snapshotOf returns what is remembered of the plan's object, and restore puts it in place again: a repair that came to nothing
-// does not count.
+// snapshotOf returns the record of the plan's object. restoreSnapshot restores it: a repair that failed does not count.
 func (c *conflicts) snapshotOf(req *Request, p *plan) fight {
 	c.mu.Lock()
 	defer c.mu.Unlock()

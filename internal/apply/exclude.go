@@ -19,7 +19,7 @@ var uniqueFields = map[reflect.Type]string{reflect.TypeFor[corev1.ContainerPort]
 
 // exclusionsOf returns what of a live object cannot stand next to what a literal of its type states, regardless of its owner: the
 // other members of one-ofs, see oneOfs; items of lists that repeat what must be unique; limits below our requests; and
-// copies of our containers, see twins. It looks at nothing but what the literal states.
+// copies of our containers. It looks at nothing but what the literal states.
 func (s shape) exclusionsOf(wanted, live client.Object) []fieldpath.Path {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)

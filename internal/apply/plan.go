@@ -25,7 +25,7 @@ type plan struct {
 	// wanted is the desired object with the annotation that states sum, the hash of all else in it.
 	wanted client.Object
 	sum    string
-	// fields is wanted as it is applied, nil until it is asked for; see spell.
+	// fields is wanted as it is applied, nil until literalValue has made it.
 	fields map[string]any
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind

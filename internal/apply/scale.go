@@ -107,9 +107,9 @@ func isOlder(version, than string) bool {
 	return err == nil && order < 0
 }
 
-// scaleMemory remembers at which numbers Deployments were found or put, one for each owner. It tells a number that a user
-// else has changed from a new one that is asked for, and a view from before a write from one after it. What it forgets in
-// a restart makes one repair count as a wish.
+// scaleMemory remembers at which numbers Deployments were found or put, one for each owner. It distinguishes a
+// number that another client has changed from a new number of the spec, and a view from before a write from a view after it. After a
+// restart of the operator, which forgets them, the first repair counts as a new number of the spec.
 type scaleMemory struct {
 	mu     sync.Mutex
 	owners map[ownerKey]scaleRecord

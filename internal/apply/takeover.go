@@ -180,7 +180,7 @@ type transfer struct {
 func (p *plan) transfers() bool { return p.takeover || p.crowded || p.moves }
 
 // planTransfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
-// lists that are ours; and what is excluded, see exclusions, also where nobody owns it. Those of them that the apply after it
+// lists that are ours; and the fields of exclusionsOf, also where nobody owns it. Those of them that the apply after it
 // does not state, it removes.
 func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*transfer, error) {
 	stated, err := e.statedFields(p)

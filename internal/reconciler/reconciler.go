@@ -88,7 +88,7 @@ type Reconciler[T Resource] struct {
 	New func() Stored[T]
 	// Steps is the kind's own part.
 	Steps Steps[T]
-	// Gone, if set, is called when a resource no longer exists.
+	// OnDeleted, if set, is called when a resource no longer exists.
 	OnDeleted func(types.NamespacedName)
 
 	written paces

@@ -28,7 +28,7 @@ type kind struct {
 	share int
 	// make returns a new resource.
 	make func(metav1.ObjectMeta) harness.Resource
-	// next to, if set, is another owner's object that it is about.
+	// extra, if set, is another owner's object that it is about.
 	extra func(metav1.ObjectMeta) client.Object
 	// edits are the changes that a user makes, each the n-th of its resource.
 	edits []func(obj harness.Resource, n int)

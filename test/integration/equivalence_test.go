@@ -40,7 +40,7 @@ type ruled struct {
 	judge  func(*unstructured.Unstructured) (field.ErrorList, []client.Object, error)
 }
 
-// main are the names of main containers that a random spec has.
+// mainNames are the names of main containers that a random spec has.
 var mainNames = []string{"web", "db", "front", "identity", "target"}
 
 var ruledKinds = []ruled{

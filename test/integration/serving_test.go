@@ -122,7 +122,7 @@ func ownPods() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{appv1.LabelApp: "web"}}
 }
 
-// names are those of the blocks, in the order in which their objects are applied.
+// blockNames are those of the blocks, in the order in which their objects are applied.
 var blockNames = []string{"serviceAccount", "networkPolicy", "autoscaling", "disruptionBudget", "ingress"}
 
 // named returns an empty object of the block's.

@@ -27,7 +27,7 @@ import (
 type fieldCase struct {
 	// field is the name of the field in WorkloadSpec, or behind "Ports.", "Service." or "Probes." in the type of those.
 	field string
-	// next to are other fields of the spec, in YAML, that are set all the while.
+	// extra are other fields of the spec, in YAML, that are set all the while.
 	extra string
 	// set and change are two values that differ from the default and from each other, as fields of the spec in YAML.
 	set, change string

@@ -63,7 +63,7 @@ type flow struct {
 	port connection
 }
 
-// in and out are flows to the App's pods and from them.
+// flows are flows to the App's pods and from them.
 type flows struct{ in, out []flow }
 
 // everything returns all flows that are asked about in a direction.

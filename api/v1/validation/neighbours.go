@@ -12,7 +12,7 @@ import (
 type ScaleOwners struct {
 	// Controller is the Deployment's, if it is of a kind of ours; nil otherwise.
 	Controller *metav1.OwnerReference
-	// OldestClaimant is the name of an older UnitedDeployment that names the Deployment too; see Elder.
+	// OldestClaimant is the name of an older UnitedDeployment that names the Deployment too; see func OldestClaimant.
 	OldestClaimant string
 	// Autoscaler is the name of one that targets the Deployment, empty if there is none.
 	Autoscaler string

@@ -15,7 +15,7 @@ import (
 // side wraps fields of a container next to the main one.
 func side(fields string) string { return "{containers: [{name: a, image: i, " + fields + "}]}" }
 
-// source wraps the source of a volume.
+// volumeOf returns the pod spec of a volume with a source.
 func volumeOf(source string) string { return "{volumes: [{name: a, " + source + "}]}" }
 
 // TestRules has rules that are Kubernetes' own, broken one at a time. What is wanted is the field that the user wrote.
