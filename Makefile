@@ -135,8 +135,9 @@ lint: words workflows bin/golangci-lint ## Run the linters (.golangci.yml says w
 	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
 
 .PHONY: words
-words: ## Check the words of documentation, manifests, scripts and Go code by the list in hack/words.txt.
+words: ## Check the words of documentation, manifests, scripts and Go code by the list in hack/words.txt, and the phrases of comments.
 	@hack/words.sh
+	@hack/phrases.sh
 
 .PHONY: workflows
 workflows: bin/actionlint ## Check the workflows in .github/workflows.
