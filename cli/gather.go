@@ -34,9 +34,9 @@ func (t target) is(other target) bool {
 // String is how a user names it.
 func (t target) String() string { return t.kind.Argument(t.name) }
 
-// command returns a command line of the plug-in that is about it: a subcommand and flags.
-func (t target) command(subcommand string, flags ...string) string {
-	return view.PluginCommand(t.namespace, subcommand, append([]string{t.String()}, flags...)...)
+// command returns the command line of the plug-in that runs a subcommand on the target.
+func (t target) command(subcommand string) string {
+	return view.PluginCommand(t.namespace, subcommand, t.String())
 }
 
 // gathering collects lists that are requested at once.

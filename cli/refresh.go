@@ -147,7 +147,7 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 // refreshTakesEffect says when a refresh takes effect, if that is not now.
 func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
 	if at := resource.HeldAt(); at != "" && !resource.Paused {
-		return fmt.Sprintf("; it is held at %s, so this takes effect after \"%s\"", at, t.command("unhold"))
+		return fmt.Sprintf("; it is held at %s, so this takes effect after %q", at, t.command("unhold"))
 	}
 	return takesEffect(resource)
 }

@@ -31,7 +31,7 @@ const (
 // Follow implements ui.Follower.
 func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
 	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
-	go f.feelPulse(r.pulse) //nolint:contextcheck // The feed has it.
+	go f.feelPulse(r.pulse)
 	if topic.Name == "" {
 		f.followAll(r.selection)
 	} else if kind, known := view.KindOf(topic.Kind); known {

@@ -144,10 +144,10 @@ func keepResource(kept *budget.Budget) func(any) (any, error) {
 		rows[reflect.TypeOf(k.empty())] = k
 	}
 	return func(in any) (any, error) {
-		trimmed, err := trimResource(in)
+		trimmed := trimResource(in)
 		obj, ok := trimmed.(budget.Resource)
-		if err != nil || !ok {
-			return trimmed, err
+		if !ok {
+			return trimmed, nil
 		}
 		k := rows[reflect.TypeOf(obj)]
 		kept.KeepResource(k.Name, obj, func() []string {
@@ -181,17 +181,17 @@ func shortenAnnotations(obj client.Object) {
 // trimResource takes out of the metadata of a custom resource all that no decision needs, and that may be as long as all the
 // rest: who owns which fields, labels, owners, finalizers, and annotations of others that are many or long. A change of a
 // short one has the resource looked at.
-func trimResource(in any) (any, error) {
+func trimResource(in any) any {
 	obj, ok := in.(client.Object)
 	if !ok {
-		return in, nil
+		return in
 	}
 	obj.SetManagedFields(nil)
 	obj.SetLabels(nil)
 	obj.SetOwnerReferences(nil)
 	obj.SetFinalizers(nil)
 	obj.SetAnnotations(trimAnnotations(obj))
-	return obj, nil
+	return obj
 }
 
 // trimAnnotations returns the annotations of a custom resource that are kept, nil for none. They are in a map of their own, as

@@ -133,7 +133,7 @@ func typed(t testing.TB, scheme *kruntime.Scheme, obj *unstructured.Unstructured
 	return made.(client.Object)
 }
 
-// features are specs, as JSON, each with what makes an answer look at other objects; of an update, the spec before is the first.
+// featureSpecs are specs, as JSON, each with what makes an answer look at other objects; of an update, the spec before is the first.
 var featureSpecs = map[string][]string{
 	"App": {
 		`{"image": "a:1", "replicas": 3, "autoscaling": {"maxReplicas": 5}, "size": "small"}`,

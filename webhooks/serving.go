@@ -65,6 +65,26 @@ func (s *validators) otherAutoscaler(ctx context.Context, who *asker, obj client
 	return nil
 }
 
+// ownersOfPaths returns the controllers of Ingresses, other than a resource, by each host and path that the Ingresses route.
+func ownersOfPaths(ingresses []networkingv1.Ingress, except client.Object) map[string]string {
+	owners := map[string]string{}
+	for i := range ingresses {
+		c := metav1.GetControllerOf(&ingresses[i])
+		if c == nil || c.UID == except.GetUID() {
+			continue
+		}
+		for _, rule := range ingresses[i].Spec.Rules {
+			if rule.HTTP == nil {
+				continue
+			}
+			for _, path := range rule.HTTP.Paths {
+				owners[rule.Host+path.Path] = c.Kind + " " + c.Name
+			}
+		}
+	}
+	return owners
+}
+
 // sharedHosts warns of hosts and paths that lead to another resource of the namespace too.
 func (s *validators) sharedHosts(ctx context.Context, who *asker, obj client.Object, spec *appv1.IngressSpec) []string {
 	if s.apart(&networkingv1.Ingress{}) {
@@ -79,19 +99,7 @@ func (s *validators) sharedHosts(ctx context.Context, who *asker, obj client.Obj
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", obj.GetName(), "error", err.Error())
 		return nil
 	}
-	taken := map[string]string{}
-	for i := range all.Items {
-		if c := metav1.GetControllerOf(&all.Items[i]); c != nil && c.UID != obj.GetUID() {
-			for _, rule := range all.Items[i].Spec.Rules {
-				if rule.HTTP == nil {
-					continue
-				}
-				for _, path := range rule.HTTP.Paths {
-					taken[rule.Host+path.Path] = c.Kind + " " + c.Name
-				}
-			}
-		}
-	}
+	taken := ownersOfPaths(all.Items, obj)
 	var said []string
 	for _, rule := range spec.Rules {
 		for _, path := range resource.PathsOf(rule.Paths) {

@@ -28,7 +28,8 @@ type Limits struct {
 	Namespace, Total int
 }
 
-// Owner bytes hold a plain App with a Deployment, a Service, an autoscaler and an Ingress two times; see TestPlainAppNeedsNoBudget.
+// ownerBytes is room for a plain App with a Deployment, a Service, an autoscaler and an Ingress two times. TestPlainAppNeedsNoBudget of
+// test/integration measures a plain App.
 const ownerBytes = 48 << 10
 
 // namespacesAtLimit is how many namespaces can be at their limit at once.

@@ -197,8 +197,8 @@ func TestChildrenOfOneOwner(t *testing.T) {
 // event.
 func TestOwnerAfterChild(t *testing.T) {
 	b := New(limits)
-	app, s := newApp(t, "shop", "web", 10), newService("shop", "web", nil, 100)
-	s = newService("shop", "web", app, 100)
+	app := newApp(t, "shop", "web", 10)
+	s := newService("shop", "web", app, 100)
 	if b.keep(s) || b.lacks(s) {
 		t.Fatal("a child of an unknown owner is kept whole, or is read")
 	}

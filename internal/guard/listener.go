@@ -47,7 +47,7 @@ type conn struct {
 	guard *guard
 	from  netip.Addr
 	claim *claim
-	// interrupted is true once nothing more is to be read. mu keeps a deadline from being set at the same time.
+	// mu keeps a deadline from being set while interrupted, which is true once nothing more is to be read, becomes true.
 	mu          sync.Mutex
 	interrupted bool
 }
