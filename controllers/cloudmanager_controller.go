@@ -134,7 +134,7 @@ func (o *observedTier) pods() []corev1.Pod {
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiersPlan, i int, seen *observedTier) {
 	decided := plan.decideTier(i)
 	d := r.newTarget(plan.specInForce(i), tierRows[i].role, seen.errs)
-	d.held = decided.action != tierApplied
+	d.mustWait = decided.action != tierApplied
 	objects := r.tierObjects(d, seen)
 	if db, ok := objects.(*database); ok {
 		db.checkSecret = plan.needsSecretCheck()

@@ -176,7 +176,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, how applica
 	out := outcome{err: reconciler.Aggregate(trouble, exposed, lookAgain(err)), refused: req.Refusal()}
 	for i := range req.Children {
 		if _, ok := req.Children[i].Desired.(*appsv1.StatefulSet); ok {
-			out.held = req.Children[i].Held
+			out.notWritten = req.Children[i].NotWritten
 		}
 	}
 	return out
@@ -186,7 +186,7 @@ func (db *database) apply(ctx context.Context, w *resource.Workload, how applica
 // cannot be changed.
 func (db *database) fitVolumes(w *resource.Workload, how application) (grows bool, err error) {
 	if how.earlier {
-		if volume := db.seen.podTemplate(); volume != nil {
+		if volume := db.seen.dataClaimTemplate(); volume != nil {
 			w.KeepVolume(&volume.Spec)
 		}
 	} else if grows, err = db.seen.volumeChange(w); err != nil {

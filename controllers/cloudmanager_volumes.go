@@ -101,8 +101,8 @@ func (s *databaseState) remainsToApply() bool {
 		s.service != nil && metav1.IsControlledBy(s.service, s.cm)
 }
 
-// podTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (s *databaseState) podTemplate() *corev1.PersistentVolumeClaim {
+// dataClaimTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
+func (s *databaseState) dataClaimTemplate() *corev1.PersistentVolumeClaim {
 	if s.set == nil || metav1.GetControllerOf(s.set) != nil && !metav1.IsControlledBy(s.set, s.cm) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *databaseState) podTemplate() *corev1.PersistentVolumeClaim {
 // claims; nil if there is none to go by.
 func (s *databaseState) claimTemplate() *corev1.PersistentVolumeClaim {
 	if s.set != nil || !s.remainsToApply() {
-		return s.podTemplate()
+		return s.dataClaimTemplate()
 	}
 	var smallest *corev1.PersistentVolumeClaim
 	for i := range s.claims {

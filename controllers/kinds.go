@@ -60,7 +60,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 		k.watchMore(k, s, b)
 	}
 	if k.Serves {
-		b.WatchesRawSource(s.Optional.Source(k.manager, func(row *apply.Type) handler.EventHandler {
+		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *apply.Type) handler.EventHandler {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}

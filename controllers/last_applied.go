@@ -56,8 +56,8 @@ type outcome struct {
 	err error
 	// refused is why nothing new was written, nil if it was.
 	refused error
-	// held is true where the workload object is not as wanted, and was certainly not written.
-	held bool
+	// notWritten is true where the workload object is not as wanted, and was certainly not written.
+	notWritten bool
 }
 
 // applySpec applies the workload that the spec means. If the spec is new, and a part of it is refused, the last applied one
@@ -70,7 +70,7 @@ func (s *Deps) applySpec(ctx context.Context, d *target, objects workloadObjects
 	case errors.Is(out.err, reconciler.ErrStale):
 		return out.err
 	case out.refused != nil:
-	case whole && out.held:
+	case whole && out.notWritten:
 		again.alone = true
 	default:
 		if !whole || out.err == nil {

@@ -166,12 +166,12 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 	}
 	c := kept.Client(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
 	shared := &Deps{
-		Client:   c,
-		Live:     mgr.GetAPIReader(),
-		Engine:   apply.New(c, mgr.GetAPIReader(), opts.Clock),
-		Optional: kindsOfOthers,
-		Recorder: mgr.GetEventRecorder(fieldOwner),
-		Clock:    opts.Clock,
+		Client:       c,
+		Live:         mgr.GetAPIReader(),
+		Engine:       apply.New(c, mgr.GetAPIReader(), opts.Clock),
+		ClusterKinds: kindsOfOthers,
+		Recorder:     mgr.GetEventRecorder(fieldOwner),
+		Clock:        opts.Clock,
 
 		RouteGrace: ptr.Deref(opts.RouteGrace, routeGrace),
 		Today:      resource.Inputs{Rendering: opts.Rendering},

@@ -73,7 +73,7 @@ func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(ap
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
 // is known to be in its way.
 func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
-	return p.deps.Optional.Look(ctx, obj)
+	return p.deps.ClusterKinds.Look(ctx, obj)
 }
 
 // plan is Plan for a row of the table of kinds.

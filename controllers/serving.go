@@ -76,11 +76,11 @@ func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *
 	_, deployment := obj.(*appsv1.Deployment)
 	child := apply.Child{Desired: obj, Independent: !deployment}
 	row := apply.TypeOf(obj)
-	if !row.Optional {
+	if !row.Auxiliary {
 		child.Live = seen.liveObject(obj)
 		return child, nil
 	}
-	child.Optional, child.Prerequisite = true, row.Prerequisite
+	child.Auxiliary, child.Prerequisite = true, row.Prerequisite
 	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: seen.serviceName}}
 	}
@@ -113,7 +113,7 @@ func (o *state) isNamed(account *corev1.ServiceAccount, owner client.Object) boo
 func (o *state) noteAround(req *apply.Request, report *reconciler.Report) {
 	o.aroundNoted = true
 	for i := range req.Children {
-		if req.Children[i].Optional {
+		if req.Children[i].Auxiliary {
 			o.around = append(o.around, req.Children[i])
 		}
 	}

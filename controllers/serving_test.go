@@ -41,18 +41,18 @@ func around(kindName, field string) string {
 	return strings.Replace(flowSpec(kindName, "nginx:1", `[{"name":"http","port":80}]`), "{", "{"+field+`,"resources":{"requests":{"cpu":"1"}},`, 1)
 }
 
-// aroundType is a type of optional children, by its kind.
+// aroundType is a type of auxiliary children, by its kind.
 type aroundType struct {
 	kind string
 	row  *apply.Type
 }
 
-// aroundTypes returns the types of optional children, but for those that a cluster may lack: internal/optional reads these.
+// aroundTypes returns the types of auxiliary children, but for those that a cluster may lack: internal/clusterkinds reads these.
 func aroundTypes(t *testing.T) []aroundType {
 	t.Helper()
 	var found []aroundType
 	for i := range apply.Types {
-		if row := &apply.Types[i]; row.Optional && !row.Custom {
+		if row := &apply.Types[i]; row.Auxiliary && !row.Custom {
 			kindName := reflect.TypeOf(row.Object).Elem().Name()
 			if aroundFields[kindName] == "" {
 				t.Fatalf("no field asks for a %s", kindName)
@@ -316,7 +316,7 @@ func TestReportTrouble(t *testing.T) {
 // TestReportPrerequisite says why the first pod is not created: by the last application of what must be there before it.
 func TestReportPrerequisite(t *testing.T) {
 	account := func(trouble error) apply.Child {
-		return apply.Child{Desired: &corev1.ServiceAccount{}, Prerequisite: true, Optional: true, Trouble: trouble}
+		return apply.Child{Desired: &corev1.ServiceAccount{}, Prerequisite: true, Auxiliary: true, Trouble: trouble}
 	}
 	stalled, waiting := reconciler.Stalled(appv1.ReasonResourceExists, "taken"), &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: "wait"}
 	for name, c := range map[string]struct {
@@ -328,7 +328,7 @@ func TestReportPrerequisite(t *testing.T) {
 		"it is taken":            {[]apply.Child{account(stalled)}, appv1.ReasonResourceExists, true},
 		"it waits":               {[]apply.Child{account(waiting)}, appv1.ReasonProgressing, false},
 		"it was taken before":    {[]apply.Child{account(stalled), account(nil)}, "", false},
-		"it is no prerequisite":  {[]apply.Child{{Desired: &networkingv1.Ingress{}, Optional: true, Trouble: stalled}}, "", false},
+		"it is no prerequisite":  {[]apply.Child{{Desired: &networkingv1.Ingress{}, Auxiliary: true, Trouble: stalled}}, "", false},
 		"a policy is in the way": {[]apply.Child{{Desired: &networkingv1.NetworkPolicy{}, Prerequisite: true, Trouble: stalled}, account(nil)}, appv1.ReasonResourceExists, true},
 	} {
 		var report reconciler.Report

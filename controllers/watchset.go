@@ -35,7 +35,7 @@ func (w *watchSet) shared(row *apply.Type) bool {
 	return row.Watched(w.disabled) && !row.Custom && !slices.Contains(w.refused, row)
 }
 
-// apart reports whether a type has a cache of its own, for as long as its objects can be listed; see package optional.
+// apart reports whether a type has a cache of its own, for as long as its objects can be listed; see package clusterkinds.
 func (w *watchSet) apart(row *apply.Type) bool {
 	return row.Watched(w.disabled) && (row.Custom || slices.Contains(w.refused, row))
 }

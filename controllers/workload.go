@@ -28,9 +28,9 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/clusterkinds"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/health"
-	"huolala.cn/app-operator/internal/optional"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -41,8 +41,8 @@ type Deps struct {
 	Client client.Client
 	// Live reads from the API server what is not in the cache, or must not be an old view.
 	Live client.Reader
-	// Optional knows which of the kinds are there that a cluster may lack.
-	Optional *optional.Kinds
+	// ClusterKinds knows which of the kinds are there that a cluster may lack.
+	ClusterKinds *clusterkinds.Kinds
 	// Engine writes the children.
 	Engine *apply.Engine
 	// Recorder sends events.
@@ -151,8 +151,8 @@ type target struct {
 	foreign bool
 	// fromRecord builds it from a record of an earlier spec; see lastApplied.
 	fromRecord func(record string, seen resource.BuildOptions) (*resource.Workload, error)
-	// held is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
-	held, paused bool
+	// mustWait is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
+	mustWait, paused bool
 	// refusal is why the present spec is not applied, nil if nothing is wrong with it.
 	refusal error
 	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
@@ -229,7 +229,7 @@ func (s *Deps) executeReconcile(ctx context.Context, d *target, objects workload
 		if !workload.Recorded {
 			report.Event.Warning = objects.recordMessage()
 		}
-		if d.held {
+		if d.mustWait {
 			err = s.repairHeld(ctx, d, objects, &report)
 		} else {
 			err = s.applySpec(ctx, d, objects, workload, &report)
@@ -770,7 +770,7 @@ func (o *deploymentObjects) apply(ctx context.Context, w *resource.Workload, how
 			seen.service = live
 		}
 		if _, ok := child.Desired.(*appsv1.Deployment); ok {
-			out.held = child.Held
+			out.notWritten = child.NotWritten
 		}
 	}
 	if err == nil && seen.service != nil && slices.ContainsFunc(req.Unwanted, func(obj client.Object) bool {

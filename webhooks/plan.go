@@ -195,7 +195,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 	if err := apply.Taken(h.scheme, obj, wanted, live, wantsAdoption(obj)); err != nil {
 		problem := problemOf(err)
 		problem.Message = takenMessage(told, wanted, live, problem.Message)
-		if row.Optional {
+		if row.Auxiliary {
 			last.Action, last.Problem = plan.Blocked, problem
 			return
 		}

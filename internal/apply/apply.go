@@ -53,7 +53,7 @@ func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Engine {
 		converter:   newTypeConverter(c.Scheme()),
 		shapes:      &sync.Map{},
 		conflicts:   newConflicts(clk),
-		scaleMemory: newHolds(),
+		scaleMemory: newScaleMemory(),
 	}
 }
 
@@ -87,11 +87,11 @@ type Request struct {
 	alive bool
 	// refusal is why nothing new was written; see Refusal.
 	refusal error
-	// unpruned is what was in the way of the deletion of optional objects, and what is being deleted yet.
+	// unpruned is what was in the way of the deletion of auxiliary objects, and what is being deleted yet.
 	unpruned []error
 }
 
-// Trouble returns what is in the way of optional children and of deletions, nil if nothing is. It is for after Apply, whose error leaves it out.
+// Trouble returns what is in the way of auxiliary children and of deletions, nil if nothing is. It is for after Apply, whose error leaves it out.
 func (r *Request) Trouble() error {
 	errs := slices.Clone(r.unpruned)
 	for i := range r.Children {
@@ -124,17 +124,17 @@ type Child struct {
 	Independent bool
 	// Unavailable, if set, is why an object of this kind can be neither read nor written. Then nothing is, and that is the error.
 	Unavailable error
-	// Optional is an object around the pods. What is in its way holds up no other object, unless it is a Prerequisite, and is
+	// Auxiliary is an object around the pods. What is in its way holds up no other object, unless it is a Prerequisite, and is
 	// not in the error of Apply but in Trouble.
-	Optional bool
-	// LeadsTo is the child, by type and name, that an Optional object makes reachable. While there is none of the owner's, the
+	Auxiliary bool
+	// LeadsTo is the child, by type and name, that an Auxiliary object makes reachable. While there is none of the owner's, the
 	// object stays as it is: it would lead to an object of another owner.
 	LeadsTo client.Object
-	// Trouble is set by Apply to what is in the way of an Optional object, nil if nothing is.
+	// Trouble is set by Apply to what is in the way of an Auxiliary object, nil if nothing is.
 	Trouble error
-	// Held is set by Apply where the object certainly was not written although it is not as wanted: another child is in the way, or
+	// NotWritten is set by Apply where the object certainly was not written although it is not as wanted: another child is in the way, or
 	// the API server refuses or forbids it. It is then as it was before.
-	Held bool
+	NotWritten bool
 
 	// planned is what to do with it if that was found out before its turn, nil if not.
 	planned *decision
@@ -180,9 +180,9 @@ func (e *Engine) applyChildren(ctx context.Context, req *Request, t *trial) (Cha
 	missing := false // A prerequisite is not in place.
 	for _, i := range t.order {
 		child := &req.Children[i]
-		if child.Optional {
+		if child.Auxiliary {
 			if !req.Whole || !Refused(t.err) { // Otherwise, what was applied last comes next, together with this child.
-				changes[i], errs[i] = e.applyOptional(ctx, req, child, errs)
+				changes[i], errs[i] = e.applyAuxiliary(ctx, req, child, errs)
 				missing = missing || child.Prerequisite && (errs[i] != nil || child.Trouble != nil)
 			}
 			continue
@@ -190,7 +190,7 @@ func (e *Engine) applyChildren(ctx context.Context, req *Request, t *trial) (Cha
 		if !t.withheld[i] {
 			changes[i], errs[i] = e.applyChild(ctx, req, child, missing && !child.Independent)
 		}
-		child.Held = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
+		child.NotWritten = t.withheld[i] || errs[i] == nil && changes[i].Action == "" || Refused(errs[i]) || isForbidden(errs[i])
 		if req.Whole && (Refused(errs[i]) || errors.Is(errs[i], reconciler.ErrStale)) {
 			t.noteRefusal(errs[i]) // On an outdated view it is not known yet whether a part is refused.
 		}
@@ -199,8 +199,8 @@ func (e *Engine) applyChildren(ctx context.Context, req *Request, t *trial) (Cha
 	return changes, errs
 }
 
-// applyOptional is applyChild for an optional child. Its error is an outdated view alone.
-func (e *Engine) applyOptional(ctx context.Context, req *Request, child *Child, errs []error) (Change, error) {
+// applyAuxiliary is applyChild for an auxiliary child. Its error is an outdated view alone.
+func (e *Engine) applyAuxiliary(ctx context.Context, req *Request, child *Child, errs []error) (Change, error) {
 	if held, err := req.leadsElsewhere(child, errs); held {
 		child.Trouble = err
 		return Change{}, nil
@@ -213,7 +213,7 @@ func (e *Engine) applyOptional(ctx context.Context, req *Request, child *Child, 
 	return change, nil
 }
 
-// leadsElsewhere reports whether an optional child leads to another child that the owner does not control yet, and what is in that
+// leadsElsewhere reports whether an auxiliary child leads to another child that the owner does not control yet, and what is in that
 // one's way.
 func (r *Request) leadsElsewhere(child *Child, errs []error) (bool, error) {
 	if child.LeadsTo == nil {
@@ -239,8 +239,8 @@ func (e *Engine) applyChild(ctx context.Context, req *Request, child *Child, mis
 	}
 	before := e.conflicts.snapshotOf(req, &p)
 	e.paceRepairs(req, &p)
-	if p.held != nil {
-		return Change{}, p.held
+	if p.conflict != nil {
+		return Change{}, p.conflict
 	}
 	change, err := e.execute(ctx, req, &p)
 	var unseen *unseenError

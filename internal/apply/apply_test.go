@@ -175,8 +175,8 @@ func TestOutcomePerChild(t *testing.T) {
 		if len(r.list) < c.requests || c.requests == 0 && len(r.list) > 0 {
 			t.Errorf("%s: requests are %q", name, r.list)
 		}
-		if held := req.Children[1].Held; held != (c.requests == 0) || req.Children[0].Held {
-			t.Errorf("%s: held is %t of the child, %t of the prerequisite", name, held, req.Children[0].Held)
+		if held := req.Children[1].NotWritten; held != (c.requests == 0) || req.Children[0].NotWritten {
+			t.Errorf("%s: held is %t of the child, %t of the prerequisite", name, held, req.Children[0].NotWritten)
 		}
 		for _, q := range r.list {
 			if q.method != http.MethodPatch {

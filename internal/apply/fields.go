@@ -59,7 +59,7 @@ func literalValue(obj client.Object) (map[string]any, error) {
 		unstructured.RemoveNestedField(fields, path...)
 	}
 	removeTemplate(obj, fields)
-	for _, item := range podTemplates(fields) {
+	for _, item := range volumeClaimTemplates(fields) {
 		template, _ := item.(map[string]any)
 		for _, name := range itemFields {
 			delete(template, name)
@@ -68,8 +68,8 @@ func literalValue(obj client.Object) (map[string]any, error) {
 	return fields, nil
 }
 
-// podTemplates returns the claim templates of a literal.
-func podTemplates(fields map[string]any) []any {
+// volumeClaimTemplates returns the claim templates of a literal.
+func volumeClaimTemplates(fields map[string]any) []any {
 	// What is no list has none.
 	value, _, _ := unstructured.NestedFieldNoCopy(fields, claimTemplates...)
 	list, _ := value.([]any)
@@ -118,13 +118,13 @@ func applyBody(fields map[string]any, preconditions map[string]string) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return escapePath(data), nil
+	return escapeForYAML(data), nil
 }
 
-// escapePath writes as escapes those characters of a JSON text that stand for themselves there and not in YAML, which refuses
+// escapeForYAML writes as escapes those characters of a JSON text that stand for themselves there and not in YAML, which refuses
 // them or takes them for a line break (https://yaml.org/spec/1.1/#id868524): the API server reads an apply request as
 // YAML. The other line breaks of Unicode are escaped by Go's encoder.
-func escapePath(data []byte) []byte {
+func escapeForYAML(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !bytes.ContainsFunc(data, unprintable) {
 		return data
@@ -164,7 +164,7 @@ func (e *Engine) mergeFields(fields map[string]any, live client.Object) (*fieldp
 		return nil, err
 	}
 	var found runtime.Object = live
-	if live.GetObjectKind().GroupVersionKind().Empty() || len(podTemplates(fields)) > 0 {
+	if live.GetObjectKind().GroupVersionKind().Empty() || len(volumeClaimTemplates(fields)) > 0 {
 		stated, err := literalValue(live)
 		if err != nil {
 			return nil, err

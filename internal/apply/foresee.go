@@ -39,8 +39,8 @@ type Foreseen struct {
 	// Unasked says that the API server has not answered in time, or that it knows no dry run of the change. What of the object
 	// would change is then not known.
 	Unasked bool
-	// optional is that of the child.
-	optional bool
+	// auxiliary is that of the child.
+	auxiliary bool
 }
 
 // Objects returns what would be done, without what would stay as it is.
@@ -81,7 +81,7 @@ func (e *Engine) foreseeRequest(ctx context.Context, req *Request) (ChangeSet, e
 		e.foresight.withhold(from, req.Whole && Refused(err))
 	}
 	for i := range req.Children {
-		req.Children[i].Held = Refused(err) || isForbidden(err)
+		req.Children[i].NotWritten = Refused(err) || isForbidden(err)
 	}
 	return changes, err
 }
@@ -92,7 +92,7 @@ func (f *Foresight) withhold(from int, earlier bool) {
 	kept := f.objects[:from:from]
 	for _, o := range f.objects[from:] {
 		switch {
-		case !o.optional:
+		case !o.auxiliary:
 			kept = append(kept, Foreseen{Change: Change{Kind: o.Kind, Name: o.Name}})
 		case !earlier:
 			kept = append(kept, o)
@@ -113,7 +113,7 @@ func (e *Engine) foreseeChild(ctx context.Context, p *plan, change *Change, err 
 	}
 	found := Foreseen{
 		Change: *change, Before: p.before, After: p.after, Differences: p.differences, TakenOver: p.takeover || p.claimed,
-		optional: p.child.Optional,
+		auxiliary: p.child.Auxiliary,
 	}
 	var refused *reconciler.StalledError
 	switch {
@@ -137,7 +137,7 @@ func (e *Engine) foreseeTrouble(child *Child, err error) {
 	if wrong != nil {
 		return
 	}
-	e.foresight.note(Foreseen{Change: Change{Kind: gvk.Kind, Name: child.Desired.GetName()}, Trouble: err, optional: true})
+	e.foresight.note(Foreseen{Change: Change{Kind: gvk.Kind, Name: child.Desired.GetName()}, Trouble: err, auxiliary: true})
 }
 
 // keepReplicas has an object keep its number of pods: it is handed over before the object is written.

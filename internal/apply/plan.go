@@ -53,8 +53,8 @@ type plan struct {
 	differences []Difference
 	// times is how often the object was repaired within an hour.
 	times int
-	// held is the error to report instead of writing, where another writer keeps undoing what is written.
-	held error
+	// conflict is the error to report instead of writing, where another writer keeps undoing what is written.
+	conflict error
 	// overridden says which fields the API server does not keep, retry when they are written again.
 	overridden string
 	retry      time.Duration
@@ -222,7 +222,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	}
 	exists := resourceExists(p, live, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
 	var stalled *reconciler.StalledError
-	if p.child.Optional && errors.As(exists, &stalled) {
+	if p.child.Auxiliary && errors.As(exists, &stalled) {
 		stalled.RetryAfter = lookAgain // The cache does not show what is not ours.
 	}
 	return exists
@@ -231,7 +231,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 // waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
 func (p *plan) waitForDeletion(format string, args ...any) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(format, args...)}
-	if p.notCached() || p.child.Optional {
+	if p.notCached() || p.child.Auxiliary {
 		err.RetryAfter = lookAgain
 	}
 	return err
@@ -331,7 +331,7 @@ func (e *Engine) paceRepairs(req *Request, p *plan) {
 	case p.repair:
 		retry, fighting := e.conflicts.noteRepair(req, p)
 		if fighting {
-			p.held = fieldConflict(p, p.child.Live, p.diff, retry)
+			p.conflict = fieldConflict(p, p.child.Live, p.diff, retry)
 			return
 		}
 		p.times = e.conflicts.recentRepairs(req, p)

@@ -239,17 +239,17 @@ func TestPlanHoldsAFight(t *testing.T) {
 		return &p
 	}
 	for i := range conflictRepairs {
-		if p := look(); p.held != nil || p.action != Repaired {
+		if p := look(); p.conflict != nil || p.action != Repaired {
 			t.Fatalf("repair %d: %+v", i+1, p)
 		}
 	}
 	p := look()
-	if p.held == nil || outcomeOf(t, p.held).reason != appv1.ReasonFieldConflict {
-		t.Errorf("held is %v, want %s", p.held, appv1.ReasonFieldConflict)
+	if p.conflict == nil || outcomeOf(t, p.conflict).reason != appv1.ReasonFieldConflict {
+		t.Errorf("held is %v, want %s", p.conflict, appv1.ReasonFieldConflict)
 	}
 	live.Annotations[appv1.AnnotationLastAppliedHash] = "what was wanted before"
-	if p := look(); p.held != nil || p.action != Configured {
-		t.Errorf("a change of what is wanted is held up: %v", p.held)
+	if p := look(); p.conflict != nil || p.action != Configured {
+		t.Errorf("a change of what is wanted is held up: %v", p.conflict)
 	}
 }
 
@@ -276,14 +276,14 @@ func TestPlanLeavesAdmission(t *testing.T) {
 	}
 	left := func(p *plan, retry time.Duration) {
 		t.Helper()
-		if p.action != Unchanged || p.held != nil || !strings.Contains(p.overridden, "did not keep") || p.retry != retry {
-			t.Errorf("%s, held %v, overridden %q for %s; want it left alone for %s", p.action, p.held, p.overridden, p.retry, retry)
+		if p.action != Unchanged || p.conflict != nil || !strings.Contains(p.overridden, "did not keep") || p.retry != retry {
+			t.Errorf("%s, held %v, overridden %q for %s; want it left alone for %s", p.action, p.conflict, p.overridden, p.retry, retry)
 		}
 	}
 	written := func(p *plan) {
 		t.Helper()
-		if p.action == Unchanged || p.held != nil || p.overridden != "" {
-			t.Errorf("%s, held %v, overridden %q; want a write", p.action, p.held, p.overridden)
+		if p.action == Unchanged || p.conflict != nil || p.overridden != "" {
+			t.Errorf("%s, held %v, overridden %q; want a write", p.action, p.conflict, p.overridden)
 		}
 	}
 	// Until an answer to a write of ours has shown it, it may be that a user writes under our name.

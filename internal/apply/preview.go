@@ -77,7 +77,7 @@ func (e *Engine) previewRequest(req *Request, decide func(*Child) (plan, error),
 		if err == nil && change.Action != "" {
 			changes = append(changes, change)
 		}
-		if child.Optional {
+		if child.Auxiliary {
 			req.Children[i].Trouble = err
 			e.foreseeTrouble(&child, err)
 		} else {

@@ -38,7 +38,7 @@ func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, err
 		}
 		switch err := e.removeObject(ctx, p, metav1.DeletePropagationBackground); {
 		case apierrors.IsNotFound(err):
-		case err != nil && TypeOf(obj).Optional && !errors.Is(err, reconciler.ErrStale):
+		case err != nil && TypeOf(obj).Auxiliary && !errors.Is(err, reconciler.ErrStale):
 			req.unpruned = append(req.unpruned, err)
 		case err != nil:
 			return changes, err

@@ -227,11 +227,11 @@ func TestPlanChangesValues(t *testing.T) {
 			}
 			e.paceRepairs(req, &p)
 		}
-		if got := p.held != nil; got != c.held {
-			t.Errorf("%s: held is %v, want one: %t", name, p.held, c.held)
+		if got := p.conflict != nil; got != c.held {
+			t.Errorf("%s: held is %v, want one: %t", name, p.conflict, c.held)
 		}
-		if p.held != nil && strings.Contains(p.held.Error(), "123456") {
-			t.Errorf("the message has the value: %v", p.held)
+		if p.conflict != nil && strings.Contains(p.conflict.Error(), "123456") {
+			t.Errorf("the message has the value: %v", p.conflict)
 		}
 	}
 }

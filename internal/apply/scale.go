@@ -36,9 +36,9 @@ func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
 	}
 	d := req.Deployment
 	change := Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}
-	held := e.scaleMemory.get(req)
-	known := held.uid == d.UID && held.replicas == req.Replicas
-	if held.uid == d.UID && isOlder(d.ResourceVersion, held.version) {
+	recorded := e.scaleMemory.get(req)
+	known := recorded.uid == d.UID && recorded.replicas == req.Replicas
+	if recorded.uid == d.UID && isOlder(d.ResourceVersion, recorded.version) {
 		return change, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
 	}
 	if ptr.Deref(d.Spec.Replicas, 1) == req.Replicas {
@@ -122,7 +122,7 @@ type scaleRecord struct {
 	version string
 }
 
-func newHolds() *scaleMemory { return &scaleMemory{owners: map[ownerKey]scaleRecord{}} }
+func newScaleMemory() *scaleMemory { return &scaleMemory{owners: map[ownerKey]scaleRecord{}} }
 
 func (h *scaleMemory) get(req *ScaleRequest) scaleRecord {
 	h.mu.Lock()

@@ -39,7 +39,7 @@ func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 	news, adopts := 0, false
 	for i := range req.Children {
 		child := &req.Children[i]
-		if child.Optional {
+		if child.Auxiliary {
 			continue
 		}
 		p, err := e.planExplained(ctx, req, child)

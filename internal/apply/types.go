@@ -63,8 +63,8 @@ type Type struct {
 	// Feature is the field of the spec that asks for objects of the type, empty for a type that is always in use. While the
 	// feature is switched off, nothing of the type is watched.
 	Feature string
-	// Optional is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
-	Optional bool
+	// Auxiliary is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
+	Auxiliary bool
 	// Prerequisite is a type of objects that must be in place before the first pod. Routes is a type of objects that lead to the
 	// Service.
 	Prerequisite, Routes bool
@@ -86,7 +86,7 @@ type Type struct {
 	// than the wanted object is not adopted, as they would lose it. Nil for all other types. Whom a Service serves, the cache does not
 	// have of a foreign one; see Engine.CheckServes.
 	Concerns func(client.Object) any
-	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/optional.
+	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/clusterkinds.
 	Custom bool
 }
 
@@ -135,31 +135,31 @@ var Types = []Type{
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
 	{
 		// Those of others count too, whatever features are in use: they decide the number of pods.
-		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Optional: true,
+		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true,
 		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(), Concerns: scaledByAutoscaler,
 	},
 	{
-		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "serviceAccount",
+		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "serviceAccount",
 		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(), Concerns: ranAsByDefault,
 	},
 	{
-		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "networkPolicy",
+		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "networkPolicy",
 		Prerequisite: true, Trim: dropStatusManagedFields, Concerns: restrictedByPolicy,
 	},
 	{
-		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "disruptionBudget",
+		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "disruptionBudget",
 		Trim: trimBudget, Wakes: budgetChanged(), Concerns: coveredByBudget,
 	},
 	{
-		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Feature: "ingress",
+		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "ingress",
 		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(), Concerns: leadsByIngress,
 	},
 	{
-		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "httpRoute",
+		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "httpRoute",
 		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(), Concerns: leadsByRoute,
 	},
 	{
-		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Optional: true, Custom: true, Feature: "podMonitor",
+		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "podMonitor",
 		Trim: dropStatusManagedFields, Wakes: monitorChanged(), Concerns: scrapedByMonitor,
 	},
 }

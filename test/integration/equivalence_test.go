@@ -186,7 +186,7 @@ func containsAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// withoutPatches takes all podTemplates away, and reports whether there was any.
+// withoutPatches removes all patches of pod templates, and reports whether there was any.
 func withoutPatches(tree map[string]any) bool {
 	found := false
 	for _, name := range []string{"podTemplate", "podTemplatePatch"} {

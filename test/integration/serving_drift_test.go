@@ -56,7 +56,7 @@ var unrepairedAround = map[string]string{
 func optionalTypes() []client.Object {
 	var types []client.Object
 	for _, obj := range childTypes() {
-		if apply.TypeOf(obj).Optional {
+		if apply.TypeOf(obj).Auxiliary {
 			types = append(types, obj)
 		}
 	}

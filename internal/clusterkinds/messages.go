@@ -1,4 +1,4 @@
-package optional
+package clusterkinds
 
 // What conditions say of a kind that the cluster lacks, or does not let the operator list.
 const (

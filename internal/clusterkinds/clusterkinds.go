@@ -1,10 +1,10 @@
-// Package optional knows which of the kinds are served that a cluster may lack, and caches their objects while they are. Kinds of
+// Package clusterkinds knows which of the kinds are served that a cluster may lack, and caches their objects while they are. Kinds of
 // Kubernetes' own that the manager may not list when it starts are among them.
 //
 // Such a kind is watched while its CustomResourceDefinition is there and the manager may list it, in a cache of its own, and is
 // not asked for otherwise. Whatever becomes of it, the manager goes on: it is told by Check what stands in the way of a kind, and
 // resources that wait for it are reconciled when that changes.
-package optional
+package clusterkinds
 
 import (
 	"cmp"

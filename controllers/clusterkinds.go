@@ -9,7 +9,7 @@ import (
 
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
-	"huolala.cn/app-operator/internal/optional"
+	"huolala.cn/app-operator/internal/clusterkinds"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch,resourceNames=httproutes.gateway.networking.k8s.io;podmonitors.monitoring.coreos.com
@@ -17,14 +17,14 @@ import (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
 
 // addOptionalKinds adds to the manager what watches the kinds that a cluster may lack, or that the manager may not list.
-func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *budget.Budget) (*optional.Kinds, error) {
+func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *budget.Budget) (*clusterkinds.Kinds, error) {
 	var rows []*apply.Type
 	for i := range apply.Types {
 		if row := &apply.Types[i]; watched.apart(row) {
 			rows = append(rows, row)
 		}
 	}
-	found, err := optional.New(optional.Options{
+	found, err := clusterkinds.New(clusterkinds.Options{
 		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Namespaces: opts.Namespaces,
 		FieldOwner: fieldOwner, WatchFailed: watches.noteFailure, Types: rows, Budget: kept, LookAgain: opts.LookAgain, Log: opts.Logger.WithName("optional"),
 	})
@@ -40,7 +40,7 @@ func (s *Deps) unavailable(ctx context.Context, d *target, obj client.Object) er
 		return nil
 	}
 	if s.Engine.Foresees() {
-		return s.Optional.Look(ctx, obj)
+		return s.ClusterKinds.Look(ctx, obj)
 	}
-	return s.Optional.Check(ctx, obj, optional.Waiter{Manager: d.manager, NamespacedName: client.ObjectKeyFromObject(d.owner)})
+	return s.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: d.manager, NamespacedName: client.ObjectKeyFromObject(d.owner)})
 }
