@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"path"
 	"regexp"
@@ -447,15 +446,20 @@ func storageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList 
 
 func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
 	errs := required(at.Child("driver"), s.Driver)
-	for _, key := range slices.Sorted(maps.Keys(s.Options)) {
-		if full(errs) {
-			break
-		}
+	var reserved []string
+	for key := range s.Options {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(keyIn(at.Child("options"), key), key, messageFlexVolumeOptionReserved))
+			reserved = append(reserved, key)
 		}
+	}
+	slices.Sort(reserved)
+	for _, key := range reserved {
+		if full(errs) {
+			break
+		}
+		errs = append(errs, field.Invalid(keyIn(at.Child("options"), key), key, messageFlexVolumeOptionReserved))
 	}
 	return errs
 }
