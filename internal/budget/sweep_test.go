@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepForgetsAll sweeps custom resources, whole and in part, and their children, of which no informer has any: nothing is left of them.
+// TestSweepForgetsAll sweeps custom resources, whole and in part, and their children, which no informer has: nothing is left of any.
 func TestSweepForgetsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(limits)
