@@ -201,3 +201,42 @@ func annotationsOfUsers(t *testing.T) map[string]string {
 	}
 	return values
 }
+
+// TestReducedAnnotations drops the spec of an App with each annotation that reconciles read, at the length that is kept as it is and beyond:
+// a longer value is kept as its sum, which tells two values apart, and annotations of others are not kept.
+func TestReducedAnnotations(t *testing.T) {
+	reduce := CacheOptions(nil, &watchSet{}, budget.New(budget.NewLimits(1))).DefaultTransform
+	keep := func(key, value string) string {
+		t.Helper()
+		app := &stored.App{}
+		app.Namespace, app.Name, app.UID = "shop", "web", "u"
+		app.Annotations = map[string]string{key: value, "example.com/a": "b"}
+		if err := app.Spec.UnmarshalJSON([]byte(`{"image":"` + strings.Repeat("i", 100<<10) + `"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reduce(app); err != nil {
+			t.Fatal(err)
+		}
+		if !app.Reduced() || app.Annotations["example.com/a"] != "" {
+			t.Fatalf("without its spec: %t; its annotations are %v", app.Reduced(), app.Annotations)
+		}
+		return app.Annotations[key]
+	}
+	for _, key := range append(slices.Collect(maps.Keys(readAnnotations)), appv1.AnnotationTutorialSpec) {
+		most := maxReducedAnnotation
+		if limit, read := readAnnotations[key]; read {
+			most = min(most, limit)
+		}
+		if longest := strings.Repeat("v", most); keep(key, longest) != longest {
+			t.Errorf("%s: a value of %d bytes became %q", key, most, keep(key, longest))
+		}
+		tooLong := strings.Repeat("v", most+1)
+		first, second := keep(key, tooLong), keep(key, tooLong[1:]+"w")
+		if first == "" || first == second || len(first) > maxReducedAnnotation {
+			t.Errorf("%s: values of %d bytes became %q and %q", key, most+1, first, second)
+		}
+		if short := keep(key, "true"); short != "true" {
+			t.Errorf("%s: true became %q", key, short)
+		}
+	}
+}

@@ -38,7 +38,8 @@ func componentNames(name string) map[string]string {
 }
 
 func reviewCloudManager(given *appv1.CloudManager, see seer) review {
-	cm := given.DeepCopy()
+	named := *given // DefaultNames changes names alone, and a spec can have a MiB.
+	cm := &named
 	cm.DefaultNames()
 	errs := validation.CloudManager(cm)
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {

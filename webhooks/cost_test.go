@@ -283,11 +283,18 @@ func TestCostOfLists(t *testing.T) {
 	}
 }
 
+// tries is how often a review is measured that seems to allocate too much. Whatever else runs in this process can only add to what a review
+// allocates, so that the least of some measures is an upper bound of it.
+const tries = 3
+
 // checkCost has a spec reviewed, and compares what that took with the bounds.
 func checkCost(t *testing.T, handler admission.Handler, kind, name string, spec any, all bool) {
 	t.Helper()
 	req := creation(t, kind, spec)
 	found := answerOf(t, handler, &req)
+	for try := 1; try < tries && found.bytes > maxReview; try++ {
+		found.bytes = min(found.bytes, answerOf(t, handler, &req).bytes)
+	}
 	data, err := json.Marshal(found.answer)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ package budget
 
 import (
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,8 @@ type Budget struct {
 	started *gate
 
 	mu         sync.Mutex
+	informers  []toolscache.SharedIndexInformer
+	swept      time.Time
 	owners     map[types.UID]*owner
 	entries    map[types.UID]entry
 	namespaces map[string]int
@@ -68,6 +71,8 @@ type owner struct {
 	known bool
 	// used is how many bytes are kept whole for it, entries in how many objects.
 	used, entries int
+	// seen is when the resource was last transformed.
+	seen time.Time
 }
 
 // entry is an object that is kept whole.
@@ -75,12 +80,14 @@ type entry struct {
 	owner *owner
 	uid   types.UID
 	size  int
+	// seen is when the object was last transformed.
+	seen time.Time
 }
 
 // New returns a budget with limits.
 func New(limits Limits) *Budget {
 	return &Budget{
-		limits: limits, started: &gate{},
+		limits: limits, started: &gate{}, swept: time.Now(),
 		owners: map[types.UID]*owner{}, entries: map[types.UID]entry{}, namespaces: map[string]int{},
 	}
 }
@@ -95,6 +102,7 @@ func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) 
 		o = &owner{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}
 		b.owners[uid] = o
 	}
+	o.seen = time.Now()
 	b.change(o, func() { o.known = true })
 	whole := obj.Reduced() || b.admit(uid, uid, o, size)
 	b.mu.Unlock()
@@ -147,6 +155,7 @@ func (b *Budget) ownerOf(obj client.Object) (types.UID, *owner) {
 
 // admit counts an object for its owner in the place of what it was, unless there is no room. b.mu is held.
 func (b *Budget) admit(uid, of types.UID, o *owner, size int) bool {
+	b.sweep()
 	b.release(uid)
 	more := b.excess(o.used+size, o.known) - b.excess(o.used, o.known)
 	if more > 0 && (b.namespaces[o.namespace]+more > b.limits.Namespace || b.total+more > b.limits.Total) {
@@ -154,7 +163,7 @@ func (b *Budget) admit(uid, of types.UID, o *owner, size int) bool {
 	}
 	b.owners[of] = o
 	b.change(o, func() { o.used, o.entries = o.used+size, o.entries+1 })
-	b.entries[uid] = entry{owner: o, uid: of, size: size}
+	b.entries[uid] = entry{owner: o, uid: of, size: size, seen: time.Now()}
 	return true
 }
 
@@ -201,9 +210,13 @@ func (b *Budget) Forget(obj client.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.release(uid)
-	if _, ours := obj.(Resource); !ours {
-		return
+	if _, ours := obj.(Resource); ours {
+		b.lose(uid)
 	}
+}
+
+// lose notes that the cache no longer has a custom resource. b.mu is held.
+func (b *Budget) lose(uid types.UID) {
 	if o := b.owners[uid]; o != nil {
 		b.change(o, func() { o.known = false })
 		b.drop(uid, o)
@@ -215,27 +228,4 @@ func (b *Budget) Used(namespace string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.namespaces[namespace]
-}
-
-// follow uncounts the objects that an informer drops.
-func (b *Budget) follow(informer toolscache.SharedIndexInformer) error {
-	forget := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if known, ok := obj.(client.Object); ok {
-			b.Forget(known)
-		}
-	}
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		DeleteFunc: forget,
-		UpdateFunc: func(was, is any) {
-			before, ok := was.(client.Object)
-			after, isObject := is.(client.Object)
-			if ok && isObject && before.GetUID() != after.GetUID() {
-				b.Forget(before)
-			}
-		},
-	})
-	return err
 }

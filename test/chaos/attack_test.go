@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,14 +25,19 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// victim is a manager with the memory of a release, all its servers, and two tenants.
+// victim is a manager with the memory of a release, all its servers, and two tenants, one of them with the namespaces of an attack.
 type victim struct {
-	process        *harness.Process
-	limit          int64
-	hostile, other string
-	webhooks       string
-	metrics        string
+	process  *harness.Process
+	start    func(t *testing.T) *harness.Process
+	limit    int64
+	hostile  []string
+	other    string
+	webhooks string
+	metrics  string
+
 	tried, refused atomic.Int64
+	// peak is the most memory that a process of the manager has had.
+	peak int64
 }
 
 // attack is what a stranger does until the context ends. It calls began once the manager has had its first share of it.
@@ -40,20 +46,26 @@ type attack struct {
 	// fast is true for an attack that takes all the processor time it gets. The attackers of this test run on the same processors as the manager
 	// and the API server, so that its ratio says nothing of the manager.
 	fast bool
-	run  func(ctx context.Context, t *testing.T, v *victim, began func())
+	// namespaces is in how many namespaces the tenant has the role, 0 for one.
+	namespaces int
+	// restarts is how often the manager is killed and started again, with the objects of the attack in its way.
+	restarts int
+	run      func(ctx context.Context, t *testing.T, v *victim, began func())
 }
 
-// attacks are by a tenant with the role edit in one namespace, and by pods without credentials.
+// attacks are by a tenant with the role edit, and by pods without credentials.
 var attacks = []attack{
-	{"Services of 250 KB with the operator's label", false, labelledServices},
-	{"dry runs of 24,000 errors", false, dryRunsOfErrors},
-	{"unfinished reviews from one address", false, unfinished(1, slow, toWebhooks)},
-	{"unfinished reviews from 60 addresses", false, unfinished(60, slow, toWebhooks)},
-	{"unfinished reviews, again at once", true, unfinished(60, 0, toWebhooks)},
-	{"unfinished requests for metrics", false, unfinished(60, slow, func(v *victim) target { return target{v.metrics, false} })},
-	{"unfinished probes", false, unfinished(60, slow, func(v *victim) target { return target{v.process.Probes, false} })},
-	{"forged reviews of many values", false, forgedReviews(16, time.Second)},
-	{"forged reviews, again at once", true, forgedReviews(64, 0)},
+	{name: "Services of 250 KB with the operator's label", restarts: 2, run: labelledServices},
+	{name: "Apps of 600 KB in one namespace", restarts: 2, run: largeApps},
+	{name: "Apps of 600 KB in four namespaces", namespaces: 4, restarts: 2, run: largeApps},
+	{name: "dry runs of 24,000 errors", fast: true, run: dryRunsOfErrors},
+	{name: "unfinished reviews from one address", run: unfinished(1, slow, toWebhooks)},
+	{name: "unfinished reviews from 60 addresses", run: unfinished(60, slow, toWebhooks)},
+	{name: "unfinished reviews, again at once", fast: true, run: unfinished(60, 0, toWebhooks)},
+	{name: "unfinished requests for metrics", run: unfinished(60, slow, func(v *victim) target { return target{v.metrics, false} })},
+	{name: "unfinished probes", run: unfinished(60, slow, func(v *victim) target { return target{v.process.Probes, false} })},
+	{name: "forged reviews of many values", run: forgedReviews(16, time.Second)},
+	{name: "forged reviews, again at once", fast: true, run: forgedReviews(64, 0)},
 }
 
 // slow is how long an attacker waits until it sends again that has been refused.
@@ -66,7 +78,7 @@ func toWebhooks(v *victim) target { return target{v.webhooks, true} }
 func TestAttacked(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			v := newVictim(t)
+			v := newVictim(t, max(1, a.namespaces))
 			before := v.serve(t, "before")
 			v.tried.Store(0)
 			v.refused.Store(0)
@@ -82,29 +94,41 @@ func TestAttacked(t *testing.T) {
 			case <-ended:
 			}
 			during := v.serve(t, "during")
+			for range a.restarts {
+				v.restart(t)
+			}
 			end()
 			<-ended
 			v.check(t, before, during, a.fast)
 			results.add(t, "attack: "+a.name, 1, []time.Duration{during},
 				"an App of another namespace is ready after %.2f × the time of before; %d of %d invalid ones are refused; %d of %d MiB",
-				during.Seconds()/before.Seconds(), v.refused.Load(), v.tried.Load(), v.process.PeakMemory(t)>>20, v.limit>>20)
+				during.Seconds()/before.Seconds(), v.refused.Load(), v.tried.Load(), v.peak>>20, v.limit>>20)
 		})
 	}
 }
 
-func newVictim(t *testing.T) *victim {
+func newVictim(t *testing.T, namespaces int) *victim {
 	t.Helper()
-	v := &victim{hostile: plane.Namespace(t), other: plane.Namespace(t), metrics: harness.FreeAddress(t), limit: managerMemoryLimit(t)}
+	v := &victim{other: plane.Namespace(t), metrics: harness.FreeAddress(t), limit: managerMemoryLimit(t)}
+	for range namespaces {
+		v.hostile = append(v.hostile, plane.Namespace(t))
+	}
+	watched := append(slices.Clone(v.hostile), v.other)
 	opts, authority := harness.LocalWebhooks(t)
 	v.webhooks = net.JoinHostPort("127.0.0.1", fmt.Sprint(opts.Port))
-	v.process = harness.SpawnWith(t, []string{"GOGC=40", "GOMEMLIMIT=450MiB", "ENABLE_WEBHOOKS=true"}, program, plane.ManagerConfig(), v.hostile+","+v.other,
-		"--webhook-cert-dir="+opts.CertDir, fmt.Sprintf("--webhook-port=%d", opts.Port), "--metrics-bind-address="+v.metrics, "--metrics-secure=false")
-	v.process.LimitMemory(t, v.limit)
-	v.process.Ready(t)
+	v.start = func(t *testing.T) *harness.Process {
+		t.Helper()
+		p := harness.SpawnWith(t, []string{"GOGC=40", "GOMEMLIMIT=450MiB", "ENABLE_WEBHOOKS=true"}, program, plane.ManagerConfig(), strings.Join(watched, ","),
+			"--webhook-cert-dir="+opts.CertDir, fmt.Sprintf("--webhook-port=%d", opts.Port), "--metrics-bind-address="+v.metrics, "--metrics-secure=false")
+		p.LimitMemory(t, v.limit)
+		p.Ready(t)
+		return p
+	}
+	v.process = v.start(t)
 	if v.isRefused(t) {
 		t.Fatal("an App that only the webhooks refuse is refused without them")
 	}
-	for _, ns := range []string{v.hostile, v.other} {
+	for _, ns := range watched {
 		plane.Ask(t, ns, "-"+ns, opts.Port, authority)
 	}
 	// The API server has learned of the webhooks once an invalid App is refused; then an update makes its address a proven one.
@@ -115,6 +139,31 @@ func newVictim(t *testing.T) *victim {
 		return nil
 	})
 	return v
+}
+
+// survives checks that the manager runs within its memory.
+func (v *victim) survives(t *testing.T) {
+	t.Helper()
+	if killed := v.process.KilledForMemory(t); killed > 0 || !v.process.Alive() {
+		t.Fatalf("the manager has ended; killed for its memory: %d times", killed)
+	}
+	v.peak = max(v.peak, v.process.PeakMemory(t))
+	if v.peak > v.limit {
+		t.Errorf("the manager used %d MiB, and its limit is %d MiB", v.peak>>20, v.limit>>20)
+	}
+}
+
+// restart kills the manager, starts it again, and has it reconcile an App of the other tenant.
+func (v *victim) restart(t *testing.T) {
+	t.Helper()
+	v.survives(t)
+	v.process.Signal(t, syscall.SIGKILL)
+	<-v.process.Ended()
+	v.process = v.start(t)
+	app := newApp(metav1.ObjectMeta{Namespace: v.other, GenerateName: "restarted-"}).(*appv1.App)
+	plane.Create(t, app)
+	plane.Until(t, app, func() error { return (&script{controlled: true}).settled(app) })
+	v.survives(t)
 }
 
 // serve has another tenant create Apps, and change each once it is Ready. It returns the median of the times until they are Ready.
@@ -152,12 +201,7 @@ func (v *victim) isRefused(t *testing.T) bool {
 // check checks what came of an attack.
 func (v *victim) check(t *testing.T, before, during time.Duration, fast bool) {
 	t.Helper()
-	if killed := v.process.KilledForMemory(t); killed > 0 || !v.process.Alive() {
-		t.Fatalf("the manager has ended; killed for its memory: %d times", killed)
-	}
-	if peak := v.process.PeakMemory(t); peak > v.limit {
-		t.Errorf("the manager used %d MiB, and its limit is %d MiB", peak>>20, v.limit>>20)
-	}
+	v.survives(t)
 	if tried, refused := v.tried.Load(), v.refused.Load(); refused < tried {
 		t.Errorf("of %d invalid Apps, %d were refused", tried, refused)
 	}
@@ -166,58 +210,6 @@ func (v *victim) check(t *testing.T, before, during time.Duration, fast bool) {
 		t.Errorf("an App of another tenant is ready after %s, and after %s before", during, before)
 	}
 	v.process.Ready(t)
-}
-
-// labelledServices creates headless Services with the operator's label.
-func labelledServices(ctx context.Context, t *testing.T, v *victim, began func()) {
-	annotation := strings.Repeat("x", 250_000)
-	count := of(100, 2100)
-	var group sync.WaitGroup
-	for worker := range 8 {
-		group.Go(func() {
-			for i := worker; i < count && ctx.Err() == nil; i += 8 {
-				if i > count/3 {
-					began()
-				}
-				service := &corev1.Service{
-					ObjectMeta: metav1.ObjectMeta{
-						Namespace: v.hostile, Name: fmt.Sprintf("big-%d", i),
-						Labels: map[string]string{"app.kubernetes.io/managed-by": "app-operator"}, Annotations: map[string]string{"example.com/big": annotation},
-					},
-					Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
-				}
-				if err := plane.Client.Create(ctx, service); err != nil && ctx.Err() == nil {
-					t.Errorf("create a Service: %v", err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	began()
-	<-ctx.Done()
-	if err := plane.Client.DeleteAllOf(context.WithoutCancel(ctx), &corev1.Service{}, client.InNamespace(v.hostile)); err != nil {
-		t.Errorf("delete the Services: %v", err)
-	}
-}
-
-// dryRunsOfErrors makes twelve dry runs at a time of a spec that has an error for each of its mounts.
-func dryRunsOfErrors(ctx context.Context, _ *testing.T, v *victim, began func()) {
-	var group sync.WaitGroup
-	for worker := range 12 {
-		group.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				app := newApp(objectMeta(v.hostile, fmt.Sprintf("errors-%d", worker))).(*appv1.App)
-				app.Spec.Containers = containersWithoutVolumes(60, 400)
-				_ = plane.Client.Create(ctx, app, client.DryRunAll) // It is refused, or not answered in time.
-				if i == 1 {
-					began()
-				}
-			}
-		})
-	}
-	group.Wait()
-	began()
 }
 
 // target is a server of the manager.
@@ -337,16 +329,4 @@ func post(ctx context.Context, transport *http.Transport, address, review string
 		_, _ = io.Copy(io.Discard, resp.Body) // What it says does not matter here.
 		_ = resp.Body.Close()
 	}
-}
-
-// containersWithoutVolumes are containers whose mounts name volumes that the pod lacks: each mount is an error.
-func containersWithoutVolumes(containers, mounts int) []corev1.Container {
-	made := make([]corev1.Container, containers)
-	for i := range made {
-		made[i] = corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "a", VolumeMounts: make([]corev1.VolumeMount, mounts)}
-		for j := range made[i].VolumeMounts {
-			made[i].VolumeMounts[j] = corev1.VolumeMount{Name: fmt.Sprintf("v%d", j), MountPath: fmt.Sprintf("/%d", j)}
-		}
-	}
-	return made
 }

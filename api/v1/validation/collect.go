@@ -17,9 +17,10 @@ const (
 	MaxErrors = 100
 	// MaxErrorText is how many bytes the texts of these errors have in all, unless the first one alone has more.
 	MaxErrorText = 16 << 10
-	// MaxWarnings is how many warnings ListWarnings returns, and MaxWarning the length of one, in bytes.
+	// MaxWarnings is how many warnings ListWarnings returns.
 	MaxWarnings = 32
-	MaxWarning  = 512
+	// MaxWarning is the length of one of these warnings, in bytes.
+	MaxWarning = 512
 )
 
 const (

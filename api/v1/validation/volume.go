@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"path"
 	"regexp"
@@ -259,62 +258,81 @@ func downward(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorL
 	return errs
 }
 
-// projected checks the sources of one volume. No two may write the same file. What clusterTrustBundle and
-// podCertificate say is the API server's to check: unless their features are on, it drops them.
+// projected checks the sources of one volume. No two may write the same file.
 func projected(sources []corev1.VolumeProjection, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := sets.Set[string]{}
-	once := func(name string, at *field.Path) {
-		if name != "" && taken.Has(name) {
-			errs = append(errs, field.Duplicate(at, name))
-		}
-		taken.Insert(name)
-	}
 	for i := range sources {
 		if full(errs) {
 			break
 		}
-		s, at := &sources[i], at.Index(i)
-		if n := set(*s); n > 1 {
-			errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageProjectionNeedsOneSource))
-		}
-		if s.Secret != nil {
-			at := at.Child("secret")
-			errs = slices.Concat(errs, required(at.Child("name"), s.Secret.Name), keys(s.Secret.Items, at.Child("items")))
-			for j, item := range s.Secret.Items {
-				if full(errs) {
-					break
-				}
-				once(item.Path, at.Child("items").Index(j).Child("path"))
+		errs = append(errs, projection(&sources[i], at.Index(i))...)
+		for _, file := range projectedFiles(&sources[i], at.Index(i)) {
+			if full(errs) {
+				break
 			}
-		}
-		if s.ConfigMap != nil {
-			at := at.Child("configMap")
-			errs = slices.Concat(errs, required(at.Child("name"), s.ConfigMap.Name), keys(s.ConfigMap.Items, at.Child("items")))
-			for j, item := range s.ConfigMap.Items {
-				if full(errs) {
-					break
-				}
-				once(item.Path, at.Child("items").Index(j).Child("path"))
+			if file.path != "" && taken.Has(file.path) {
+				errs = append(errs, field.Duplicate(file.at, file.path))
 			}
-		}
-		if s.DownwardAPI != nil {
-			at := at.Child("downwardAPI", "items")
-			errs = append(errs, downward(s.DownwardAPI.Items, at)...)
-			for j, item := range s.DownwardAPI.Items {
-				if full(errs) {
-					break
-				}
-				once(item.Path, at.Index(j).Child("path"))
-			}
-		}
-		if token := s.ServiceAccountToken; token != nil {
-			at := at.Child("serviceAccountToken")
-			errs = slices.Concat(errs, required(at.Child("path"), token.Path), filename(token.Path, at.Child("path")),
-				within(at.Child("expirationSeconds"), ptr.Deref(token.ExpirationSeconds, 3600), 600, 1<<32))
+			taken.Insert(file.path)
 		}
 	}
 	return errs
+}
+
+// projection checks one source of a projected volume. The fields of clusterTrustBundle and podCertificate are for the API server to check:
+// unless their features are on, it drops them.
+func projection(s *corev1.VolumeProjection, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n := set(*s); n > 1 {
+		errs = append(errs, field.Invalid(at, fmt.Sprintf(messageCountOfSources, n), messageProjectionNeedsOneSource))
+	}
+	if s.Secret != nil {
+		at := at.Child("secret")
+		errs = slices.Concat(errs, required(at.Child("name"), s.Secret.Name), keys(s.Secret.Items, at.Child("items")))
+	}
+	if s.ConfigMap != nil {
+		at := at.Child("configMap")
+		errs = slices.Concat(errs, required(at.Child("name"), s.ConfigMap.Name), keys(s.ConfigMap.Items, at.Child("items")))
+	}
+	if s.DownwardAPI != nil {
+		errs = append(errs, downward(s.DownwardAPI.Items, at.Child("downwardAPI", "items"))...)
+	}
+	if token := s.ServiceAccountToken; token != nil {
+		at := at.Child("serviceAccountToken")
+		errs = slices.Concat(errs, required(at.Child("path"), token.Path), filename(token.Path, at.Child("path")),
+			within(at.Child("expirationSeconds"), ptr.Deref(token.ExpirationSeconds, 3600), 600, 1<<32))
+	}
+	return errs
+}
+
+// projectedFile is a file that a source of a projected volume writes, and the field with its path.
+type projectedFile struct {
+	path string
+	at   *field.Path
+}
+
+// projectedFiles returns the files of one source whose paths have to differ from the paths of all other sources of the volume.
+func projectedFiles(s *corev1.VolumeProjection, at *field.Path) []projectedFile {
+	var files []projectedFile
+	add := func(items []corev1.KeyToPath, at *field.Path) {
+		for i := range items {
+			files = append(files, projectedFile{items[i].Path, at.Index(i).Child("path")})
+		}
+	}
+	if s.Secret != nil {
+		add(s.Secret.Items, at.Child("secret", "items"))
+	}
+	if s.ConfigMap != nil {
+		add(s.ConfigMap.Items, at.Child("configMap", "items"))
+	}
+	if s.DownwardAPI != nil {
+		at := at.Child("downwardAPI", "items")
+		for i := range s.DownwardAPI.Items {
+			files = append(files, projectedFile{s.DownwardAPI.Items[i].Path, at.Index(i).Child("path")})
+		}
+	}
+	return files
 }
 
 func csi(s *corev1.CSIVolumeSource, at *field.Path) field.ErrorList {
@@ -428,15 +446,20 @@ func storageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList 
 
 func flexVolume(s *corev1.FlexVolumeSource, at *field.Path) field.ErrorList {
 	errs := required(at.Child("driver"), s.Driver)
-	for _, key := range slices.Sorted(maps.Keys(s.Options)) {
-		if full(errs) {
-			break
-		}
+	var reserved []string
+	for key := range s.Options {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(keyIn(at.Child("options"), key), key, messageFlexVolumeOptionReserved))
+			reserved = append(reserved, key)
 		}
+	}
+	slices.Sort(reserved)
+	for _, key := range reserved {
+		if full(errs) {
+			break
+		}
+		errs = append(errs, field.Invalid(keyIn(at.Child("options"), key), key, messageFlexVolumeOptionReserved))
 	}
 	return errs
 }

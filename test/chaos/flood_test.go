@@ -1,0 +1,107 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// labelledServices creates headless Services with the operator's label, and keeps them.
+func labelledServices(ctx context.Context, t *testing.T, v *victim, began func()) {
+	annotation := strings.Repeat("x", 250_000)
+	keepObjects(ctx, t, of(100, 2100), began, func(i int) client.Object {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: v.hostile[i%len(v.hostile)], Name: fmt.Sprintf("big-%d", i),
+				Labels: map[string]string{"app.kubernetes.io/managed-by": "app-operator"}, Annotations: map[string]string{"example.com/big": annotation},
+			},
+			Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+	})
+}
+
+// largeApps creates Apps with long variables, and keeps them: in each namespace more than the cache has room for, but in the short form. They
+// are paused: each has its spec in the cache and a plan in its status, and the API server has no children to store.
+func largeApps(ctx context.Context, t *testing.T, v *victim, began func()) {
+	keepObjects(ctx, t, of(20, 260), began, func(i int) client.Object {
+		app := newApp(objectMeta(v.hostile[i%len(v.hostile)], fmt.Sprintf("big-%d", i))).(*appv1.App)
+		app.Spec.Paused = true
+		app.Spec.Envs = nil
+		for j := range 600 {
+			app.Spec.Envs = append(app.Spec.Envs, corev1.EnvVar{Name: fmt.Sprintf("V%d", j), Value: strings.Repeat("v", 960)})
+		}
+		return app
+	})
+}
+
+// keepObjects creates objects, eight at a time, then begins, and deletes them at its end. The App of another tenant is measured once they are
+// there: while they are created, the API server is busy.
+func keepObjects(ctx context.Context, t *testing.T, count int, began func(), newObject func(i int) client.Object) {
+	const workers = 8
+	created := make([][]client.Object, workers)
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			for i := worker; i < count && ctx.Err() == nil; i += workers {
+				obj := newObject(i)
+				if err := plane.Client.Create(ctx, obj); err != nil {
+					if ctx.Err() == nil {
+						t.Errorf("create an object: %v", err)
+					}
+					return
+				}
+				created[worker] = append(created[worker], obj)
+			}
+		})
+	}
+	group.Wait()
+	began()
+	<-ctx.Done()
+	for _, obj := range slices.Concat(created...) {
+		if err := plane.Client.Delete(context.WithoutCancel(ctx), obj); err != nil {
+			t.Errorf("delete an object: %v", err)
+		}
+	}
+}
+
+// dryRunsOfErrors makes twelve dry runs at a time of a spec that has an error for each of its mounts, and again after a pause: the API server
+// needs more memory and time for such a spec than the manager.
+func dryRunsOfErrors(ctx context.Context, _ *testing.T, v *victim, began func()) {
+	var group sync.WaitGroup
+	for worker := range 12 {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				app := newApp(objectMeta(v.hostile[0], fmt.Sprintf("errors-%d", worker))).(*appv1.App)
+				app.Spec.Containers = containersWithoutVolumes(60, 400)
+				_ = plane.Client.Create(ctx, app, client.DryRunAll) // It is refused, or not answered in time.
+				if i == 1 {
+					began()
+				}
+				linger(ctx, slow)
+			}
+		})
+	}
+	group.Wait()
+	began()
+}
+
+// containersWithoutVolumes are containers whose mounts name volumes that the pod lacks: each mount is an error.
+func containersWithoutVolumes(containers, mounts int) []corev1.Container {
+	made := make([]corev1.Container, containers)
+	for i := range made {
+		made[i] = corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "a", VolumeMounts: make([]corev1.VolumeMount, mounts)}
+		for j := range made[i].VolumeMounts {
+			made[i].VolumeMounts[j] = corev1.VolumeMount{Name: fmt.Sprintf("v%d", j), MountPath: fmt.Sprintf("/%d", j)}
+		}
+	}
+	return made
+}
