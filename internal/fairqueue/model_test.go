@@ -228,6 +228,9 @@ func (s *session) drain() {
 	<-time.After(time.Minute)
 	synctest.Wait()
 	for range 10_000 {
+		if len(s.wanted) == 0 && len(s.running) == 0 {
+			break
+		}
 		s.take()
 		s.finish()
 	}
