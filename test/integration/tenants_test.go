@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -26,16 +25,11 @@ func TestWritesOfOthersDelayNobody(t *testing.T) {
 	var end sync.Once
 	release := func() { end.Do(func() { close(answered) }) }
 	t.Cleanup(release)
-	scaled := func(namespace string) *appv1.App {
-		app := newApp(namespace, "web")
-		app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 3}
-		return app
-	}
-	held := scaled(slow)
+	held := newServed(slow, "web", "autoscaling")
 	plane.Create(t, held)
 	<-sent
 
-	free := scaled(other)
+	free := newServed(other, "web", "autoscaling")
 	plane.Create(t, free)
 	plane.Stands(t, free, "Applied=True")
 	release()
