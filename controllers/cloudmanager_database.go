@@ -58,7 +58,7 @@ func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target)
 	if seen.autoscaler, err = r.findAutoscaler(ctx, "StatefulSet", key); err != nil {
 		return nil, err
 	}
-	if seen.claims, err = r.listClaims(ctx, r.Client, key); err != nil || seen.set == nil {
+	if seen.claims, err = r.readClaims(ctx, key); err != nil || seen.set == nil {
 		return seen, err
 	}
 	seen.pods, err = r.listPods(ctx, cm, seen.selector())
@@ -85,6 +85,25 @@ func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeCl
 	return *db.seen.live, nil
 }
 
+// readClaims returns the claims of a StatefulSet's pods as the cache has them after what this process has written of each.
+func (r *CloudManagerReconciler) readClaims(ctx context.Context, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
+	listed, err := r.listClaims(ctx, r.Client, set)
+	if err != nil {
+		return nil, err
+	}
+	var claims []corev1.PersistentVolumeClaim
+	for i := range listed {
+		claim, err := getOrNil(ctx, r.Client, client.ObjectKeyFromObject(&listed[i]), &corev1.PersistentVolumeClaim{})
+		if err != nil {
+			return nil, err
+		}
+		if claim != nil {
+			claims = append(claims, *claim)
+		}
+	}
+	return r.readWholeClaims(ctx, claims)
+}
+
 // listClaims returns those of the claims that can be read which have the names of those of a StatefulSet's pods.
 func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Reader, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
@@ -101,7 +120,7 @@ func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Rea
 	})
 	// A cache lists in any order, and what is said of one of several is to stay the same.
 	slices.SortFunc(claims, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(ordinal(a), ordinal(b)) })
-	return r.readWholeClaims(ctx, claims)
+	return claims, nil
 }
 
 // readWholeClaims replaces claims that the cache keeps in part by what the API server has.

@@ -54,7 +54,7 @@ func (r *CloudManagerReconciler) retainDatabase(ctx context.Context, req *apply.
 	if set.Status.ObservedGeneration < set.Generation {
 		return reconciler.Waiting(appv1.ReasonProgressing, messageRetainingVolumes, set.Name)
 	}
-	claims, err := r.listClaims(ctx, r.Client, client.ObjectKeyFromObject(set))
+	claims, err := r.readClaims(ctx, client.ObjectKeyFromObject(set))
 	if err != nil {
 		return err
 	}

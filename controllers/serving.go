@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,11 @@ func (d *target) wantsAutoscaler() bool { return d.around != nil && d.around.Aut
 
 // observeAutoscalers finds the autoscaler of the owner's and that of another one that target the Deployment.
 func (s *Deps) observeAutoscalers(ctx context.Context, d *target, key client.ObjectKey, seen *state) error {
+	// The list does not wait for what this process has written, which is the autoscaler of the owner's name alone.
+	own := client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: d.name}
+	if _, err := getOrNil(ctx, s.Client, own, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
+		return err
+	}
 	scalers, err := s.listAutoscalers(ctx, "Deployment", key)
 	if err != nil {
 		return err

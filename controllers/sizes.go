@@ -176,7 +176,7 @@ func (s *Deps) watchSizes(b *builder.Builder, kind client.ObjectList) *builder.B
 	}
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request {
 		list, ok := kind.DeepCopyObject().(client.ObjectList)
-		if !ok || s.Client.List(ctx, list, client.DisableReadYourWritesConsistency) != nil {
+		if !ok || s.Client.List(ctx, list) != nil {
 			return nil // The manager is ending: nothing else makes reading the cache fail.
 		}
 		return requestsFor(list)

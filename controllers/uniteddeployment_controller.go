@@ -112,12 +112,11 @@ func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *targ
 // this one.
 func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *appv1.UnitedDeployment) (string, error) {
 	var list stored.UnitedDeploymentList
-	// What this process has written of them is their status, which does not count here.
-	if err := r.Client.List(ctx, &list, client.InNamespace(ud.Namespace), client.DisableReadYourWritesConsistency,
-		client.UnsafeDisableDeepCopy, client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return "", fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	return validation.OldestClaimant(ud, list.Naming(ud.Spec.DeploymentName)), nil
+	return validation.OldestClaimant(&ud.ObjectMeta, list.Metadata()), nil
 }
 
 // scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.

@@ -120,7 +120,7 @@ func firstPods(pods []types.NamespacedName) string {
 // findStrays are the pods of existing CloudManagers that a StatefulSet has made and that nothing controls, in order.
 func (u *upgradeable) findStrays(ctx context.Context) ([]types.NamespacedName, error) {
 	var pods corev1.PodList
-	if err := u.client.List(ctx, &pods, client.HasLabels{appv1.LabelCloudManager}); err != nil {
+	if err := u.client.List(ctx, &pods, client.DisableReadYourWritesConsistency, client.HasLabels{appv1.LabelCloudManager}); err != nil {
 		return nil, err
 	}
 	var found []types.NamespacedName

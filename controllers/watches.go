@@ -99,8 +99,8 @@ func (k *kind) byChildName(ctx context.Context, s *Deps, key types.NamespacedNam
 // listByIndex returns the resources of a kind that an index finds by a name in a namespace.
 func (k *kind) listByIndex(ctx context.Context, s *Deps, index string, key types.NamespacedName) []ctrl.Request {
 	list := k.list()
-	if err := s.Client.List(ctx, list, client.InNamespace(key.Namespace), client.DisableReadYourWritesConsistency,
-		client.UnsafeDisableDeepCopy, client.MatchingFields{index: key.Name}); err != nil {
+	if err := s.Client.List(ctx, list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{index: key.Name}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", index, "namespace", key.Namespace, "value", key.Name)
 		return nil
 	}

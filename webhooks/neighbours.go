@@ -134,7 +134,7 @@ func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment
 		client.MatchingFields{stored.IndexDeployment: ud.Spec.DeploymentName}); err != nil {
 		return held, fmt.Errorf("list UnitedDeployments: %w", err)
 	}
-	held.OldestClaimant = validation.OldestClaimant(ud, others.Naming(ud.Spec.DeploymentName))
+	held.OldestClaimant = validation.OldestClaimant(&ud.ObjectMeta, others.Metadata())
 	held.Autoscaler = s.autoscaler(ctx, ud.Namespace, "Deployment", ud.Spec.DeploymentName)
 	return held, nil
 }

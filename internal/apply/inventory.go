@@ -46,10 +46,10 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		if err != nil {
 			return nil, err
 		}
-		// What this process has written and the cache does not show yet is wanted, and what it has deleted is not found again. To
-		// wait for it could take for ever: a write whose answer was lost may not have happened.
+		// What this process has written and the cache does not show yet is wanted, and what it has deleted is not found again: a
+		// list does not wait for either.
 		if err := e.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy,
-			client.DisableReadYourWritesConsistency, client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
+			client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
 			return nil, fmt.Errorf("list children: %w", err)
 		}
 		from := len(found)

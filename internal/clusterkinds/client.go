@@ -3,6 +3,7 @@ package clusterkinds
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,8 +51,11 @@ func (c *routedClient) Get(ctx context.Context, key client.ObjectKey, obj client
 	return apierrors.NewNotFound(schema.GroupResource{Group: s.gvk.Group, Resource: s.gvk.Kind}, key.Name)
 }
 
-// List implements client.Client.
+// List implements client.Client. It lists what the cache has. Controller-runtime's client would wait for all writes of the type by this
+// process, in every namespace: one tenant's objects that are written without end would keep every other tenant waiting. A caller that must
+// see its own writes reads the objects by name; see ADR 2.
 func (c *routedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	opts = append(slices.Clone(opts), client.DisableReadYourWritesConsistency)
 	s := c.lists[reflect.TypeOf(list)]
 	if s == nil {
 		return c.Client.List(ctx, list, opts...)

@@ -44,7 +44,7 @@ func (l load) serve(queue workqueue.TypedRateLimitingInterface[reconcile.Request
 					return
 				}
 				if request.Namespace == "busy" {
-					time.Sleep(l.cost) //nolint:forbidigo // Of the bubble.
+					<-time.After(l.cost)
 				} else {
 					began <- struct{}{}
 				}
@@ -67,13 +67,14 @@ func (l load) serve(queue workqueue.TypedRateLimitingInterface[reconcile.Request
 			}
 		}
 	})
-	time.Sleep(warmth) //nolint:forbidigo // Of the bubble.
+	<-time.After(warmth)
+	synctest.Wait() // For all workers to have requests.
 	for i := range probes {
 		added := time.Now()
 		queue.Add(of("other", i))
 		<-began
 		waits = append(waits, time.Since(added))
-		time.Sleep(every) //nolint:forbidigo // Of the bubble.
+		<-time.After(every)
 	}
 	close(ended)
 	queue.ShutDown()

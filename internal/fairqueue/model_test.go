@@ -1,10 +1,13 @@
 package fairqueue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,26 +18,65 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// model is the least that a queue knows: which requests are to be processed from when on, and which ones workers have.
+// model is the least that a queue knows: which requests are to be processed, and which ones workers have.
 type model struct {
-	wanted  map[reconcile.Request]time.Time
+	wanted  map[reconcile.Request]wanted
 	running map[reconcile.Request]bool
-	// turns counts, for each namespace, how many requests of others workers have got since it could have had one.
-	turns map[string]int
+	// turns counts, for each namespace and lane, how many requests workers have got since it could have had one of that lane.
+	turns map[waiter]int
+}
+
+// wanted is from when on, and in which lane, a request is to be processed.
+type wanted struct {
+	due  time.Time
+	lane lane
+}
+
+// waiter is a namespace with requests of a lane.
+type waiter struct {
+	namespace string
+	lane      lane
 }
 
 // could reports whether a worker could have a request: it is time, and no worker has it.
 func (m *model) could(request reconcile.Request) bool {
-	due, wanted := m.wanted[request]
-	return wanted && !due.After(time.Now()) && !m.running[request]
+	w, known := m.wanted[request]
+	return known && !w.due.After(time.Now()) && !m.running[request]
 }
 
-// add notes that a request is to be processed after a delay.
-func (m *model) add(request reconcile.Request, after time.Duration) {
+// add notes that a request is to be processed after a delay. A namespace whose last request of a lane is raised to the other one no
+// longer waits in the first one.
+func (m *model) add(request reconcile.Request, in lane, after time.Duration) {
 	due := time.Now().Add(after)
-	if before, ok := m.wanted[request]; !ok || due.Before(before) {
-		m.wanted[request] = due
+	if before, known := m.wanted[request]; known {
+		if before.due.Before(due) {
+			due = before.due
+		}
+		in = min(in, before.lane)
 	}
+	m.wanted[request] = wanted{due, in}
+	waiting := m.waiters()
+	maps.DeleteFunc(m.turns, func(w waiter, _ int) bool { return !waiting[w] })
+}
+
+// waiters returns the namespaces with requests that a worker could have, for each lane.
+func (m *model) waiters() map[waiter]bool {
+	found := map[waiter]bool{}
+	for request, w := range m.wanted {
+		if m.could(request) {
+			found[waiter{request.Namespace, w.lane}] = true
+		}
+	}
+	return found
+}
+
+// longest returns how many turns a namespace waits at most for its own, where so many namespaces wait: each other one goes first once.
+// A turn of the background comes after three urgent ones at most.
+func longest(in lane, namespaces int) int {
+	if in == urgent {
+		return namespaces + (namespaces+urgentInARow-1)/urgentInARow
+	}
+	return namespaces * (urgentInARow + 1)
 }
 
 // runningOf returns how many workers a namespace has.
@@ -48,28 +90,30 @@ func (m *model) runningOf(namespace string) int {
 	return n
 }
 
-// namespaces returns those with requests that a worker could have.
+// namespaces returns the namespaces with requests that a worker could have.
 func (m *model) namespaces() map[string]bool {
 	found := map[string]bool{}
-	for request := range m.wanted {
-		if m.could(request) {
-			found[request.Namespace] = true
-		}
+	for w := range m.waiters() {
+		found[w.namespace] = true
 	}
 	return found
 }
 
 // TestModel does random things with a queue. Each request is processed, none by two workers at once, no namespace has more workers than it
-// may, and one that may have a worker gets one within four turns of each of the others.
+// may, and a namespace that may have a worker gets one once each of the others has had its turn. FAIRQUEUE_SEEDS is the number of runs.
 func TestModel(t *testing.T) {
-	for range 50 {
+	runs, err := strconv.Atoi(cmp.Or(os.Getenv("FAIRQUEUE_SEEDS"), "50"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range runs {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 1))
 			workers := 1 + chance.IntN(12)
 			s := &session{
 				t: t, seed: seed, chance: chance, q: newQueue(t, workers), workers: workers, all: workers + spare(workers), namespaces: 1 + chance.IntN(8),
-				model: model{map[reconcile.Request]time.Time{}, map[reconcile.Request]bool{}, map[string]int{}},
+				model: model{map[reconcile.Request]wanted{}, map[reconcile.Request]bool{}, map[waiter]int{}},
 			}
 			for range 1000 {
 				s.step()
@@ -107,13 +151,13 @@ func (s *session) step() {
 	switch s.chance.IntN(10) {
 	case 0:
 		opts.After = time.Duration(1+s.chance.IntN(5)) * time.Second
-		s.add(request, opts.After)
+		s.add(request, laneOf(ptr.Deref(opts.Priority, 0)), opts.After)
 		s.q.AddWithOpts(opts, request)
 	case 1, 2, 3:
-		s.add(request, 0)
+		s.add(request, laneOf(ptr.Deref(opts.Priority, 0)), 0)
 		s.q.AddWithOpts(opts, request)
 	case 4:
-		time.Sleep(time.Second) //nolint:forbidigo // Of the bubble.
+		<-time.After(time.Second)
 	case 5, 6, 7:
 		s.take()
 	default:
@@ -127,7 +171,7 @@ func (s *session) take() {
 	if len(s.running) == s.all {
 		return
 	}
-	waiting := s.model.namespaces()
+	waiters, waiting := s.waiters(), s.model.namespaces()
 	limit := s.workers
 	if len(waiting) > 1 {
 		limit = max(1, s.workers/2)
@@ -149,35 +193,44 @@ func (s *session) take() {
 	if !s.could(request) || !mayHave(request.Namespace) {
 		s.failf("a worker gets %q: wanted %v, running %v", got, s.wanted, s.running)
 	}
-	for namespace := range s.turns {
-		if !waiting[namespace] || !mayHave(namespace) {
-			delete(s.turns, namespace)
-		}
-	}
-	for namespace := range waiting {
-		if s.turns[namespace]++; s.turns[namespace] > (urgentInARow+1)*s.namespaces {
-			s.failf("namespace %s has waited for %d turns", namespace, s.turns[namespace])
-		}
-	}
-	delete(s.turns, request.Namespace)
+	s.countTurns(request, waiters, mayHave)
 	delete(s.wanted, request)
 	s.running[request] = true
 }
 
+// countTurns counts a turn of a request that a worker has got for all that waited for it.
+func (s *session) countTurns(request reconcile.Request, waiters map[waiter]bool, mayHave func(namespace string) bool) {
+	maps.DeleteFunc(s.turns, func(w waiter, _ int) bool { return !waiters[w] || !mayHave(w.namespace) })
+	for w := range waiters {
+		if !mayHave(w.namespace) {
+			continue
+		}
+		if s.turns[w]++; s.turns[w] > longest(w.lane, s.namespaces) {
+			s.failf("namespace %s has waited for %d turns of lane %d", w.namespace, s.turns[w], w.lane)
+		}
+	}
+	delete(s.turns, waiter{request.Namespace, s.wanted[request].lane})
+}
+
 // finish has one of the workers be done.
 func (s *session) finish() {
-	for request := range s.running {
-		delete(s.running, request)
-		s.q.Done(request)
+	running := slices.SortedFunc(maps.Keys(s.running), func(a, b reconcile.Request) int { return cmp.Compare(a.String(), b.String()) })
+	if len(running) == 0 {
 		return
 	}
+	request := running[s.chance.IntN(len(running))]
+	delete(s.running, request)
+	s.q.Done(request)
 }
 
 // drain has all requests processed. Nothing is left then.
 func (s *session) drain() {
-	time.Sleep(time.Minute) //nolint:forbidigo // Of the bubble.
+	<-time.After(time.Minute)
 	synctest.Wait()
 	for range 10_000 {
+		if len(s.wanted) == 0 && len(s.running) == 0 {
+			break
+		}
 		s.take()
 		s.finish()
 	}

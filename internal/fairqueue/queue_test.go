@@ -243,7 +243,7 @@ func TestDelays(t *testing.T) {
 						at = append(at, int(time.Since(began).Seconds()))
 						q.Done(of("a", 0))
 					}
-					time.Sleep(time.Second) //nolint:forbidigo // Of the bubble.
+					<-time.After(time.Second)
 				}
 				if !slices.Equal(at, c.at) {
 					t.Errorf("ready after %v s, want %v", at, c.at)
@@ -285,7 +285,7 @@ func TestShutDown(t *testing.T) {
 		q.Add(of("b", 0))
 		q.AddAfter(of("b", 0), time.Second)
 		q.Done(of("a", 0))
-		time.Sleep(time.Minute) //nolint:forbidigo // Of the bubble.
+		<-time.After(time.Minute)
 		q.wantGets(t, "after", "shutdown", "shutdown")
 		if !q.ShuttingDown() {
 			t.Error("it does not say that it is shut down")

@@ -103,3 +103,26 @@ func TestForgets(t *testing.T) {
 		t.Errorf("remembered are %v and %v, want b/one alone", p.resources, p.namespaces)
 	}
 }
+
+// TestPaceOfNewResource has a thousand resources of a namespace use all its slots. The first statuses of a new resource are written at once,
+// there and in another namespace, where figures wait for nothing either.
+func TestPaceOfNewResource(t *testing.T) {
+	var p paces
+	now := time.Unix(1000, 0)
+	name := func(namespace, name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
+	for i := range 1000 {
+		p.noteWrite(name("busy", fmt.Sprint(i)), now)
+		p.wait(name("busy", fmt.Sprint(i)), true, now)
+	}
+	if wait := p.wait(name("busy", "0"), true, now); wait <= 0 {
+		t.Error("the namespace has slots")
+	}
+	for _, c := range []struct {
+		namespace string
+		figures   bool
+	}{{"busy", false}, {"other", false}, {"other", true}} {
+		if wait := p.wait(name(c.namespace, "new"), c.figures, now); wait > 0 {
+			t.Errorf("a status in namespace %s (figures: %t) waits for %s", c.namespace, c.figures, wait)
+		}
+	}
+}

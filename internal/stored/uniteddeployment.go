@@ -1,6 +1,8 @@
 package stored
 
 import (
+	"iter"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -57,15 +59,15 @@ func (l *UnitedDeploymentList) DeepCopyObject() runtime.Object {
 // ServiceName returns the name that the UnitedDeployment's template states for the Service, empty if it states none.
 func (r *UnitedDeployment) ServiceName() string { return r.Spec.serviceName(true) }
 
-// Naming returns the UnitedDeployments of a list of those that name a Deployment, as IndexDeployment finds them: their
-// metadata and that name. None is decoded once more.
-func (l *UnitedDeploymentList) Naming(deployment string) []appv1.UnitedDeployment {
-	found := make([]appv1.UnitedDeployment, len(l.Items))
-	for i := range l.Items {
-		found[i].ObjectMeta = l.Items[i].ObjectMeta
-		found[i].Spec.DeploymentName = deployment
+// Metadata returns the metadata of each UnitedDeployment, which is read only.
+func (l *UnitedDeploymentList) Metadata() iter.Seq[*metav1.ObjectMeta] {
+	return func(yield func(*metav1.ObjectMeta) bool) {
+		for i := range l.Items {
+			if !yield(&l.Items[i].ObjectMeta) {
+				return
+			}
+		}
 	}
-	return found
 }
 
 // Condition implements Observed.

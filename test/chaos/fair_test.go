@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -82,9 +83,10 @@ func TestBusyTenant(t *testing.T) {
 	for _, load := range busyTenants() {
 		t.Run(load.name, func(t *testing.T) {
 			busy, other := plane.Namespace(t), plane.Namespace(t)
-			x := plane.Proxy(t, nil)
+			seen := &firsts{namespace: other}
+			x := plane.Proxy(t, seen.note)
 			harness.Spawn(t, program, x.Config(), busy+","+other).Ready(t)
-			s := &served{namespace: other, probe: load.probe}
+			s := &served{namespace: other, probe: load.probe, firsts: seen}
 			s.serve(t, 1) // The first one pays for connections.
 			before := s.serve(t, of(3, 7))
 			atOnce(t, 8, load.objects(busy), func(obj client.Object) error { return plane.Client.Create(t.Context(), obj) })
@@ -97,8 +99,9 @@ func TestBusyTenant(t *testing.T) {
 			changes, took := end()
 			slower, deployment := ratioOf(during.resource, before.resource), ratioOf(during.deployment, before.deployment)
 			writes := float64(writesIn(busy, x)[load.status]) / took.Seconds()
-			t.Logf("%s: %d changes in %s, %.0f status writes a second; Ready after %s, before %s; a Deployment %s, before %s",
-				load.name, changes, took, writes, during.resource, before.resource, during.deployment, before.deployment)
+			t.Logf("%s: %d changes in %s, %.0f status writes a second; Ready after %s, before %s; a Deployment %s, before %s; the first write after %s, before %s; an answer after %s, before %s",
+				load.name, changes, took, writes, during.resource, before.resource, during.deployment, before.deployment,
+				during.first, before.first, median(during.answer), median(before.answer))
 			if changes == 0 {
 				t.Error("the API server took none of the changes")
 			}
@@ -106,7 +109,8 @@ func TestBusyTenant(t *testing.T) {
 				t.Errorf("another tenant's resource is Ready after %.1f × the time of before, and a Deployment is available after %.1f ×", slower, deployment)
 			}
 			results.add(t, "busy tenant: "+load.name, changes, during.resource,
-				"%.1f × the time of before, a plain Deployment %.1f ×; %.1f changes and %.0f status writes a second", slower, deployment, float64(changes)/took.Seconds(), writes)
+				"%.1f × the time of before, a plain Deployment %.1f ×; the first write after %s (before %s), an answer to a write after %s (%s); %.1f changes and %.0f status writes a second",
+				slower, deployment, median(during.first), median(before.first), median(during.answer), median(before.answer), float64(changes)/took.Seconds(), writes)
 		})
 	}
 }
@@ -158,11 +162,61 @@ func (l *busyTenant) begin(t *testing.T, namespace string) (end func() (int, tim
 type served struct {
 	namespace string
 	probe     func(metav1.ObjectMeta) harness.Resource
+	firsts    *firsts
 	made      int
 }
 
-// times are how long it took until resources were Ready, and until Deployments were available, the shortest first.
-type times struct{ resource, deployment []time.Duration }
+// firsts has when the manager sent the first write for each object of a namespace, and how long its writes waited for their answers.
+type firsts struct {
+	namespace string
+	mu        sync.Mutex
+	sent      map[string]time.Time
+	answers   []time.Duration
+}
+
+// note is a harness.Fault that makes nothing fail.
+func (f *firsts) note(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	if q.Namespace != f.namespace || !q.Write() {
+		return send()
+	}
+	f.mu.Lock()
+	if f.sent == nil {
+		f.sent = map[string]time.Time{}
+	}
+	if f.sent[q.Name].IsZero() {
+		f.sent[q.Name] = q.Sent
+	}
+	f.mu.Unlock()
+	resp, err := send()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = append(f.answers, time.Since(q.Sent))
+	return resp, err
+}
+
+// after returns how long it took from a time until the first write for an object, 0 if there was none.
+func (f *firsts) after(began time.Time, name string) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sent[name].IsZero() {
+		return 0
+	}
+	return f.sent[name].Sub(began)
+}
+
+// takeAnswers returns how long writes have waited for their answers since it was last called, the shortest first.
+func (f *firsts) takeAnswers() []time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answers := f.answers
+	f.answers = nil
+	slices.Sort(answers)
+	return answers
+}
+
+// times are how long it took until resources were Ready, until Deployments were available, from the answer to a resource's creation until
+// the manager's first write for it, and from each of its writes until the answer, the shortest first.
+type times struct{ resource, deployment, first, answer []time.Duration }
 
 // serve creates n of each.
 func (s *served) serve(t *testing.T, n int) (took times) {
@@ -170,28 +224,42 @@ func (s *served) serve(t *testing.T, n int) (took times) {
 	for range n {
 		s.made++
 		resource := s.probe(objectMeta(s.namespace, fmt.Sprint("probe-", s.made)))
-		took.resource = append(took.resource, timed(t, resource, func() error { return (&script{controlled: true}).settled(resource) }))
+		created, ready := timed(t, resource, func() error { return (&script{controlled: true}).settled(resource) })
+		took.resource = append(took.resource, ready)
+		took.first = append(took.first, s.firsts.after(created, resource.GetName()))
 		deployment := newDeployment(objectMeta(s.namespace, fmt.Sprint("plain-", s.made))).(*appsv1.Deployment)
 		deployment.Spec.Replicas = ptr.To[int32](1)
-		took.deployment = append(took.deployment, timed(t, deployment, func() error {
+		_, available := timed(t, deployment, func() error {
 			if deployment.Status.AvailableReplicas < 1 {
 				return errors.New("it is not available")
 			}
 			return nil
-		}))
+		})
+		took.deployment = append(took.deployment, available)
 	}
-	slices.Sort(took.resource)
-	slices.Sort(took.deployment)
+	took.answer = s.firsts.takeAnswers()
+	for _, of := range [][]time.Duration{took.resource, took.deployment, took.first} {
+		slices.Sort(of)
+	}
 	return took
 }
 
-// timed returns how long it takes from an object's creation until it is as wanted.
-func timed(t *testing.T, obj client.Object, wanted func() error) time.Duration {
+// timed creates an object, and returns when the API server had it, and how long it took until it is as wanted.
+func timed(t *testing.T, obj client.Object, wanted func() error) (created time.Time, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	plane.Create(t, obj)
+	created = time.Now()
 	plane.Until(t, obj, wanted)
-	return time.Since(began)
+	return created, time.Since(began)
+}
+
+// median returns the median of times in order, 0 of none.
+func median(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	return of[len(of)/2].Round(time.Millisecond)
 }
 
 // ratioOf returns the ratio of two medians.

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"iter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,14 +38,13 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 }
 
 // OldestClaimant returns the name of the oldest of the UnitedDeployments that name the same Deployment as ud and are to stay, empty if
-// that is ud itself. Of the same age, the first by name is the older one.
-func OldestClaimant(ud *appv1.UnitedDeployment, all []appv1.UnitedDeployment) string {
+// that is ud itself. Of the same age, the first by name is the older one. The claimants are the metadata of the UnitedDeployments that name
+// the Deployment. A thousand of them ask for each other all the time, so none is copied.
+func OldestClaimant(ud *metav1.ObjectMeta, claimants iter.Seq[*metav1.ObjectMeta]) string {
 	oldest := ud
-	for i := range all {
-		other := &all[i]
+	for other := range claimants {
 		born, first := &other.CreationTimestamp, &oldest.CreationTimestamp
-		if other.Spec.DeploymentName == ud.Spec.DeploymentName && other.DeletionTimestamp == nil &&
-			(born.Before(first) || born.Equal(first) && other.Name < oldest.Name) {
+		if other.DeletionTimestamp == nil && (born.Before(first) || born.Equal(first) && other.Name < oldest.Name) {
 			oldest = other
 		}
 	}

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,32 +14,42 @@ import (
 
 // TestElder has two UnitedDeployments; exactly one of them holds the Deployment, whichever is asked.
 func TestElder(t *testing.T) {
-	united := func(name, deployment string, age time.Duration, going bool) appv1.UnitedDeployment {
-		ud := appv1.UnitedDeployment{}
-		ud.Name, ud.Spec.DeploymentName = name, deployment
-		ud.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-age))
+	united := func(name string, age time.Duration, going bool) *metav1.ObjectMeta {
+		ud := &metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-age))}
 		if going {
 			ud.DeletionTimestamp = &metav1.Time{}
 		}
 		return ud
 	}
 	for name, c := range map[string]struct {
-		a, b        appv1.UnitedDeployment
+		a, b        *metav1.ObjectMeta
 		wantA, want string
 	}{
-		"an older one":         {united("a", "x", time.Hour, false), united("b", "x", 0, false), "", "a"},
-		"of one age":           {united("a", "x", 0, false), united("b", "x", 0, false), "", "a"},
-		"another Deployment":   {united("a", "x", time.Hour, false), united("b", "y", 0, false), "", ""},
-		"one that is going":    {united("a", "x", time.Hour, true), united("b", "x", 0, false), "", ""},
-		"a younger, first one": {united("a", "x", 0, false), united("b", "x", time.Hour, false), "b", ""},
+		"an older one":         {united("a", time.Hour, false), united("b", 0, false), "", "a"},
+		"of one age":           {united("a", 0, false), united("b", 0, false), "", "a"},
+		"one that is going":    {united("a", time.Hour, true), united("b", 0, false), "", ""},
+		"a younger, first one": {united("a", 0, false), united("b", time.Hour, false), "b", ""},
 	} {
-		all := []appv1.UnitedDeployment{c.a, c.b}
-		if got := OldestClaimant(&c.a, all); got != c.wantA {
+		all := slices.Values([]*metav1.ObjectMeta{c.a, c.b})
+		if got := OldestClaimant(c.a, all); got != c.wantA {
 			t.Errorf("%s: the elder of a is %q, want %q", name, got, c.wantA)
 		}
-		if got := OldestClaimant(&c.b, all); got != c.want {
+		if got := OldestClaimant(c.b, all); got != c.want {
 			t.Errorf("%s: the elder of b is %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestOldestClaimantCopiesNothing has a thousand UnitedDeployments of one Deployment: each asks for the oldest without an allocation.
+func TestOldestClaimantCopiesNothing(t *testing.T) {
+	all := make([]*metav1.ObjectMeta, 1000)
+	for i := range all {
+		all[i] = &metav1.ObjectMeta{Name: fmt.Sprintf("u-%04d", i)}
+	}
+	oldest := ""
+	allocations := testing.AllocsPerRun(10, func() { oldest = OldestClaimant(all[500], slices.Values(all)) })
+	if oldest != "u-0000" || allocations > 2 {
+		t.Errorf("the oldest is %q, with %v allocations", oldest, allocations)
 	}
 }
 
