@@ -7,9 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -53,7 +57,7 @@ func keepObjects(ctx context.Context, t *testing.T, count int, began func(), new
 		group.Go(func() {
 			for i := worker; i < count && ctx.Err() == nil; i += workers {
 				obj := newObject(i)
-				if err := plane.Client.Create(ctx, obj); err != nil {
+				if err := again(ctx, func() error { return plane.Client.Create(ctx, obj) }, apierrors.IsAlreadyExists); err != nil {
 					if ctx.Err() == nil {
 						t.Errorf("create an object: %v", err)
 					}
@@ -66,11 +70,24 @@ func keepObjects(ctx context.Context, t *testing.T, count int, began func(), new
 	group.Wait()
 	began()
 	<-ctx.Done()
+	deletion := context.WithoutCancel(ctx)
 	for _, obj := range slices.Concat(created...) {
-		if err := plane.Client.Delete(context.WithoutCancel(ctx), obj); err != nil {
+		if err := again(deletion, func() error { return plane.Client.Delete(deletion, obj) }, apierrors.IsNotFound); err != nil {
 			t.Errorf("delete an object: %v", err)
 		}
 	}
+}
+
+// again makes a request until it succeeds, or fails with an error by which an earlier try has succeeded: an etcd on a busy machine may not
+// answer in time. It gives up after ten tries, or when the context ends.
+func again(ctx context.Context, request func() error, done func(error) bool) error {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10, Cap: 10 * time.Second}
+	return retry.OnError(backoff, func(error) bool { return ctx.Err() == nil }, func() error {
+		if err := request(); err != nil && !done(err) {
+			return err
+		}
+		return nil
+	})
 }
 
 // dryRunsOfErrors makes twelve dry runs at a time of a spec that has an error for each of its mounts, and again after a pause: the API server
