@@ -164,7 +164,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 	if err != nil {
 		return nil, err
 	}
-	c := kept.Client(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
+	c := budget.NewClient(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
 	shared := &Deps{
 		Client:       c,
 		Live:         mgr.GetAPIReader(),

@@ -199,25 +199,64 @@ func TestOwnerAfterChild(t *testing.T) {
 	b := New(limits)
 	app := newApp(t, "shop", "web", 10)
 	s := newService("shop", "web", app, 100)
-	if b.keep(s) || b.lacks(s) {
-		t.Fatal("a child of an unknown owner is kept whole, or is read")
+	if b.keep(s) || !lacks(s) {
+		t.Fatal("a child of an unknown owner is kept whole, or is not read")
 	}
 	b.keepApp(app)
-	if !b.lacks(s) {
+	if !lacks(s) {
 		t.Error("a child that was listed before its owner is not read")
 	}
-	if next := newService("shop", "web", app, 100); !b.keep(next) || b.lacks(next) {
+	if next := newService("shop", "web", app, 100); !b.keep(next) || lacks(next) {
 		t.Error("the child is not whole at its next event")
 	}
 	b.Forget(app)
 	again := newApp(t, "shop", "web", 10)
 	again.UID = "another"
 	b.keepApp(again)
-	if b.lacks(s) || b.keep(newService("shop", "web", app, 100)) {
-		t.Error("an App of the same name is taken for the owner")
+	if left := newService("shop", "web", app, 100); b.keep(left) || !lacks(left) {
+		t.Error("an App of the same name is taken for the owner, or cannot take the child over as it is")
 	}
 	if !b.keep(newService("shop", "web", again, 100)) {
 		t.Error("the child of the new App is not kept whole")
+	}
+}
+
+// TestWhatIsRead has objects of all types that are not kept whole: read on demand are those that a resource may have, or take back.
+func TestWhatIsRead(t *testing.T) {
+	b := New(Limits{})
+	app := newApp(t, "shop", "web", 10)
+	b.keepApp(app)
+	for name, c := range map[string]struct {
+		change func(client.Object, []metav1.OwnerReference)
+		want   bool
+	}{
+		"a child without room": {func(obj client.Object, refs []metav1.OwnerReference) { obj.SetOwnerReferences(refs) }, true},
+		"of an earlier App": {func(obj client.Object, refs []metav1.OwnerReference) {
+			refs[0].UID = "earlier"
+			obj.SetOwnerReferences(refs)
+		}, true},
+		"of nobody": {func(client.Object, []metav1.OwnerReference) {}, true},
+		"of another operator": {func(obj client.Object, refs []metav1.OwnerReference) {
+			refs[0].APIVersion = "example.com/v1"
+			obj.SetOwnerReferences(refs)
+		}, false},
+		"of nobody, without a mark of ours": {func(obj client.Object, _ []metav1.OwnerReference) { obj.SetLabels(nil) }, false},
+	} {
+		for i := range apply.Types {
+			row := &apply.Types[i]
+			if !row.Whole() {
+				continue
+			}
+			obj := row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
+			obj.SetNamespace("shop")
+			obj.SetName("web")
+			obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy})
+			obj.SetAnnotations(map[string]string{"a": strings.Repeat("v", limits.Owner)})
+			c.change(obj, newService("shop", "web", app, 0).OwnerReferences)
+			if b.KeepChild(row, obj); lacks(obj) != c.want {
+				t.Errorf("%T %s: is read: %t, want %t", obj, name, lacks(obj), c.want)
+			}
+		}
 	}
 }
 
@@ -244,7 +283,7 @@ func TestReducedResource(t *testing.T) {
 	if _, err := app.Spec.MarshalJSON(); err == nil {
 		t.Error("the spec can be encoded")
 	}
-	if b.keepApp(app); !app.Reduced() || app.ServiceName() != "front" || !b.lacks(app) {
+	if b.keepApp(app); !app.Reduced() || app.ServiceName() != "front" || !lacks(app) {
 		t.Error("another transform changes the App")
 	}
 }

@@ -14,17 +14,16 @@ import (
 // wholeReader reads objects by another reader, and those that are kept there in part from the API server.
 type wholeReader struct {
 	client.Reader
-	live   client.Reader
-	budget *Budget
+	live client.Reader
 }
 
-// Reader returns a reader that gets whole objects: from cache, or from live what the cache keeps in part although it may be ours. A list has
-// the objects as the cache has them.
-func (b *Budget) Reader(cache, live client.Reader) client.Reader { return &wholeReader{cache, live, b} }
+// NewReader returns a reader that gets whole objects: from cache, or from live what the cache keeps in part although it may be ours. A list
+// has the objects as the cache has them.
+func NewReader(cache, live client.Reader) client.Reader { return &wholeReader{cache, live} }
 
 // Get implements client.Reader.
 func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || !r.budget.lacks(obj) {
+	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || !lacks(obj) {
 		return err
 	}
 	whole := reflect.New(reflect.TypeOf(obj).Elem())
@@ -42,13 +41,14 @@ func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return nil
 }
 
-// lacks reports whether an object is kept in part, and may be ours or is to be taken back: its controller is a resource that the cache has,
-// or it has none.
-func (b *Budget) lacks(obj client.Object) bool {
+// lacks reports whether an object is kept in part, and may be ours or is to be taken back: its controller is a resource of ours, also one
+// that the cache does not have, as after a restore from a backup, or it has none.
+func lacks(obj client.Object) bool {
 	if resource, ok := obj.(Resource); ok {
 		return resource.Reduced()
 	}
-	return apply.IsPartial(obj) && (metav1.GetControllerOfNoCopy(obj) == nil || b.Owns(obj))
+	controller := metav1.GetControllerOfNoCopy(obj)
+	return apply.IsPartial(obj) && (controller == nil || apply.IsOfOurGroup(controller))
 }
 
 // wholeClient is a client that gets whole objects.
@@ -57,9 +57,9 @@ type wholeClient struct {
 	reader client.Reader
 }
 
-// Client returns a client that gets whole objects, see Reader, and does all else by another client.
-func (b *Budget) Client(base client.Client, live client.Reader) client.Client {
-	return &wholeClient{base, b.Reader(base, live)}
+// NewClient returns a client that gets whole objects, see NewReader, and does all else by another client.
+func NewClient(base client.Client, live client.Reader) client.Client {
+	return &wholeClient{base, NewReader(base, live)}
 }
 
 // Get implements client.Client.

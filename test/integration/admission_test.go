@@ -339,8 +339,8 @@ func TestAdmissionNeighbours(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := guarded(t, ns)
 	u := newUser(t)
-	// said has a resource be created that is Stalled: the warning is what the status says, or, where that has the name of an object of
-	// others, general.
+	// said has a resource be created that is Stalled: the warning is what the status says, or general, where the status says more of objects
+	// of others than a creation may learn.
 	said := func(t *testing.T, field string, r harness.Resource, general string) {
 		t.Helper()
 		if err := u.Create(t.Context(), r); err != nil {
@@ -362,7 +362,7 @@ func TestAdmissionNeighbours(t *testing.T) {
 	plane.Create(t, handMade(ns, "taken"), handMadeService(ns, "taken-too"))
 	m.Idle(t)
 	said(t, "metadata.name", newApp(ns, "taken"), "")
-	said(t, "metadata.name", newApp(ns, "taken-too"), "")
+	said(t, "metadata.name", newApp(ns, "taken-too"), serviceInTheWay("taken-too"))
 	adopted := newApp(ns, "adopted")
 	plane.Create(t, handMade(ns, "adopted"))
 	m.Idle(t)
@@ -413,6 +413,12 @@ func TestAdmissionNeighbours(t *testing.T) {
 	if got := strings.Join(u.warnings(), "; "); !strings.HasPrefix(got, "spec.deploymentName: UnitedDeployment on-scaled is older") && !strings.HasPrefix(got, "spec.deploymentName: HorizontalPodAutoscaler scaler") {
 		t.Errorf("warnings are %q", got)
 	}
+}
+
+// serviceInTheWay is what the creation of an App is warned of whose Service is another's: what that selects is not read for a creation.
+func serviceInTheWay(name string) string {
+	return "Service " + name + " exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, " +
+		"or, if the Service selects no pods of others, annotate this resource with " + appv1.AnnotationAdopt + `: "true" to adopt it`
 }
 
 // scaledByOther is what the creation of a UnitedDeployment is warned of whose Deployment something else scales: a creation proves
