@@ -417,7 +417,8 @@ func TestUIViewer(t *testing.T) {
 	b.login()
 	home := "app/" + u.namespace + "/web"
 	page := b.get(home, http.StatusOK)
-	says(t, page, "you may not patch apps.app.huolala.cn in "+u.namespace, "<button disabled>Pause</button>")
+	says(t, page, `<p id="not-allowed">you may not patch apps.app.huolala.cn in `+u.namespace,
+		`<button disabled aria-describedby="not-allowed">Pause</button>`)
 	if strings.Contains(page, home+"/pause") {
 		t.Error("the page leads to an action that the user may not do")
 	}
