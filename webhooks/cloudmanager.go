@@ -16,7 +16,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-cloudmanager,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=cloudmanagers,verbs=create,versions=v1,name=mcloudmanager.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpCloudManager(server webhook.Server) {
-	server.Register("/mutate-app-huolala-cn-v1-cloudmanager", &webhook.Admission{Handler: &defaulter{names: componentNames}})
+	server.Register("/mutate-app-huolala-cn-v1-cloudmanager", newAdmission(&defaulter{names: componentNames}))
 	serve(server, &validator[*appv1.CloudManager]{
 		validators: s, kind: resource.KindCloudManager.Name,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,7 +44,18 @@ type handler[T client.Object] struct{ *validator[T] }
 // serve has the server answer for a kind.
 func serve[T client.Object](server webhook.Server, v *validator[T]) {
 	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
-	server.Register(path, &webhook.Admission{Handler: counted{&handler[T]{v}, v.kind}})
+	server.Register(path, newAdmission(counted{&handler[T]{v}, v.kind}))
+}
+
+// newAdmission returns the webhook of a handler. It logs nothing of a request that is no review: any client chooses the rate and the text of
+// such requests.
+func newAdmission(handler admission.Handler) *webhook.Admission {
+	return &webhook.Admission{Handler: handler, LogConstructor: func(base logr.Logger, req *admission.Request) logr.Logger {
+		if req == nil {
+			return logr.Discard()
+		}
+		return admission.DefaultLogConstructor(base, req)
+	}}
 }
 
 // Handle implements admission.Handler.

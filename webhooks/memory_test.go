@@ -9,6 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
 	"huolala.cn/app-operator/internal/guard"
 )
 
@@ -83,6 +88,72 @@ func (h hostileReview) largest() []byte {
 		}
 	}
 	return fmt.Appendf(nil, h.review, strings.Join(items, ","))
+}
+
+// keptReviews are reviews in which a text that a handler could keep is long, and another one each time: %s.
+var keptReviews = map[string]string{
+	"namespace":           envelope(`"request":{"uid":"1","operation":"CREATE","namespace":"%s","name":"web","object":` + objectOf("", "", "") + `}`),
+	"name":                envelope(`"request":{"uid":"1","operation":"CREATE","namespace":"ns","name":"%s","object":` + objectOf("", "", "") + `}`),
+	"uid":                 envelope(`"request":{"uid":"%s","operation":"CREATE","namespace":"ns","object":` + objectOf("", "", "") + `}`),
+	"kind":                envelope(`"request":{"uid":"1","kind":{"kind":"%s"},"operation":"CREATE","namespace":"ns","object":` + objectOf("", "", "") + `}`),
+	"user":                envelope(`"request":{"uid":"1","userInfo":{"username":"%s"},"operation":"CREATE","namespace":"ns","object":` + objectOf("", "", "") + `}`),
+	"object's namespace":  reviewOf("CREATE", objectOf(`"namespace":"%s"`, "", ""), "null"),
+	"object's name":       reviewOf("CREATE", objectOf(`"name":"%s"`, "", ""), "null"),
+	"object's annotation": reviewOf("CREATE", objectOf(`"annotations":{"a":"%s"}`, "", ""), "null"),
+	"size":                reviewOf("CREATE", objectOf("", `"size":"%s"`, ""), "null"),
+	"host":                reviewOf("CREATE", objectOf("", `"ports":[{"port":80}],"ingress":{"rules":[{"host":"%s"}]}`, ""), "null"),
+	"account":             reviewOf("CREATE", objectOf("", `"serviceAccountName":"%s"`, ""), "null"),
+	"updated resource":    reviewOf("UPDATE", objectOf(`"uid":"%s"`, "", ""), objectOf("", "", "")),
+}
+
+// TestReviewsLeaveNothing has reviews of a mebibyte answered, each with another text. Once they are answered, the heap is as it was.
+func TestReviewsLeaveNothing(t *testing.T) {
+	const reviews, most = 24, 4 << 20
+	// Without a logger, controller-runtime keeps the values of each logger for the one that is set in the end.
+	ctrl.SetLogger(logr.Discard())
+	paths := &muxServer{mux: http.NewServeMux()}
+	newValidators(t, emptyWorld{}, emptyWorld{}).register(paths)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var is runtime.MemStats
+		runtime.ReadMemStats(&is)
+		return int64(is.HeapAlloc)
+	}
+	for name, review := range keptReviews {
+		for _, dry := range []string{"", `"dryRun":true,`} {
+			before := heap()
+			for i := range reviews {
+				text := strings.Replace(fmt.Sprintf(review, fmt.Sprintf("%08d", i)+strings.Repeat("x", 1<<20)), `"operation"`, dry+`"operation"`, 1)
+				req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate-app-huolala-cn-v1-app", strings.NewReader(text))
+				req.Header.Set("Content-Type", "application/json")
+				answer := httptest.NewRecorder()
+				paths.mux.ServeHTTP(answer, req)
+				if answer.Code != http.StatusOK {
+					t.Fatalf("%s: %d %.200s", name, answer.Code, answer.Body)
+				}
+			}
+			if after := heap(); after-before > most {
+				t.Errorf("%s: %d reviews of 1 MiB leave %d KiB on the heap", name, reviews, (after-before)>>10)
+			}
+		}
+	}
+	runtime.KeepAlive(paths)
+}
+
+// TestLogOfMalformedRequests checks that a request that is no review leaves no line in the log, and that a review does.
+func TestLogOfMalformedRequests(t *testing.T) {
+	lines := 0
+	base := funcr.New(func(string, string) { lines++ }, funcr.Options{})
+	construct := newAdmission(nil).LogConstructor
+	construct(base, nil).Error(nil, "unable to decode the request")
+	if lines != 0 {
+		t.Errorf("%d lines of a malformed request", lines)
+	}
+	construct(base, &admission.Request{}).Info("reviewed")
+	if lines != 1 {
+		t.Errorf("%d lines of a review, want 1", lines)
+	}
 }
 
 // TestReviewMemory handles hostile reviews that are as large as the guard lets them be. None allocates more than a multiple of what the

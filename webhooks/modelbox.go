@@ -15,9 +15,9 @@ import (
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-modelbox,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create,versions=v1,name=mmodelbox.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpModelBox(server webhook.Server) {
-	server.Register("/mutate-app-huolala-cn-v1-modelbox", &webhook.Admission{Handler: &defaulter{
+	server.Register("/mutate-app-huolala-cn-v1-modelbox", newAdmission(&defaulter{
 		names: func(name string) map[string]string { return map[string]string{"name": name} },
-	}})
+	}))
 	serve(server, &validator[*appv1.ModelBox]{
 		validators: s, kind: resource.KindModelBox.Name,
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },

@@ -4,8 +4,11 @@ import (
 	"context"
 	"maps"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
+
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
 // limits are what the webhooks of one process do at once and in a second. Each counts by namespace, so that the loop of one
@@ -125,13 +128,23 @@ func (p *paces) paceOf(namespace string, more int) *pace {
 		now := time.Now()
 		maps.DeleteFunc(p.namespaces, func(_ string, old *pace) bool { return old.next.Before(now) && old.waiting == 0 })
 	}
-	own := p.namespaces[namespace]
+	key := paceKey(namespace)
+	own := p.namespaces[key]
 	if own == nil {
 		own = &pace{turn: make(chan struct{}, p.each)}
-		p.namespaces[namespace] = own
+		p.namespaces[key] = own
 	}
 	own.waiting += more
 	return own
+}
+
+// paceKey returns the key of a namespace among the paces. The request states the namespace, and a key outlives the request: a namespace that is
+// longer than a name can be shares the key of all such namespaces.
+func paceKey(namespace string) string {
+	if len(namespace) > apivalidation.DNS1123LabelMaxLength {
+		return ""
+	}
+	return strings.Clone(namespace)
 }
 
 // leave notes that one that has asked for a turn waits for none any longer.

@@ -70,13 +70,13 @@ func TestSweep(t *testing.T) {
 		}
 		before := b.Used("shop")
 
-		time.Sleep(inFlight)
+		<-time.After(inFlight)
 		b.keepApp(newApp(t, "other", "trigger", 10))
 		if used := b.Used("shop"); used != before {
 			t.Errorf("%d bytes count after %s, want %d: an object may be on its way to its informer", used, inFlight, before)
 		}
 		b.keepApp(app)
-		time.Sleep(sweepInterval)
+		<-time.After(sweepInterval)
 		b.keepApp(newApp(t, "other", "trigger", 10))
 		_, went := b.entries[goes.UID]
 		_, stayed := b.entries[stays.UID]
@@ -99,7 +99,7 @@ func TestSweepForgetsAll(t *testing.T) {
 				t.Fatal("a small child is not kept whole")
 			}
 		}
-		time.Sleep(inFlight + sweepInterval)
+		<-time.After(inFlight + sweepInterval)
 		last := newApp(t, "other", "last", 10)
 		b.keepApp(last)
 		b.Forget(last)
@@ -120,7 +120,7 @@ func TestSweepOfStoppedInformer(t *testing.T) {
 		if b.Used("shop") == 0 {
 			t.Fatal("nothing counts of the Service")
 		}
-		time.Sleep(inFlight + sweepInterval)
+		<-time.After(inFlight + sweepInterval)
 		b.keepApp(newApp(t, "other", "trigger", 10))
 		if used := b.Used("shop"); used != 0 {
 			t.Errorf("%d bytes count of what no informer has", used)

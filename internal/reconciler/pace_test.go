@@ -109,7 +109,9 @@ func TestForgets(t *testing.T) {
 func TestPaceOfNewResource(t *testing.T) {
 	var p paces
 	now := time.Unix(1000, 0)
-	name := func(namespace, name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
+	name := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
 	for i := range 1000 {
 		p.noteWrite(name("busy", fmt.Sprint(i)), now)
 		p.wait(name("busy", fmt.Sprint(i)), true, now)
