@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,7 +24,7 @@ import (
 
 // CheckServes returns an error if a live Service serves pods that are not the owner's, so that its adoption would cut them off: the
 // Service has no selector, or it selects pods now, and by their labels none of the owner's, or one that the wanted selector does not
-// select. It asks the API server only if the two selectors differ. live is the whole object; for an object of another type the answer
+// select, or it selects the pods of another workload object, which may have none now. It asks the API server only if the two selectors differ. live is the whole object; for an object of another type the answer
 // is nil.
 func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Child, live client.Object) error {
 	found, ok := live.(*corev1.Service)
@@ -46,6 +47,9 @@ func (e *Engine) servesOthers(ctx context.Context, req *Request, live *corev1.Se
 	if len(live.Spec.Selector) == 0 {
 		return true, nil // Its endpoints are those of others.
 	}
+	if serves, err := e.servesOtherWorkload(ctx, req, live, selector); err != nil || serves {
+		return serves, err
+	}
 	if serves, err := e.anyPod(ctx, live.Namespace, labels.SelectorFromSet(live.Spec.Selector)); err != nil || !serves {
 		return false, err
 	}
@@ -53,6 +57,40 @@ func (e *Engine) servesOthers(ctx context.Context, req *Request, live *corev1.Se
 		return true, err
 	}
 	return e.losesPods(ctx, live, selector)
+}
+
+// servesOtherWorkload reports whether a Service selects, and would not select by another selector, the pods of a workload object that is none of
+// the children, by the labels that the selector of the workload object states. It reads the cache, which has the selectors of foreign objects.
+func (e *Engine) servesOtherWorkload(ctx context.Context, req *Request, service *corev1.Service, selector map[string]string) (bool, error) {
+	var deployments appsv1.DeploymentList
+	var sets appsv1.StatefulSetList
+	for _, list := range []client.ObjectList{&deployments, &sets} {
+		if err := e.client.List(ctx, list, client.InNamespace(service.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list workload objects: %w", err)
+		}
+	}
+	is, becomes := labels.SelectorFromSet(service.Spec.Selector), labels.SelectorFromSet(selector)
+	serves := func(obj client.Object, pods *metav1.LabelSelector) bool {
+		return pods != nil && is.Matches(labels.Set(pods.MatchLabels)) && !becomes.Matches(labels.Set(pods.MatchLabels)) && !req.means(obj)
+	}
+	for i := range deployments.Items {
+		if serves(&deployments.Items[i], deployments.Items[i].Spec.Selector) {
+			return true, nil
+		}
+	}
+	for i := range sets.Items {
+		if serves(&sets.Items[i], sets.Items[i].Spec.Selector) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// means reports whether an object is one of the children that a request asks for, by type and name.
+func (r *Request) means(obj client.Object) bool {
+	return slices.ContainsFunc(r.Children, func(child Child) bool {
+		return reflect.TypeOf(child.Desired) == reflect.TypeOf(obj) && child.Desired.GetName() == obj.GetName()
+	})
 }
 
 // anyPod reports whether a selector selects any pod of a namespace.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -23,16 +24,21 @@ func TestForeignService(t *testing.T) {
 		// others are the labels of a pod that is not the App's.
 		others  map[string]string
 		adopted bool
+		// idle is the selector of another Deployment, which has no pods.
+		idle map[string]string
 	}{
-		"the same":               {map[string]string{"run": "web"}, nil, true},
-		"of others":              {map[string]string{"app": "other"}, map[string]string{"app": "other"}, false},
-		"of others at zero":      {map[string]string{"app": "other"}, nil, true},
-		"without a selector":     {nil, nil, false},
-		"shared":                 {map[string]string{"tier": "all"}, map[string]string{"tier": "all"}, false},
-		"wider, for itself":      {map[string]string{"tier": "all"}, nil, true},
-		"wider by one label":     {map[string]string{"tier": "all"}, map[string]string{"tier": "all", "run": "other"}, false},
-		"narrower":               {map[string]string{"run": "web", "tier": "all"}, map[string]string{"run": "other", "tier": "all"}, true},
-		"narrower, of a variant": {map[string]string{"run": "web", "track": "canary"}, map[string]string{"run": "web", "track": "canary"}, false},
+		"the same":               {map[string]string{"run": "web"}, nil, true, nil},
+		"of others":              {map[string]string{"app": "other"}, map[string]string{"app": "other"}, false, nil},
+		"of others at zero":      {map[string]string{"app": "other"}, nil, true, nil},
+		"without a selector":     {nil, nil, false, nil},
+		"shared":                 {map[string]string{"tier": "all"}, map[string]string{"tier": "all"}, false, nil},
+		"wider, for itself":      {map[string]string{"tier": "all"}, nil, true, nil},
+		"wider by one label":     {map[string]string{"tier": "all"}, map[string]string{"tier": "all", "run": "other"}, false, nil},
+		"narrower":               {map[string]string{"run": "web", "tier": "all"}, map[string]string{"run": "other", "tier": "all"}, true, nil},
+		"shared, at zero":        {map[string]string{"tier": "all"}, nil, false, map[string]string{"tier": "all", "run": "other"}},
+		"of idle others":         {map[string]string{"app": "other"}, nil, false, map[string]string{"app": "other"}},
+		"next to idle others":    {map[string]string{"run": "web", "tier": "all"}, nil, true, map[string]string{"tier": "all", "run": "other"}},
+		"narrower, of a variant": {map[string]string{"run": "web", "track": "canary"}, map[string]string{"run": "web", "track": "canary"}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +57,11 @@ func TestForeignService(t *testing.T) {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "other", Labels: c.others}}
 				pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "httpd"}}
 				plane.Create(t, pod)
+			}
+			if c.idle != nil {
+				idle := handMade(ns, "idle")
+				idle.Spec.Replicas, idle.Spec.Selector.MatchLabels, idle.Spec.Template.Labels = ptr.To[int32](0), c.idle, c.idle
+				plane.Create(t, idle)
 			}
 			was := whole(t, s)
 			u := newUser(t)
