@@ -20,16 +20,75 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// An adoption gives a Service the selector of the owner's pods. A Service that serves other pods is not adopted: they would lose it.
+// An adoption gives a Service the selector of the owner's pods. A Service that serves other pods is not adopted: they would lose it. A
+// ServiceAccount that other pods run as is not adopted either: they would lose their token, and the account with the owner.
 
-// CheckServes returns an error if a live Service serves pods that are not the owner's, so that its adoption would cut them off: the
-// Service has no selector, or it selects pods now, and by their labels none of the owner's, or one that the wanted selector does not
-// select, or it selects the pods of another workload object, which may have none now. It asks the API server only if the two selectors differ. live is the whole object; for an object of another type the answer
-// is nil.
+// CheckServes returns an error if a live Service or ServiceAccount serves pods that are not the owner's, so that its adoption would cut
+// them off. It may ask the API server. live is the whole object; for an object of another type the answer is nil.
 func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Child, live client.Object) error {
-	found, ok := live.(*corev1.Service)
-	wanted, service := child.Desired.(*corev1.Service)
-	if !ok || !service || metav1.IsControlledBy(live, req.Owner) || maps.Equal(found.Spec.Selector, wanted.Spec.Selector) {
+	if metav1.IsControlledBy(live, req.Owner) {
+		return nil
+	}
+	switch live := live.(type) {
+	case *corev1.Service:
+		return e.checkService(ctx, req, child, live)
+	case *corev1.ServiceAccount:
+		return e.checkAccount(ctx, req, live)
+	}
+	return nil
+}
+
+// checkAccount returns an error if a pod runs as a live account and the selector of the owner's pods does not select the pod. Each label of
+// the selector costs a request, which returns at most one pod.
+func (e *Engine) checkAccount(ctx context.Context, req *Request, live *corev1.ServiceAccount) error {
+	others := []labels.Selector{labels.Everything()}
+	if own := req.podSelector(); len(own) > 0 {
+		others = nil
+		for _, key := range slices.Sorted(maps.Keys(own)) {
+			without, err := labels.NewRequirement(key, selection.NotIn, []string{own[key]})
+			if err != nil {
+				return fmt.Errorf("selector: %w", err)
+			}
+			others = append(others, labels.NewSelector().Add(*without))
+		}
+	}
+	for _, selector := range others {
+		used, err := e.anyPod(ctx, live.Namespace, selector, client.MatchingFields{podAccount: live.Name})
+		if err != nil {
+			return err
+		}
+		if used {
+			return &reconciler.StalledError{
+				Reason: appv1.ReasonResourceExists, RetryAfter: lookAgain, // The pods of others are not watched.
+				Message: fmt.Sprintf(messageAccountOfOthers, live.Name),
+			}
+		}
+	}
+	return nil
+}
+
+// podAccount is the field of a pod by which the API server finds the pods of an account.
+const podAccount = "spec.serviceAccountName"
+
+// podSelector returns the labels by which the workload object among the children selects its pods, nil without one.
+func (r *Request) podSelector() map[string]string {
+	for i := range r.Children {
+		switch wanted := r.Children[i].Desired.(type) {
+		case *appsv1.Deployment:
+			return wanted.Spec.Selector.MatchLabels
+		case *appsv1.StatefulSet:
+			return wanted.Spec.Selector.MatchLabels
+		}
+	}
+	return nil
+}
+
+// checkService returns an error if a live Service serves pods that are not the owner's: the Service has no selector, or it selects pods
+// now, and by their labels none of the owner's, or one that the wanted selector does not select, or it selects the pods of another workload
+// object, which may have none now. It asks the API server only if the two selectors differ.
+func (e *Engine) checkService(ctx context.Context, req *Request, child *Child, found *corev1.Service) error {
+	wanted, ok := child.Desired.(*corev1.Service)
+	if !ok || maps.Equal(found.Spec.Selector, wanted.Spec.Selector) {
 		return nil
 	}
 	serves, err := e.servesOthers(ctx, req, found, wanted.Spec.Selector)
@@ -93,11 +152,12 @@ func (r *Request) means(obj client.Object) bool {
 	})
 }
 
-// anyPod reports whether a selector selects any pod of a namespace.
-func (e *Engine) anyPod(ctx context.Context, namespace string, selector labels.Selector) (bool, error) {
+// anyPod reports whether a selector, and further options, select any pod of a namespace.
+func (e *Engine) anyPod(ctx context.Context, namespace string, selector labels.Selector, options ...client.ListOption) (bool, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := e.live.List(ctx, pods, client.InNamespace(namespace), client.Limit(1), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	options = append(options, client.InNamespace(namespace), client.Limit(1), client.MatchingLabelsSelector{Selector: selector})
+	if err := e.live.List(ctx, pods, options...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
 	return len(pods.Items) > 0, nil
@@ -224,7 +284,7 @@ func unknownSelector(child *Child, err error) bool {
 		errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
-// claimWhole is claimLive for a whole live object. That of a Service has the selector.
+// claimWhole is claimLive for a whole live object, which is adopted only if it serves no pods of others.
 func (e *Engine) claimWhole(ctx context.Context, req *Request, p *plan, live client.Object) error {
 	if err := p.claimLive(req, live); err != nil || !p.takeover {
 		return err
