@@ -192,7 +192,7 @@ func (w *world) writeScene(section string) {
 	clear(w.script.touched)
 }
 
-// play reconciles with a reconciler, and writes into the transcript what comes of it.
+// play reconciles with a reconciler, and writes into the transcript the outcome.
 func (w *world) play(kindName string, r reconcile.Reconciler) (reconcile.Result, error) {
 	w.t.Helper()
 	w.writeScene(betweenReconciles)

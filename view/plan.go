@@ -77,7 +77,7 @@ func (p *Plan) Problem() bool {
 }
 
 // planStates are the reasons of a plan's problem that are a state of the resource and no obstacle: the change is stored, and the plan says
-// what comes of it.
+// the result.
 var planStates = []string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonDependencyNotReady}
 
 // Obstacle returns what is in the way of a change of a resource, nil if nothing is. What the resource reports already is no obstacle: the

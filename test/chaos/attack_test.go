@@ -317,7 +317,7 @@ func forgedReviews(clients int, pause time.Duration) func(context.Context, *test
 	}
 }
 
-// post sends a review, and reads what comes of it.
+// post sends a review, and reads the answer.
 func post(ctx context.Context, transport *http.Transport, address, review string) {
 	at := url.URL{Scheme: "https", Host: address, Path: "/validate-app-huolala-cn-v1-app"}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(review))
