@@ -44,7 +44,8 @@ type namespacePace struct {
 
 // noteChange notes that the status differs at a time.
 func (p *pace) noteChange(now time.Time) {
-	p.hasty = max(0, p.hasty-int(now.Sub(p.changed)/figureInterval))
+	// A clock that was set back has no time passed.
+	p.hasty = max(0, p.hasty-int(max(0, now.Sub(p.changed))/figureInterval))
 	p.changed = now
 }
 
@@ -57,7 +58,15 @@ func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) tim
 	if !figures && r.hasty < hastyMost {
 		return 0
 	}
-	if now.Sub(r.slot) > figureInterval { // There is none, or it was not used.
+	// Each resource has at most one slot. A time that is later than all slots can be is from before the clock was set back.
+	horizon := now.Add(figureInterval * time.Duration(2+namespace.resources/figuresOfNamespace))
+	if namespace.next.After(horizon) {
+		namespace.next = now
+	}
+	if r.last.After(now) {
+		r.last = now
+	}
+	if now.Sub(r.slot) > figureInterval || r.slot.After(horizon) { // There is none, or it was not used.
 		r.slot = latest(r.last.Add(figureInterval), namespace.next)
 		namespace.next = latest(namespace.next, now.Add(-figureInterval)).Add(figureInterval / figuresOfNamespace)
 	}

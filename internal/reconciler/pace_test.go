@@ -128,3 +128,25 @@ func TestPaceOfNewResource(t *testing.T) {
 		}
 	}
 }
+
+// TestPaceOfClockJump sets the clock forward and back. A change of conditions is written at once, and figures wait no longer than before.
+func TestPaceOfClockJump(t *testing.T) {
+	p, now := &paces{}, time.Now()
+	name := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("app-", i)}
+	}
+	const resources = 2 * figuresOfNamespace
+	for _, jump := range []time.Duration{0, 24 * time.Hour, -48 * time.Hour, time.Hour, -time.Hour} {
+		now = now.Add(jump)
+		for i := range resources {
+			if wait := p.wait(name(i), false, now); wait > 0 {
+				t.Errorf("after a jump of %s, conditions wait %s", jump, wait)
+			}
+			p.noteWrite(name(i), now)
+			if wait, most := p.wait(name(i), true, now), figureInterval*(2+resources/figuresOfNamespace); wait > most {
+				t.Errorf("after a jump of %s, figures wait %s, at most %s are needed", jump, wait, most)
+			}
+		}
+		now = now.Add(time.Minute)
+	}
+}
