@@ -5,9 +5,7 @@ package controllers
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -16,9 +14,6 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// appManager is the field owner of all that Apps apply.
-const appManager = "app-operator/app"
-
 // AppReconciler makes an App's Deployment and Service.
 type AppReconciler struct {
 	Deps
@@ -26,17 +21,11 @@ type AppReconciler struct {
 
 // appKind is the kind App.
 func appKind() kind {
-	return kind{
-		Kind: resource.KindApp, manager: appManager, seesAutoscaler: true,
-		empty: func() client.Object { return &stored.App{} },
-		list:  func() client.ObjectList { return &stored.AppList{} },
-		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
-			return newSkeleton(s, k, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
-				(&AppReconciler{Deps: *s}).steps)
-		},
-		plan:      func(s *Deps) planFunc { return planSteps((&AppReconciler{Deps: *s}).steps) },
-		watchMore: watchContent,
-	}
+	k := newKind(resource.KindApp, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
+		func() client.ObjectList { return &stored.AppList{} },
+		func(s *Deps) reconciler.Steps[*appv1.App] { return (&AppReconciler{Deps: *s}).steps })
+	k.seesAutoscaler, k.watchMore = true, watchContent
+	return k
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=apps,verbs=get;list;watch
@@ -50,33 +39,18 @@ func appKind() kind {
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	d := target{
-		owner:   app,
-		manager: appManager,
-		name:    app.Name,
-		spec:    &app.Spec.WorkloadSpec,
-		errs:    validation.App(app),
-		status:  &app.Status.WorkloadStatus,
-		serving: &app.Spec.ServingSpec, servingStatus: &app.Status.ServingStatus,
-		paused:      app.Spec.Paused,
-		undecodable: undecodable,
-		scalable:    resource.KindApp.Name,
-		history:     &app.Status.HistoryStatus,
-		validateRecord: func(record string) field.ErrorList {
-			past := &appv1.App{ObjectMeta: app.ObjectMeta}
-			if err := resource.DecodeSpec(record, &past.Spec); err != nil {
-				return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
-			}
-			return validation.App(past)
-		},
-		config: newConfigTarget(resource.KindApp.Name, &app.Status.ServingStatus),
-		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
-			return resource.App(app, seen)
-		},
-		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
-			return resource.AppFromRecord(app, record, seen)
-		},
-		changed:  func(record string) (bool, error) { return resource.AppSpecChanged(&app.Spec, record) },
-		identity: func() string { return resource.AppIdentity(&app.Spec) },
+		owner:         app,
+		manager:       resource.KindApp.FieldManager(),
+		name:          app.Name,
+		spec:          resource.AppSpec(app),
+		errs:          validation.App(app),
+		status:        &app.Status.WorkloadStatus,
+		servingStatus: &app.Status.ServingStatus,
+		paused:        app.Spec.Paused,
+		undecodable:   undecodable,
+		scalable:      resource.KindApp.Name,
+		history:       &app.Status.HistoryStatus,
+		config:        newConfigTarget(resource.KindApp.Name, &app.Status.ServingStatus),
 	}
 	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
 		d.tutorial = &record

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -19,9 +18,6 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// cloudManagerManager is the field owner of all that CloudManagers apply.
-const cloudManagerManager = "app-operator/cloudmanager"
-
 // CloudManagerReconciler makes the tiers of a CloudManager, one after the other: the database, identity and front.
 type CloudManagerReconciler struct {
 	Deps
@@ -29,17 +25,11 @@ type CloudManagerReconciler struct {
 
 // cloudManagerKind is the kind CloudManager.
 func cloudManagerKind() kind {
-	return kind{
-		Kind: resource.KindCloudManager, manager: cloudManagerManager,
-		empty: func() client.Object { return &stored.CloudManager{} },
-		list:  func() client.ObjectList { return &stored.CloudManagerList{} },
-		index: indexWanted, childNames: cloudManagerChildNames,
-		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
-			return newSkeleton(s, k, func() reconciler.Stored[*appv1.CloudManager] { return &stored.CloudManager{} },
-				(&CloudManagerReconciler{Deps: *s}).steps)
-		},
-		plan: func(s *Deps) planFunc { return planSteps((&CloudManagerReconciler{Deps: *s}).steps) },
-	}
+	k := newKind(resource.KindCloudManager, func() reconciler.Stored[*appv1.CloudManager] { return &stored.CloudManager{} },
+		func() client.ObjectList { return &stored.CloudManagerList{} },
+		func(s *Deps) reconciler.Steps[*appv1.CloudManager] { return (&CloudManagerReconciler{Deps: *s}).steps })
+	k.index, k.childNames = indexWanted, cloudManagerChildNames
+	return k
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=cloudmanagers,verbs=get;list;watch
@@ -83,7 +73,7 @@ type observedTier struct {
 
 // observeTiers observes the tiers, and returns the plan that begins with what was observed.
 func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) ([]observedTier, *tiersPlan, error) {
-	owned, err := r.Engine.Observe(ctx, cm, cloudManagerManager)
+	owned, err := r.Engine.Observe(ctx, cm, resource.KindCloudManager.FieldManager())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,29 +145,16 @@ func (r *CloudManagerReconciler) tierObjects(d *target, seen *observedTier) work
 // newTarget is the workload that a tier of a CloudManager means.
 func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList) *target {
 	spec := tier.Component(cm)
-	d := &target{
+	return &target{
 		owner:   cm,
-		manager: cloudManagerManager,
+		manager: resource.KindCloudManager.FieldManager(),
 		name:    spec.Name,
-		spec:    &spec.WorkloadSpec,
+		spec:    resource.TierSpec(cm, tier),
 		errs:    errs,
 		status:  componentStatus(cm, spec.Name),
 		tier:    spec.Name,
 		paused:  cm.Spec.Paused,
-		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
-			return resource.CloudManagerTier(cm, tier, seen)
-		},
-		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
-			return resource.CloudManagerTierFromRecord(cm, tier, record, seen)
-		},
-		changed: func(record string) (bool, error) { return resource.ComponentSpecChanged(spec, record) },
 	}
-	if tier == resource.TierDatabase {
-		d.anyChanged = func(record string) (bool, error) {
-			return resource.DatabaseSpecChanged(&cm.Spec.DB.StatefulSet, record)
-		}
-	}
-	return d
 }
 
 // componentStatus is what the status of a CloudManager says of the component of a name.

@@ -48,7 +48,7 @@ func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target)
 	if seen.set, err = getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
 		return nil, err
 	}
-	if err := r.observeDatabaseService(ctx, seen, d.spec.ServiceName(d.name)); err != nil {
+	if err := r.observeDatabaseService(ctx, seen, d.spec.Workload().ServiceName(d.name)); err != nil {
 		return nil, err
 	}
 	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(d.name)}
@@ -276,7 +276,7 @@ func (db *database) substitute(refused *resource.Workload) *resource.Workload {
 	}
 	if set := db.seen.set; set != nil {
 		record := set.Annotations[appv1.AnnotationLastAppliedSpec]
-		if changed, err := db.changed(record); err != nil || changed || !db.ownsRecord(set) {
+		if changed, err := db.spec.Changed(record, resource.ScopePods); err != nil || changed || !db.ownsRecord(set) {
 			return nil
 		}
 		refused.Record[appv1.AnnotationLastAppliedSpec] = record
@@ -310,7 +310,7 @@ func (db *database) reportStatus(report *reconciler.Report) {
 	}
 	live := db.seen.set
 	if live == nil || !metav1.IsControlledBy(live, db.cm) {
-		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Replicas, 1))
+		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Workload().Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", db.name)
 		return
 	}

@@ -144,7 +144,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
 		req, err := db.request(t.Context(), w, application{whole: whole}, false)
-		if err != nil || req.Whole != whole || !req.Adopt || req.Owner != client.Object(cm) || req.Manager != cloudManagerManager {
+		if err != nil || req.Whole != whole || !req.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}
 	}

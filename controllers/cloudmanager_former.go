@@ -21,7 +21,7 @@ func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiers
 		return nil
 	}
 	db := plan.tier(resource.TierDatabase)
-	req := &apply.Request{Owner: plan.cm, Manager: cloudManagerManager}
+	req := &apply.Request{Owner: plan.cm, Manager: resource.KindCloudManager.FieldManager()}
 	var errs []error
 	for _, obj := range db.previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
@@ -89,7 +89,7 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 
 // removePrevious deletes the objects of tiers by earlier names that the plan lets go.
 func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiersPlan) (apply.ChangeSet, error) {
-	req := apply.Request{Owner: plan.cm, Manager: cloudManagerManager}
+	req := apply.Request{Owner: plan.cm, Manager: resource.KindCloudManager.FieldManager()}
 	var errs []error
 	for i := range plan.tiers {
 		if !plan.canRemovePrevious(i) {
@@ -116,7 +116,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	removed, err := r.Engine.Apply(ctx, &req)
 	if err == nil {
 		for _, obj := range req.Unwanted {
-			r.Records.forgetRecord(recordKey{cloudManagerManager, client.ObjectKeyFromObject(plan.cm), obj.GetName()})
+			r.Records.forgetRecord(recordKey{resource.KindCloudManager.FieldManager(), client.ObjectKeyFromObject(plan.cm), obj.GetName()})
 		}
 	}
 	return removed, reconciler.Aggregate(append(errs, lookAgain(err))...)

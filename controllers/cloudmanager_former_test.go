@@ -168,24 +168,24 @@ func TestTierTarget(t *testing.T) {
 	r := &CloudManagerReconciler{}
 	for role, name := range map[resource.Tier]string{resource.TierDatabase: "db", resource.TierIdentity: "cm-identity", resource.TierFront: "cm-front"} {
 		d := r.newTarget(cm, role, nil)
-		if d.name != name || d.tier != name || d.manager != cloudManagerManager || !d.paused || d.owner != client.Object(cm) {
+		if d.name != name || d.tier != name || d.manager != resource.KindCloudManager.FieldManager() || !d.paused || d.owner != client.Object(cm) {
 			t.Errorf("%s: the target is %+v", role, d)
 		}
-		if database := role == resource.TierDatabase; d.hadWorkload() != database || (d.anyChanged != nil) != database {
-			t.Errorf("%s: it existed: %t, it compares all: %t", role, d.hadWorkload(), d.anyChanged != nil)
+		if database := role == resource.TierDatabase; d.hadWorkload() != database {
+			t.Errorf("%s: it existed: %t", role, d.hadWorkload())
 		}
-		w, errs := d.build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+		w, errs := d.spec.Build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
 		if len(errs) > 0 || w.Name != name || w.Labels[appv1.LabelComponent] != string(role) {
 			t.Fatalf("%s: it builds %s, %v", role, w.Name, errs)
 		}
 		record := w.Record[appv1.AnnotationLastAppliedSpec]
-		if changed, err := d.changed(record); changed || err != nil {
+		if changed, err := d.spec.Changed(record, resource.ScopePods); changed || err != nil {
 			t.Errorf("%s: its own record differs: %v", role, err)
 		}
-		if _, err := d.fromRecord(record, resource.BuildOptions{}); err != nil {
+		if _, err := resource.BuildRecorded(d.spec, record, resource.BuildOptions{}); err != nil {
 			t.Errorf("%s: from its record: %v", role, err)
 		}
-		if _, err := d.fromRecord(strings.Replace(record, `"name":"`+name, `"name":"other`, 1), resource.BuildOptions{}); err == nil {
+		if _, err := resource.BuildRecorded(d.spec, strings.Replace(record, `"name":"`+name, `"name":"other`, 1), resource.BuildOptions{}); err == nil {
 			t.Errorf("%s: it is built from the record of another component", role)
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Deps) reconcileHold(ctx context.Context, d *target, objects workloadObj
 	if wish == nil {
 		return false, nil
 	}
-	if d.today, err = s.currentInputs(ctx, d.spec); err != nil {
+	if d.today, err = s.currentInputs(ctx, d.spec.Workload()); err != nil {
 		return true, err
 	}
 	source, refusal, err := s.findHeld(ctx, d, m, wish, begins)
@@ -202,7 +202,11 @@ func (s *Deps) checkHeld(d *target, m provenance, source *holdSource, set *appsv
 	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || set.Labels[hash] != set.Spec.Template.Labels[hash] {
 		return d.revisionNotFound(&source.mark, fmt.Sprintf(messageNoRecord, name)), nil
 	}
-	if errs := d.validateRecord(source.spec); len(errs) > 0 {
+	past, err := d.spec.Past(source.spec)
+	if err != nil {
+		return d.revisionNotFound(&source.mark, fmt.Sprintf(messageNoRecord, name)), nil //nolint:nilerr // It was built above.
+	}
+	if errs := past.Validate(); len(errs) > 0 {
 		return reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
 	}
 	return nil, nil
@@ -242,12 +246,12 @@ func (s *Deps) buildHeld(d *target, m provenance, source *holdSource) *resource.
 		Selector: m.selector, Inputs: in, Autoscaled: m.autoscaled && m.object != nil,
 		OtherAutoscaler: m.otherAutoscaler, LiveReplicas: m.replicas, Serving: d.around,
 	}
-	w, err := d.fromRecord(source.spec, seen)
+	w, err := resource.BuildRecorded(d.spec, source.spec, seen)
 	if err != nil {
 		return nil // As above.
 	}
 	if d.undecodable == nil && len(d.errs) == 0 {
-		w.SetReplicas(d.spec.Replicas, seen)
+		w.SetReplicas(d.spec.Workload().Replicas, seen)
 	}
 	if source.mark.ReplicaSet != "" {
 		w.Record[appv1.AnnotationHeld] = source.mark.encode()
@@ -287,7 +291,7 @@ func (d *target) reportHistory(s *Deps, report *reconciler.Report, live *appsv1.
 	d.history.ReplicaSet = name
 	good := d.history.LastGood
 	// While paused, the pods may be those of an edit by hand.
-	if changed, err := d.changed(live.Annotations[appv1.AnnotationLastAppliedSpec]); err != nil || changed || d.heldMessage != "" || report.Paused {
+	if changed, err := d.spec.Changed(live.Annotations[appv1.AnnotationLastAppliedSpec], resource.ScopePods); err != nil || changed || d.heldMessage != "" || report.Paused {
 		return
 	}
 	if report.Ready && (good == nil || good.ReplicaSet != name) {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -33,6 +34,17 @@ type kind struct {
 	plan func(*Deps) planFunc
 	// watchMore adds watches that only this kind has. It may be nil.
 	watchMore func(*kind, *Deps, *builder.Builder)
+}
+
+// newKind returns a kind whose steps are given. stored returns an empty resource as it is stored.
+func newKind[T reconciler.Resource](
+	kindOf resource.Kind, stored func() reconciler.Stored[T], list func() client.ObjectList, steps func(*Deps) reconciler.Steps[T],
+) kind {
+	return kind{
+		Kind: kindOf, manager: kindOf.FieldManager(), empty: func() client.Object { return stored() }, list: list,
+		reconciler: func(k *kind, s *Deps) reconcile.Reconciler { return newSkeleton(s, k, stored, steps(s)) },
+		plan:       func(s *Deps) planFunc { return planSteps(steps(s)) },
+	}
 }
 
 // kinds returns the controllers' part of all kinds in resource.Kinds. The manager, the indexes, the check that the manager is ready and

@@ -90,19 +90,21 @@ func (s *Deps) specChanged(d *target, live client.Object) bool {
 		if remembered, ok := s.Records.recordFor(d.recordKey()); ok {
 			record = remembered.spec
 		}
-	case d.anyChanged == nil: // The history of the live object has compared it already.
-		return d.specChanged && metav1.IsControlledBy(live, d.owner)
-	case metav1.IsControlledBy(live, d.owner):
-		record = live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
+	case !metav1.IsControlledBy(live, d.owner):
+		return false
+	case d.specChanged: // The history of the live object has compared it already.
+		return true
+	default:
+		changed, err := d.spec.Changed(live.GetAnnotations()[appv1.AnnotationLastAppliedSpec], resource.ScopeVolumes)
+		return err == nil && changed
 	}
 	if record == "" {
 		return false
 	}
-	compare := d.changed
-	if d.anyChanged != nil {
-		compare = d.anyChanged
+	changed, err := d.spec.Changed(record, resource.ScopePods)
+	if err == nil && !changed {
+		changed, err = d.spec.Changed(record, resource.ScopeVolumes)
 	}
-	changed, err := compare(record)
 	return err == nil && changed
 }
 
@@ -200,11 +202,11 @@ func (s *Deps) lastApplied(d *target, m provenance) (*resource.Workload, error) 
 		record.spec, record.inputs = remembered.spec, remembered.inputs
 	}
 	in, err := resource.DecodeInputs(record.inputs)
-	if err != nil || record.spec == "" || d.fromRecord == nil {
+	if err != nil || record.spec == "" {
 		return nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
 	in.Kept = in.Kept && m.object != nil // There is no template to keep.
-	workload, err := d.fromRecord(record.spec, resource.BuildOptions{
+	workload, err := resource.BuildRecorded(d.spec, record.spec, resource.BuildOptions{
 		Selector: record.selector, Inputs: in, Autoscaled: record.autoscaled,
 		OtherAutoscaler: m.otherAutoscaler, LiveReplicas: m.replicas, Serving: d.around,
 	})

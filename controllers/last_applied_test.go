@@ -19,6 +19,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
 )
 
 // invalidSpecs break a rule that the schema does not know: two ports of one number.
@@ -225,23 +226,32 @@ func TestSpecChanged(t *testing.T) {
 		d.Annotations = map[string]string{appv1.AnnotationLastAppliedSpec: record}
 		return d
 	}
+	small, large := `{"name":"db","image":"a","storage":{"size":"1Gi"}}`, `{"name":"db","image":"a","storage":{"size":"2Gi"}}`
+	asDatabase := func(d *target) {
+		cm := &appv1.CloudManager{}
+		if err := resource.DecodeSpec(small, &cm.Spec.DB.StatefulSet); err != nil {
+			t.Fatal(err)
+		}
+		d.spec = resource.TierSpec(cm, resource.TierDatabase)
+	}
 	for name, c := range map[string]struct {
 		live       client.Object
 		remembered string
 		change     func(*target)
 		want       bool
 	}{
-		"nothing is known":                        {},
-		"gone, the same spec":                     {remembered: record},
-		"gone, another spec":                      {remembered: other, want: true},
-		"gone, unreadable":                        {remembered: "{"},
-		"live, and the history has compared it":   {live: live("1", record), change: func(d *target) { d.specChanged = true }, want: true},
-		"live, and the history finds no change":   {live: live("1", other)},
-		"another's, whatever the history found":   {live: live("7", other), change: func(d *target) { d.specChanged = true }},
-		"live, where more counts, the same":       {live: live("1", record), change: func(d *target) { d.anyChanged = d.changed }},
-		"live, where more counts, another":        {live: live("1", other), change: func(d *target) { d.anyChanged = d.changed }, want: true},
-		"another's, where more counts":            {live: live("7", other), change: func(d *target) { d.anyChanged = d.changed }},
-		"live, where more counts, without record": {live: live("1", ""), change: func(d *target) { d.anyChanged = d.changed }},
+		"nothing is known":                      {},
+		"gone, the same spec":                   {remembered: record},
+		"gone, another spec":                    {remembered: other, want: true},
+		"gone, unreadable":                      {remembered: "{"},
+		"live, and the history has compared it": {live: live("1", record), change: func(d *target) { d.specChanged = true }, want: true},
+		"live, and the history finds no change": {live: live("1", other)},
+		"another's, whatever the history found": {live: live("7", other), change: func(d *target) { d.specChanged = true }},
+		"live, the same volumes":                {live: live("1", small), change: asDatabase},
+		"live, other volumes":                   {live: live("1", large), change: asDatabase, want: true},
+		"another's, other volumes":              {live: live("7", large), change: asDatabase},
+		"gone, other volumes":                   {remembered: large, change: asDatabase, want: true},
+		"live, of volumes without a record":     {live: live("1", ""), change: asDatabase},
 	} {
 		s, d := &Deps{Records: newLastRecords()}, newAppTarget(newWebApp())
 		if c.remembered != "" {

@@ -44,7 +44,7 @@ type declinedRollback struct{ rollout, cause string }
 
 // mayRollBack reports whether the spec asks for rollbacks, and can be believed.
 func (d *target) mayRollBack() bool {
-	return d.serving != nil && d.serving.Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
+	return d.spec.Serving() != nil && d.spec.Serving().Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
 }
 
 // stillFailed returns what is known of a spec that failed while the resource has that spec, and nobody asks for one more try; nil
@@ -56,7 +56,7 @@ func (d *target) stillFailed(failed *failedSpec) *failedSpec {
 	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
 		return nil
 	}
-	if changed, err := d.changed(failed.Identity); err == nil && changed {
+	if changed, err := d.spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
 		return nil
 	}
 	return failed
@@ -74,7 +74,7 @@ func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark 
 		return nil
 	}
 	record := live.Annotations[appv1.AnnotationLastAppliedSpec]
-	if changed, err := d.changed(record); err != nil || changed {
+	if changed, err := d.spec.Changed(record, resource.ScopePods); err != nil || changed {
 		return nil // Another spec is to be applied first.
 	}
 	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
@@ -88,7 +88,7 @@ func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark 
 		return nil
 	}
 	if len(record) > maxFailedRecord {
-		record = d.identity()
+		record = d.spec.Identity()
 	}
 	cause := strings.TrimSuffix(strings.TrimPrefix(verdict.Message, "Deployment "+live.Name+": "), health.AdviceStalled)
 	if len(cause) > maxFailedCause {
@@ -107,7 +107,7 @@ func (d *target) rolloutOf(live *appsv1.Deployment) string {
 // unfitForRollback says why a ReplicaSet that can be held is not what to go back to, empty if it is: its spec is the one that failed,
 // or makes the same pods.
 func (d *target) unfitForRollback(m provenance, source *holdSource, set *appsv1.ReplicaSet) string {
-	if changed, err := d.changed(source.spec); err != nil || !changed {
+	if changed, err := d.spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
 		if names := changedContent(m, source); names != "" {
 			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
 		}

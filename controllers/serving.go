@@ -33,12 +33,12 @@ import (
 
 // checkServing adds to the errors of the spec which blocks are switched off, and finds out which blocks are valid by themselves.
 func (d *target) checkServing(disabled []string) {
-	if d.serving == nil {
+	if d.spec.Serving() == nil {
 		return
 	}
 	at := field.NewPath("spec")
-	d.errs = append(d.errs, validation.DisabledFeatures(d.serving, disabled, at)...)
-	d.around = validation.ValidServing(d.serving, d.errs, at)
+	d.errs = append(d.errs, validation.DisabledFeatures(d.spec.Serving(), disabled, at)...)
+	d.around = validation.ValidServing(d.spec.Serving(), d.errs, at)
 	d.config.follow = d.around.ConfigRollout == appv1.ConfigRolloutOnChange
 }
 
@@ -166,7 +166,7 @@ func (o *state) reportPrerequisite(report *reconciler.Report) {
 
 // reportServing states in the status how the objects around the pods are doing.
 func (d *target) reportServing(seen *state, report *reconciler.Report) {
-	if d.serving == nil || d.undecodable != nil {
+	if d.spec.Serving() == nil || d.undecodable != nil {
 		return
 	}
 	d.servingStatus.Hosts = resource.Hosts(d.around)
@@ -181,7 +181,7 @@ func (d *target) reportServing(seen *state, report *reconciler.Report) {
 
 // autoscaling returns how the autoscaler is doing, nil if the spec asks for none.
 func (d *target) autoscaling(seen *state) *health.Standing {
-	if d.serving.Autoscaling == nil {
+	if d.spec.Serving().Autoscaling == nil {
 		return nil
 	}
 	if seen.autoscaler != "" {
@@ -197,10 +197,10 @@ func (d *target) autoscaling(seen *state) *health.Standing {
 // earlier spec is in force, empty if none is.
 func (d *target) exposures(seen *state, earlier string) []*health.Standing {
 	var all []*health.Standing
-	if d.serving.Ingress != nil {
+	if d.spec.Serving().Ingress != nil {
 		all = append(all, exposureIn(d, seen, "Ingress", "ingress", earlier, health.Ingress))
 	}
-	if d.serving.HTTPRoute != nil {
+	if d.spec.Serving().HTTPRoute != nil {
 		all = append(all, exposureIn(d, seen, "HTTPRoute", "httpRoute", earlier, health.HTTPRoute))
 	}
 	return all

@@ -236,12 +236,11 @@ func TestExposures(t *testing.T) {
 		"an earlier spec has no port": {&state{aroundNoted: true, owned: apply.Inventory{ready}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
 		"an earlier spec has it":      {applied(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
 		"paused before that is known": {&state{owned: apply.Inventory{ready}}, func(d *target) { d.paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the HTTPRoute is not there":  {applied(ready, nil), func(d *target) { d.serving.HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"the HTTPRoute is not there":  {applied(ready, nil), func(d *target) { d.spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
 	} {
 		app := newWebApp()
 		app.Spec.Ingress = &appv1.IngressSpec{Rules: []appv1.IngressRule{{Host: "a.test"}}}
 		d := newAppTarget(app)
-		d.serving = &app.Spec.ServingSpec
 		if c.change != nil {
 			c.change(d)
 		}
@@ -257,7 +256,9 @@ func TestExposures(t *testing.T) {
 
 // with returns the target with a spec of what stands around the pods.
 func (d *target) with(serving *appv1.ServingSpec) *target {
-	d.serving, d.around = serving, serving
+	app := newWebApp()
+	app.Spec.ServingSpec = *serving
+	d.spec, d.around = resource.AppSpec(app), serving
 	return d
 }
 

@@ -8,13 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -24,9 +22,6 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// unitedDeploymentManager is the field owner of all that UnitedDeployments write.
-const unitedDeploymentManager = "app-operator/uniteddeployment"
-
 // UnitedDeploymentReconciler holds the number of pods of the Deployment that a UnitedDeployment names, and makes it of the
 // template if there is none.
 type UnitedDeploymentReconciler struct {
@@ -35,18 +30,13 @@ type UnitedDeploymentReconciler struct {
 
 // unitedDeploymentKind is the kind UnitedDeployment.
 func unitedDeploymentKind() kind {
-	return kind{
-		Kind: resource.KindUnitedDeployment, manager: unitedDeploymentManager,
-		empty: func() client.Object { return &stored.UnitedDeployment{} },
-		list:  func() client.ObjectList { return &stored.UnitedDeploymentList{} },
-		index: stored.IndexDeployment, childNames: unitedDeploymentChildNames,
-		reconciler: func(k *kind, s *Deps) reconcile.Reconciler {
-			return newSkeleton(s, k, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
-				(&UnitedDeploymentReconciler{Deps: *s}).steps)
-		},
-		plan:      func(s *Deps) planFunc { return planSteps((&UnitedDeploymentReconciler{Deps: *s}).steps) },
-		watchMore: watchCompeting,
-	}
+	k := newKind(resource.KindUnitedDeployment, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
+		func() client.ObjectList { return &stored.UnitedDeploymentList{} },
+		func(s *Deps) reconciler.Steps[*appv1.UnitedDeployment] {
+			return (&UnitedDeploymentReconciler{Deps: *s}).steps
+		})
+	k.index, k.childNames, k.watchMore = stored.IndexDeployment, unitedDeploymentChildNames, watchCompeting
+	return k
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments,verbs=get;list;watch
@@ -86,26 +76,15 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 
 // newTarget is the workload that the template means; without one, no more than what there is to report on.
 func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *target {
-	d := &target{
+	return &target{
 		owner:   ud,
-		manager: unitedDeploymentManager,
+		manager: resource.KindUnitedDeployment.FieldManager(),
 		name:    ud.Spec.DeploymentName,
-		spec:    &appv1.WorkloadSpec{Replicas: ud.Spec.Replicas},
+		spec:    resource.UnitedDeploymentSpec(ud),
 		errs:    validation.UnitedDeployment(ud),
 		status:  &ud.Status.WorkloadStatus,
 		paused:  ud.Spec.Paused,
-		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
-			return resource.UnitedDeployment(ud, seen)
-		},
-		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
-			return resource.UnitedDeploymentFromRecord(ud, record, seen)
-		},
-		changed: func(record string) (bool, error) { return resource.UnitedDeploymentSpecChanged(ud, record) },
 	}
-	if ud.Spec.Template != nil {
-		d.spec = resource.UnitedDeploymentSpec(ud)
-	}
-	return d
 }
 
 // oldestClaimant returns the name of the oldest UnitedDeployment that names the same Deployment and is to stay, empty if that is
@@ -187,7 +166,7 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 // scaleDeployment makes the Deployment's number of pods true. What it wrote replaces what was observed.
 func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *state, report *reconciler.Report) error {
 	req := apply.ScaleRequest{
-		Owner: ud, Manager: unitedDeploymentManager, Deployment: seen.deployment, Replicas: ptr.Deref(ud.Spec.Replicas, 1),
+		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.deployment, Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
 	change, err := r.Engine.Scale(ctx, &req)
 	if err == nil && change.Action != apply.Unchanged {

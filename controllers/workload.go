@@ -130,41 +130,29 @@ type target struct {
 	// scalable is the owner's kind if the owner's scale subresource is this workload's, empty otherwise.
 	scalable string
 	// spec is the workload's spec, errs what is wrong with it, status where to report.
-	spec   *appv1.WorkloadSpec
+	spec   resource.Spec
 	errs   field.ErrorList
 	status *appv1.WorkloadStatus
-	// serving is what stands around the pods, around what of it is valid, and servingStatus where to report; nil for a kind that
+	// around is the valid part of the spec's fields for auxiliary objects, and servingStatus where to report; nil for a kind that
 	// has no such fields.
-	serving, around *appv1.ServingSpec
-	servingStatus   *appv1.ServingStatus
+	around        *appv1.ServingSpec
+	servingStatus *appv1.ServingStatus
 	// undecodable is why the spec cannot be decoded, nil if it can; spec is then empty.
 	undecodable error
-	// build builds it.
-	build func(resource.BuildOptions) (*resource.Workload, field.ErrorList)
-	// changed compares the spec with a record of an earlier one.
-	changed func(record string) (bool, error)
-	// anyChanged compares with a record also what does not shape the pods; nil where changed does so.
-	anyChanged func(record string) (bool, error)
 	// tutorial is the record that a tutorial's operator left, nil if there is none.
 	tutorial *string
 	// foreign is true where the Deployment is reported on although the owner does not control it.
 	foreign bool
-	// fromRecord builds it from a record of an earlier spec; see lastApplied.
-	fromRecord func(record string, seen resource.BuildOptions) (*resource.Workload, error)
 	// mustWait is true where the spec may not be applied for now, paused where nothing may be written, as that is the user's wish.
 	mustWait, paused bool
 	// refusal is why the present spec is not applied, nil if nothing is wrong with it.
 	refusal error
 	// kept is the record of the earlier spec that was applied in the place of the present one, empty if none was.
 	kept string
-	// history is where to report which ReplicaSets there are; nil for a kind that holds none. validateRecord says what of a recorded
-	// spec the rules of today refuse, and heldMessage is set to what is held.
-	history        *appv1.HistoryStatus
-	validateRecord func(record string) field.ErrorList
-	heldMessage    string
-	// identity returns a short record of the spec, pods are those of the live Deployment, and notRolledBack is set to why a rollout that
-	// has stalled is not undone.
-	identity      func() string
+	// history is where to report which ReplicaSets there are; nil for a kind that holds none. heldMessage is set to what is held.
+	history     *appv1.HistoryStatus
+	heldMessage string
+	// pods are those of the live Deployment, and notRolledBack is set to why a rollout that has stalled is not undone.
 	pods          []corev1.Pod
 	notRolledBack string
 	// config is what the resource says of the content that its pods use; nil for a kind that follows none.
@@ -253,13 +241,13 @@ func (s *Deps) desiredValidWorkload(ctx context.Context, d *target, m provenance
 // desiredWorkload builds the workload with the inputs that its making asks for, and says what is wrong with its spec.
 func (s *Deps) desiredWorkload(ctx context.Context, d *target, m provenance) (*resource.Workload, field.ErrorList, error) {
 	var err error
-	if d.today, err = s.currentInputs(ctx, d.spec); err != nil {
+	if d.today, err = s.currentInputs(ctx, d.spec.Workload()); err != nil {
 		return nil, nil, err
 	}
 	d.today.ServiceAccount = resource.AccountName(d.around, d.name)
 	errs := slices.Clone(d.errs)
 	build := func(in resource.Inputs) *resource.Workload {
-		w, wrong := d.build(resource.BuildOptions{
+		w, wrong := d.spec.Build(resource.BuildOptions{
 			Selector: m.selector,
 			Inputs:   in,
 			// An autoscaler takes over from what is there; a new object that states no number would begin with one pod.
@@ -309,7 +297,7 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*state, error) {
 	if seen.deployment, err = getOrNil(ctx, s.Client, key, &appsv1.Deployment{}); err != nil {
 		return nil, err
 	}
-	if err := s.observeService(ctx, d, &seen, d.spec.ServiceName(d.name)); err != nil {
+	if err := s.observeService(ctx, d, &seen, d.spec.Workload().ServiceName(d.name)); err != nil {
 		return nil, err
 	}
 	if d.tier == "" {
@@ -456,7 +444,7 @@ func (d *target) provenanceOf(m provenance) resource.Provenance {
 		record, recorded = ptr.Deref(d.tutorial, ""), d.tutorial != nil
 	}
 	if h.Exists && recorded {
-		changed, err := d.changed(record)
+		changed, err := d.spec.Changed(record, resource.ScopePods)
 		h.SpecChanged = err == nil && changed
 	}
 	if in, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
@@ -879,7 +867,7 @@ func (s *Deps) reportStatus(d *target, seen *state, report *reconciler.Report) {
 			// It tells that the workload object was there.
 			status.Selector, status.Rendering = before.Selector, before.Rendering
 		}
-		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Replicas, 1))
+		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Workload().Replicas, 1))
 		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", d.name)
 		seen.reportPrerequisite(report)
 		return
@@ -911,7 +899,7 @@ func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *c
 // resource: the API server answers that of one that does not state its replicas with an error.
 func (d *target) reportUnstatedReplicas(seen *state) {
 	conditions := &d.status.Conditions
-	if seen.ownerAutoscaler == "" || d.spec.Replicas != nil {
+	if seen.ownerAutoscaler == "" || d.spec.Workload().Replicas != nil {
 		meta.RemoveStatusCondition(conditions, appv1.ConditionReplicasUnstated)
 		return
 	}
@@ -925,7 +913,7 @@ func (d *target) reportUnstatedReplicas(seen *state) {
 
 // noteIgnoredReplicas says that an autoscaler's number of pods counts and not the stated one.
 func (d *target) noteIgnoredReplicas(autoscaler, kind string, report *reconciler.Report) {
-	if autoscaler == "" || d.spec.Replicas == nil || report.AppliedNote.Reason != "" {
+	if autoscaler == "" || d.spec.Workload().Replicas == nil || report.AppliedNote.Reason != "" {
 		return
 	}
 	report.AppliedNote = reconciler.ReasonAndMessage{

@@ -39,15 +39,8 @@ func newWebApp() *appv1.App {
 // newAppTarget returns the workload of an App as its steps do.
 func newAppTarget(app *appv1.App) *target {
 	return &target{
-		owner: app, manager: appManager, name: app.Name, spec: &app.Spec.WorkloadSpec, status: &app.Status.WorkloadStatus,
+		owner: app, manager: resource.KindApp.FieldManager(), name: app.Name, spec: resource.AppSpec(app), status: &app.Status.WorkloadStatus,
 		scalable: resource.KindApp.Name,
-		build: func(seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
-			return resource.App(app, seen)
-		},
-		fromRecord: func(record string, seen resource.BuildOptions) (*resource.Workload, error) {
-			return resource.AppFromRecord(app, record, seen)
-		},
-		changed: func(record string) (bool, error) { return resource.AppSpecChanged(&app.Spec, record) },
 	}
 }
 
@@ -440,7 +433,7 @@ func TestNewRequest(t *testing.T) {
 		if req.Adopt != c.adopt || req.AcceptOverrides != c.accept || req.Existed != c.existed || req.Overridden != c.overridden {
 			t.Errorf("%s: %+v", name, req)
 		}
-		if req.Manager != appManager || req.Owner != client.Object(app) {
+		if req.Manager != resource.KindApp.FieldManager() || req.Owner != client.Object(app) {
 			t.Errorf("%s: it is written as %s for %v", name, req.Manager, req.Owner)
 		}
 	}
@@ -671,7 +664,7 @@ func TestReportUnstatedReplicas(t *testing.T) {
 		{"unstated once more", "scaler", nil, true},
 		{"the autoscaler is gone", "", nil, false},
 	} {
-		d.spec.Replicas = c.replicas
+		d.spec.Workload().Replicas = c.replicas
 		d.reportUnstatedReplicas(&state{ownerAutoscaler: c.autoscaler})
 		found := slices.ContainsFunc(app.Status.Conditions, func(condition metav1.Condition) bool {
 			return condition.Type == appv1.ConditionReplicasUnstated && condition.Status == metav1.ConditionTrue &&

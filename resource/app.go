@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 )
 
 // KindApp is the kind App.
@@ -38,14 +39,6 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	return w, errs
 }
 
-// AppSpecChanged reports whether an App's spec differs from a record of an earlier one; see specChanged.
-func AppSpecChanged(spec *appv1.AppSpec, record string) (bool, error) {
-	return specChanged(spec, record, appWorkload)
-}
-
-// AppIdentity returns a short record of an App's spec, by which AppSpecChanged tells it from another one.
-func AppIdentity(spec *appv1.AppSpec) string { return hashSpec(identityMeta(spec, appWorkload)) }
-
 // appWorkload finds the workload in the spec of an App, and takes out of it what does not tell one spec from another.
 func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	spec.Paused = false
@@ -53,13 +46,34 @@ func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	return &spec.WorkloadSpec
 }
 
-// AppFromRecord returns the workload that an App meant when the record was written.
-func AppFromRecord(app *appv1.App, record string, seen BuildOptions) (*Workload, error) {
-	past := *app
+// appSpec is the Spec of an App.
+type appSpec struct{ app *appv1.App }
+
+// AppSpec returns the spec of an App.
+func AppSpec(app *appv1.App) Spec { return appSpec{app} }
+
+func (s appSpec) Workload() *appv1.WorkloadSpec { return &s.app.Spec.WorkloadSpec }
+
+func (s appSpec) Serving() *appv1.ServingSpec { return &s.app.Spec.ServingSpec }
+
+func (s appSpec) Validate() field.ErrorList { return validation.App(s.app) }
+
+func (s appSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) { return App(s.app, seen) }
+
+func (s appSpec) Past(record string) (Spec, error) {
+	past := *s.app
 	past.Spec = appv1.AppSpec{}
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
 		return nil, err
 	}
-	w, _ := App(&past, seen)
-	return w.recordedAs(record)
+	return appSpec{&past}, nil
 }
+
+func (s appSpec) Changed(record string, scope Scope) (bool, error) {
+	if scope == ScopeVolumes {
+		return false, nil
+	}
+	return specChanged(&s.app.Spec, record, appWorkload)
+}
+
+func (s appSpec) Identity() string { return hashSpec(identityMeta(&s.app.Spec, appWorkload)) }

@@ -57,7 +57,7 @@ func TestAppSpecChanged(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(changedBase), &spec); err != nil {
 				t.Fatal(err)
 			}
-			got, err := AppSpecChanged(&spec, over(t, changedBase, c.record))
+			got, err := appChanged(&spec, over(t, changedBase, c.record))
 			if err != nil || got != c.want {
 				t.Errorf("changed is %t, %v; want %t", got, err, c.want)
 			}
@@ -107,10 +107,10 @@ func TestSpecIsItsOwnRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		record, _ := recordOf(&spec)
-		if changed, err := AppSpecChanged(&spec, record); changed || err != nil {
+		if changed, err := appChanged(&spec, record); changed || err != nil {
 			t.Errorf("%s differs from its own record %s: %t, %v", text, record, changed, err)
 		}
-		if changed, err := AppSpecChanged(&spec, hashSpec(identityMeta(&spec, appWorkload))); changed || err != nil {
+		if changed, err := appChanged(&spec, hashSpec(identityMeta(&spec, appWorkload))); changed || err != nil {
 			t.Errorf("%s differs from its own hash: %t, %v", text, changed, err)
 		}
 	}
@@ -197,4 +197,9 @@ func TestObjectsOutliveTheSelector(t *testing.T) {
 			t.Errorf("pods lack the label %s=%s that selects them", key, value)
 		}
 	}
+}
+
+// appChanged reports whether the spec of an App differs from a record.
+func appChanged(spec *appv1.AppSpec, record string) (bool, error) {
+	return AppSpec(&appv1.App{Spec: *spec}).Changed(record, ScopePods)
 }

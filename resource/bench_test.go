@@ -32,7 +32,7 @@ func BenchmarkAppSpecChanged(b *testing.B) {
 			record, _ := recordOf(&app.Spec)
 			b.ReportAllocs()
 			for b.Loop() {
-				if changed, err := AppSpecChanged(&app.Spec, record); changed || err != nil {
+				if changed, err := appChanged(&app.Spec, record); changed || err != nil {
 					b.Fatal(changed, err)
 				}
 			}

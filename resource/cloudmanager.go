@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 )
 
 // KindCloudManager is the kind CloudManager.
@@ -149,28 +150,6 @@ func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, fi
 	return w, errs
 }
 
-// ComponentSpecChanged reports whether a component's spec differs from a record of an earlier one; see specChanged. A
-// database's storage does not count.
-func ComponentSpecChanged(spec *appv1.Component, record string) (bool, error) {
-	return specChanged(spec, record, componentWorkload)
-}
-
-// DatabaseSpecChanged reports whether a database's spec, the storage included, differs from a record of an earlier one.
-func DatabaseSpecChanged(spec *appv1.Database, record string) (bool, error) {
-	changed, err := ComponentSpecChanged(&spec.Component, record)
-	if changed || err != nil {
-		return changed, err
-	}
-	var then appv1.Database
-	switch err := DecodeSpec(record, &then); {
-	case errors.Is(err, ErrNoSpec):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return !equality.Semantic.DeepEqual(spec.Storage, then.Storage), nil
-}
-
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
 
 // component maps what all tiers share. It changes t.spec.
@@ -226,18 +205,67 @@ func fromSecret(name string, cm *appv1.CloudManager, key string) corev1.EnvVar {
 	}}}
 }
 
-// CloudManagerTierFromRecord returns the workload that a tier of a CloudManager meant when the record was written. The names of
-// all components are stated.
-func CloudManagerTierFromRecord(cm *appv1.CloudManager, t Tier, record string, seen BuildOptions) (*Workload, error) {
-	past, err := CloudManagerFromRecord(cm, t, record)
+// componentSpec is the Spec of a tier of a CloudManager.
+type componentSpec struct {
+	cm   *appv1.CloudManager
+	tier Tier
+}
+
+// TierSpec returns the spec of a tier of a CloudManager. The names of all components are stated.
+func TierSpec(cm *appv1.CloudManager, t Tier) Spec { return componentSpec{cm, t} }
+
+func (s componentSpec) Workload() *appv1.WorkloadSpec { return &s.tier.Component(s.cm).WorkloadSpec }
+
+func (s componentSpec) Serving() *appv1.ServingSpec { return nil }
+
+// Validate validates all tiers: who needs the errors of several calls validation.CloudManager once.
+func (s componentSpec) Validate() field.ErrorList {
+	errs := validation.CloudManager(s.cm)
+	switch s.tier {
+	case TierDatabase:
+		return errs.Database
+	case TierIdentity:
+		return errs.Identity
+	default:
+		return errs.Front
+	}
+}
+
+func (s componentSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {
+	return CloudManagerTier(s.cm, s.tier, seen)
+}
+
+func (s componentSpec) Past(record string) (Spec, error) {
+	past, err := CloudManagerFromRecord(s.cm, s.tier, record)
 	if err != nil {
 		return nil, err
 	}
-	if is, want := t.Component(past).Name, t.Component(cm).Name; is != want {
+	if is, want := s.tier.Component(past).Name, s.tier.Component(s.cm).Name; is != want {
 		return nil, fmt.Errorf("the record is of component %q, not of %q", is, want)
 	}
-	w, _ := CloudManagerTier(past, t, seen)
-	return w.recordedAs(record)
+	return componentSpec{past, s.tier}, nil
+}
+
+// Changed reports a change of the database's storage in ScopeVolumes: it does not shape the pods.
+func (s componentSpec) Changed(record string, scope Scope) (bool, error) {
+	if scope == ScopePods {
+		return specChanged(s.tier.Component(s.cm), record, componentWorkload)
+	}
+	if s.tier != TierDatabase {
+		return false, nil
+	}
+	var then appv1.Database
+	switch err := DecodeSpec(record, &then); {
+	case errors.Is(err, ErrNoSpec):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return !equality.Semantic.DeepEqual(s.cm.Spec.DB.StatefulSet.Storage, then.Storage), nil
+}
+
+func (s componentSpec) Identity() string {
+	return hashSpec(identityMeta(s.tier.Component(s.cm), componentWorkload))
 }
 
 // CloudManagerFromRecord returns a copy of a CloudManager in which the component of a tier, with its name, is the one of the

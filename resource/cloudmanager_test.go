@@ -44,7 +44,7 @@ func TestComponentSpecChanged(t *testing.T) {
 	} {
 		before := db.DeepCopy()
 		c.change()
-		got, err := ComponentSpecChanged(&db.Component, record)
+		got, err := TierSpec(cm, TierDatabase).Changed(record, ScopePods)
 		if err != nil || got != c.want {
 			t.Errorf("%s: changed %t, %v; want %t", name, got, err, c.want)
 		}
@@ -105,6 +105,17 @@ func TestUsersVariables(t *testing.T) {
 	}
 }
 
+// databaseChanged reports whether a database's spec differs from a record, its storage included.
+func databaseChanged(db *appv1.Database, record string) (bool, error) {
+	cm := &appv1.CloudManager{}
+	cm.Spec.DB.StatefulSet = *db
+	spec := TierSpec(cm, TierDatabase)
+	if changed, err := spec.Changed(record, ScopePods); changed || err != nil {
+		return changed, err
+	}
+	return spec.Changed(record, ScopeVolumes)
+}
+
 // TestDatabaseSpecChanged compares a database's spec with a record: unlike for the pods, the storage counts.
 func TestDatabaseSpecChanged(t *testing.T) {
 	was := appv1.Database{Component: appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "mariadb:10.3"}}}
@@ -125,11 +136,11 @@ func TestDatabaseSpecChanged(t *testing.T) {
 	} {
 		now := was.DeepCopy()
 		c.change(now)
-		if got, err := DatabaseSpecChanged(now, record); err != nil || got != c.want {
+		if got, err := databaseChanged(now, record); err != nil || got != c.want {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}
-	if _, err := DatabaseSpecChanged(&was, "{}"); err == nil {
+	if _, err := databaseChanged(&was, "{}"); err == nil {
 		t.Error("a record of nothing is taken for one of a spec")
 	}
 }

@@ -211,7 +211,7 @@ func TestConfigInputsAreARecord(t *testing.T) {
 	if err != nil || !read.Config.Equal(in.Config) {
 		t.Fatalf("the record reads as %+v, %v", read.Config, err)
 	}
-	again, err := AppFromRecord(app, w.Record[appv1.AnnotationLastAppliedSpec], BuildOptions{Inputs: read})
+	again, err := BuildRecorded(AppSpec(app), w.Record[appv1.AnnotationLastAppliedSpec], BuildOptions{Inputs: read})
 	if err != nil {
 		t.Fatal(err)
 	}

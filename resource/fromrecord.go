@@ -8,11 +8,6 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// What follows builds a workload from the record of an earlier spec, for as long as the present one cannot be in force. The
-// workload has the record as it was given, so that nothing is written where nothing has changed. A record that holds no spec
-// is ErrNoSpec. What newer rules would refuse is built all the same, as it runs already; but a record whose patch cannot be
-// applied, or states labels that would make the pods another resource's, is an error.
-
 // decodeWorkload reads a record into a spec that has a workload in it.
 func decodeWorkload(record string, spec any, workload *appv1.WorkloadSpec) error {
 	if err := DecodeSpec(record, spec); err != nil {

@@ -22,21 +22,21 @@ var recordedKinds = map[string]func(testing.TB, string) (goldenCase, builder, fu
 		c := readCase(t, path, &app)
 		present := app.DeepCopy()
 		present.Spec = appv1.AppSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
-		return c, kindBuilder(App, &app), kindFromRecord(AppFromRecord, present)
+		return c, kindBuilder(App, &app), kindFromRecord(AppSpec(present))
 	},
 	"modelbox": func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var box appv1.ModelBox
 		c := readCase(t, path, &box)
 		present := box.DeepCopy()
 		present.Spec = appv1.ModelBoxSpec{WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
-		return c, kindBuilder(ModelBox, &box), kindFromRecord(ModelBoxFromRecord, present)
+		return c, kindBuilder(ModelBox, &box), kindFromRecord(ModelBoxSpec(present))
 	},
 	"uniteddeployment": func(t testing.TB, path string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
 		var ud appv1.UnitedDeployment
 		c := readCase(t, path, &ud)
 		present := ud.DeepCopy()
 		present.Spec.Template = &appv1.WorkloadSpec{Image: "present"}
-		return c, kindBuilder(UnitedDeployment, &ud), kindFromRecord(UnitedDeploymentFromRecord, present)
+		return c, kindBuilder(UnitedDeployment, &ud), kindFromRecord(UnitedDeploymentSpec(present))
 	},
 	"cloudmanager-db":       recordedTier(TierDatabase),
 	"cloudmanager-identity": recordedTier(TierIdentity),
@@ -47,8 +47,8 @@ func kindBuilder[T any](build func(T, BuildOptions) (*Workload, field.ErrorList)
 	return func(seen BuildOptions) (*Workload, field.ErrorList) { return build(obj, seen) }
 }
 
-func kindFromRecord[T any](build func(T, string, BuildOptions) (*Workload, error), obj T) func(string, BuildOptions) (*Workload, error) {
-	return func(record string, seen BuildOptions) (*Workload, error) { return build(obj, record, seen) }
+func kindFromRecord(spec Spec) func(string, BuildOptions) (*Workload, error) {
+	return func(record string, seen BuildOptions) (*Workload, error) { return BuildRecorded(spec, record, seen) }
 }
 
 func recordedTier(tier Tier) func(testing.TB, string) (goldenCase, builder, func(string, BuildOptions) (*Workload, error)) {
@@ -60,7 +60,7 @@ func recordedTier(tier Tier) func(testing.TB, string) (goldenCase, builder, func
 		*tier.Component(present) = appv1.Component{Name: tier.Component(&cm).Name, WorkloadSpec: appv1.WorkloadSpec{Image: "present"}}
 		build := func(seen BuildOptions) (*Workload, field.ErrorList) { return CloudManagerTier(&cm, tier, seen) }
 		return c, build, func(record string, seen BuildOptions) (*Workload, error) {
-			return CloudManagerTierFromRecord(present, tier, record, seen)
+			return BuildRecorded(TierSpec(present, tier), record, seen)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestFromRefusedRecord(t *testing.T) {
 	} {
 		app := patchedApp(t, patch)
 		record, _ := recordOf(&app.Spec)
-		w, err := AppFromRecord(app, record, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
+		w, err := BuildRecorded(AppSpec(app), record, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
 		if (err == nil) != want {
 			t.Errorf("%s: %v, want it to be built: %t", patch, err, want)
 		}
@@ -127,7 +127,7 @@ func TestFromRefusedRecord(t *testing.T) {
 	cm := &appv1.CloudManager{}
 	cm.Name = "cm"
 	cm.DefaultNames()
-	if _, err := CloudManagerTierFromRecord(cm, TierFront, `{"name":"other","image":"a"}`, latest); err == nil || !strings.Contains(err.Error(), `"other"`) {
+	if _, err := BuildRecorded(TierSpec(cm, TierFront), `{"name":"other","image":"a"}`, latest); err == nil || !strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("the record of another component: %v", err)
 	}
 }
@@ -143,10 +143,10 @@ func TestPausedIsNotRecorded(t *testing.T) {
 			t.Errorf("objects (-running +paused):\n%s", diff)
 		}
 	}
-	if changed, err := AppSpecChanged(&app.Spec, running[0].Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
+	if changed, err := appChanged(&app.Spec, running[0].Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
 		t.Errorf("the App has changed: %t, %v", changed, err)
 	}
-	if changed, err := ModelBoxSpecChanged(box, running[1].Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
+	if changed, err := ModelBoxSpec(box).Changed(running[1].Record[appv1.AnnotationLastAppliedSpec], ScopePods); changed || err != nil {
 		t.Errorf("the ModelBox has changed: %t, %v", changed, err)
 	}
 	if !app.Spec.Paused || !box.Spec.Paused {

@@ -79,7 +79,7 @@ func FuzzApp(f *testing.F) {
 // checkRecord checks that the record is what the next reconcile needs: the same spec and the same inputs.
 func checkRecord(t *testing.T, app *appv1.App, w *Workload) {
 	t.Helper()
-	if changed, err := AppSpecChanged(&app.Spec, w.Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
+	if changed, err := appChanged(&app.Spec, w.Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
 		t.Errorf("the spec has changed against its own record: %t, %v", changed, err)
 	}
 	if _, err := DecodeInputs(w.Record[appv1.AnnotationLastAppliedInputs]); err != nil {

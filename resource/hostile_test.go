@@ -85,23 +85,23 @@ var readers = map[string]func(record string) error{
 	"database":         func(r string) error { return DecodeSpec(r, &appv1.Database{}) },
 	"component":        func(r string) error { return DecodeSpec(r, &appv1.Component{}) },
 	"comparison of an App": func(r string) error {
-		_, err := AppSpecChanged(&appv1.AppSpec{}, r)
+		_, err := appChanged(&appv1.AppSpec{}, r)
 		return err
 	},
 	"comparison of a ModelBox": func(r string) error {
-		_, err := ModelBoxSpecChanged(&appv1.ModelBox{}, r)
+		_, err := ModelBoxSpec(&appv1.ModelBox{}).Changed(r, ScopePods)
 		return err
 	},
 	"App from record": func(r string) error {
-		_, err := AppFromRecord(&appv1.App{}, r, BuildOptions{})
+		_, err := BuildRecorded(AppSpec(&appv1.App{}), r, BuildOptions{})
 		return err
 	},
 	"ModelBox from record": func(r string) error {
-		_, err := ModelBoxFromRecord(&appv1.ModelBox{}, r, BuildOptions{})
+		_, err := BuildRecorded(ModelBoxSpec(&appv1.ModelBox{}), r, BuildOptions{})
 		return err
 	},
 	"UnitedDeployment from record": func(r string) error {
-		_, err := UnitedDeploymentFromRecord(&appv1.UnitedDeployment{}, r, BuildOptions{})
+		_, err := BuildRecorded(UnitedDeploymentSpec(&appv1.UnitedDeployment{}), r, BuildOptions{})
 		return err
 	},
 }

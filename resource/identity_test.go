@@ -51,7 +51,7 @@ func TestIdentityStatesFormerDefaults(t *testing.T) {
 		if identityOfApp(with) != identityOfApp(without) {
 			t.Errorf("%s: %s is not the same as nothing", d.path, d.value)
 		}
-		if changed, err := AppSpecChanged(without, string(canonical(with))); changed || err != nil {
+		if changed, err := appChanged(without, string(canonical(with))); changed || err != nil {
 			t.Errorf("%s: the spec without %s differs from a record with it: %t, %v", d.path, d.value, changed, err)
 		}
 		other := map[byte]string{'"': `"other"`, 'f': "true", '1': "2"}[d.value[0]]
@@ -84,14 +84,14 @@ func TestIdentityLeavesPausedOut(t *testing.T) {
 	spec.Image = "nginx"
 	record := string(canonical(spec))
 	spec.Paused = true
-	if changed, err := AppSpecChanged(spec, record); changed || err != nil {
+	if changed, err := appChanged(spec, record); changed || err != nil {
 		t.Errorf("a paused App has changed: %t, %v", changed, err)
 	}
 	box := &appv1.ModelBox{}
 	box.Spec.Image = "nginx"
 	record = string(canonical(box.Spec))
 	box.Spec.Paused = true
-	if changed, err := ModelBoxSpecChanged(box, record); changed || err != nil {
+	if changed, err := ModelBoxSpec(box).Changed(record, ScopePods); changed || err != nil {
 		t.Errorf("a paused ModelBox has changed: %t, %v", changed, err)
 	}
 }
@@ -126,7 +126,7 @@ func TestIdentityKeepsFormerHashes(t *testing.T) {
 			t.Fatal(err)
 		}
 		record := hashSpec(formerIdentity(stated))
-		if changed, err := AppSpecChanged(spec, record); changed || err != nil {
+		if changed, err := appChanged(spec, record); changed || err != nil {
 			t.Errorf("%s: the spec differs from its former record: %t, %v", d.path, changed, err)
 		}
 	}

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -24,6 +25,9 @@ type Kind struct {
 	New     func() Object
 	NewList func() runtime.Object
 }
+
+// FieldManager returns the field manager of the objects that resources of the kind apply.
+func (k Kind) FieldManager() string { return "app-operator/" + strings.ToLower(k.Name) }
 
 // Kinds are all kinds, in the order of a table. Each kind's file has its row.
 var Kinds = []Kind{KindApp, KindModelBox, KindUnitedDeployment, KindCloudManager}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 )
 
 // KindModelBox is the kind ModelBox.
@@ -42,16 +43,6 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 	return w, errs
 }
 
-// ModelBoxSpecChanged reports whether a ModelBox's spec differs from a record of an earlier one; see specChanged.
-func ModelBoxSpecChanged(box *appv1.ModelBox, record string) (bool, error) {
-	return specChanged(&box.Spec, record, modelBoxWorkload(box.Name))
-}
-
-// ModelBoxIdentity returns a short record of a ModelBox's spec, by which ModelBoxSpecChanged tells it from another one.
-func ModelBoxIdentity(box *appv1.ModelBox) string {
-	return hashSpec(identityMeta(&box.Spec, modelBoxWorkload(box.Name)))
-}
-
 // modelBoxWorkload returns what finds the workload in the spec of a ModelBox of a name. A spec that states the default for its
 // container's name is the same as one that leaves it out, regardless of who has stated it; and name is an alias of containerName.
 func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
@@ -66,13 +57,38 @@ func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec
 	}
 }
 
-// ModelBoxFromRecord returns the workload that a ModelBox meant when the record was written.
-func ModelBoxFromRecord(box *appv1.ModelBox, record string, seen BuildOptions) (*Workload, error) {
-	past := *box
+// modelBoxSpec is the Spec of a ModelBox.
+type modelBoxSpec struct{ box *appv1.ModelBox }
+
+// ModelBoxSpec returns the spec of a ModelBox.
+func ModelBoxSpec(box *appv1.ModelBox) Spec { return modelBoxSpec{box} }
+
+func (s modelBoxSpec) Workload() *appv1.WorkloadSpec { return &s.box.Spec.WorkloadSpec }
+
+func (s modelBoxSpec) Serving() *appv1.ServingSpec { return &s.box.Spec.ServingSpec }
+
+func (s modelBoxSpec) Validate() field.ErrorList { return validation.ModelBox(s.box) }
+
+func (s modelBoxSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {
+	return ModelBox(s.box, seen)
+}
+
+func (s modelBoxSpec) Past(record string) (Spec, error) {
+	past := *s.box
 	past.Spec = appv1.ModelBoxSpec{}
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
 		return nil, err
 	}
-	w, _ := ModelBox(&past, seen)
-	return w.recordedAs(record)
+	return modelBoxSpec{&past}, nil
+}
+
+func (s modelBoxSpec) Changed(record string, scope Scope) (bool, error) {
+	if scope == ScopeVolumes {
+		return false, nil
+	}
+	return specChanged(&s.box.Spec, record, modelBoxWorkload(s.box.Name))
+}
+
+func (s modelBoxSpec) Identity() string {
+	return hashSpec(identityMeta(&s.box.Spec, modelBoxWorkload(s.box.Name)))
 }

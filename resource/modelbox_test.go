@@ -39,7 +39,7 @@ func TestStatedNameIsNoChange(t *testing.T) {
 			if w.Recorded == (what == "hashed") {
 				t.Fatalf("%s: the record is %.20s", what, w.Record[appv1.AnnotationLastAppliedSpec])
 			}
-			changed, err := ModelBoxSpecChanged(box(c.now), w.Record[appv1.AnnotationLastAppliedSpec])
+			changed, err := ModelBoxSpec(box(c.now)).Changed(w.Record[appv1.AnnotationLastAppliedSpec], ScopePods)
 			if err != nil || changed != c.changed {
 				t.Errorf("%s, name %q after %q: changed is %t (%v), want %t", what, c.now, c.then, changed, err, c.changed)
 			}

@@ -67,12 +67,12 @@ func TestRecord(t *testing.T) {
 					t.Errorf("spec (-recorded +read):\n%.500s", diff)
 				}
 			}
-			if changed, err := AppSpecChanged(c.spec, record); changed || err != nil {
+			if changed, err := appChanged(c.spec, record); changed || err != nil {
 				t.Errorf("the spec has changed against its own record: %t, %v", changed, err)
 			}
 			other := c.spec.DeepCopy()
 			other.Image = "nginx:2"
-			if changed, err := AppSpecChanged(other, record); !changed || err != nil {
+			if changed, err := appChanged(other, record); !changed || err != nil {
 				t.Errorf("another image is no change: %t, %v", changed, err)
 			}
 		})
@@ -135,7 +135,7 @@ func TestUnreadableRecord(t *testing.T) {
 			if err := DecodeSpec(record, &spec); err == nil || errors.Is(err, ErrNoSpec) {
 				t.Errorf("error is %v, want one that says why it is unreadable", err)
 			}
-			if changed, err := AppSpecChanged(&spec, record); changed || err == nil {
+			if changed, err := appChanged(&spec, record); changed || err == nil {
 				t.Errorf("compared with it, a spec has changed: %t, %v; want an error", changed, err)
 			}
 		})
@@ -145,7 +145,7 @@ func TestUnreadableRecord(t *testing.T) {
 // TestRecordOfNoApp has records that can be read, and yet no App has ever had such a spec.
 func TestRecordOfNoApp(t *testing.T) {
 	for _, record := range []string{"null", "{}", `{"replicas":2}`, `{"foo":"bar"}`, zip(t, []byte("{}"))} {
-		if changed, err := AppSpecChanged(specOf(t, 100, compressible), record); changed || err == nil {
+		if changed, err := appChanged(specOf(t, 100, compressible), record); changed || err == nil {
 			t.Errorf("compared with %s, a spec has changed: %t, %v; want an error", record, changed, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 )
 
 // KindUnitedDeployment is the kind UnitedDeployment.
@@ -18,7 +19,7 @@ var KindUnitedDeployment = Kind{
 // UnitedDeployment returns the workload that the template of a UnitedDeployment means, and what is wrong with the
 // template's podTemplate. There must be a template.
 func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
-	spec := UnitedDeploymentSpec(ud)
+	spec := templateSpec(ud)
 	w, errs := workload(workloadMeta{
 		name:        ud.Spec.DeploymentName,
 		namespace:   ud.Namespace,
@@ -45,29 +46,55 @@ func unitedDeploymentSelector(ud *appv1.UnitedDeployment, seen BuildOptions) map
 	return map[string]string{appv1.LabelUnitedDeployment: ud.Name, key: ud.Spec.DeploymentName}
 }
 
-// UnitedDeploymentSpec returns the template of a UnitedDeployment with its number of pods: what is built, and recorded.
-func UnitedDeploymentSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
-	spec := ud.Spec.Template.DeepCopy()
+// templateSpec returns the template of a UnitedDeployment with its number of pods: what is built, and recorded. Without a template
+// it has the number of pods alone.
+func templateSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
+	var spec appv1.WorkloadSpec
+	if ud.Spec.Template != nil {
+		spec = *ud.Spec.Template // No deep copy: a spec can have a MiB, and no builder changes one.
+	}
 	spec.Replicas = ud.Spec.Replicas
-	return spec
-}
-
-// UnitedDeploymentSpecChanged reports whether the template of a UnitedDeployment differs from a record of an earlier one;
-// see specChanged.
-func UnitedDeploymentSpecChanged(ud *appv1.UnitedDeployment, record string) (bool, error) {
-	return specChanged(UnitedDeploymentSpec(ud), record, identityFunc)
+	return &spec
 }
 
 func identityFunc(spec *appv1.WorkloadSpec) *appv1.WorkloadSpec { return spec }
 
-// UnitedDeploymentFromRecord returns the workload that the template of a UnitedDeployment meant when the record was written,
-// with the present number of pods: that is no part of the template.
-func UnitedDeploymentFromRecord(ud *appv1.UnitedDeployment, record string, seen BuildOptions) (*Workload, error) {
-	past := *ud
+// unitedDeploymentSpec is the Spec of a UnitedDeployment: its template with its number of pods.
+type unitedDeploymentSpec struct {
+	ud   *appv1.UnitedDeployment
+	spec *appv1.WorkloadSpec
+}
+
+// UnitedDeploymentSpec returns the spec of a UnitedDeployment. It can be built if there is a template.
+func UnitedDeploymentSpec(ud *appv1.UnitedDeployment) Spec {
+	return unitedDeploymentSpec{ud, templateSpec(ud)}
+}
+
+func (s unitedDeploymentSpec) Workload() *appv1.WorkloadSpec { return s.spec }
+
+func (s unitedDeploymentSpec) Serving() *appv1.ServingSpec { return nil }
+
+func (s unitedDeploymentSpec) Validate() field.ErrorList { return validation.UnitedDeployment(s.ud) }
+
+func (s unitedDeploymentSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {
+	return UnitedDeployment(s.ud, seen)
+}
+
+// Past keeps the present number of pods: that is no part of the template.
+func (s unitedDeploymentSpec) Past(record string) (Spec, error) {
+	past := *s.ud
 	past.Spec.Template = &appv1.WorkloadSpec{}
 	if err := decodeWorkload(record, past.Spec.Template, past.Spec.Template); err != nil {
 		return nil, err
 	}
-	w, _ := UnitedDeployment(&past, seen)
-	return w.recordedAs(record)
+	return UnitedDeploymentSpec(&past), nil
 }
+
+func (s unitedDeploymentSpec) Changed(record string, scope Scope) (bool, error) {
+	if scope == ScopeVolumes {
+		return false, nil
+	}
+	return specChanged(s.spec, record, identityFunc)
+}
+
+func (s unitedDeploymentSpec) Identity() string { return hashSpec(identityMeta(s.spec, identityFunc)) }

@@ -36,7 +36,7 @@ func TestUnitedDeploymentSpecChanged(t *testing.T) {
 	} {
 		ud := united()
 		c.mutate(ud)
-		if got, err := UnitedDeploymentSpecChanged(ud, record); err != nil || got != c.want {
+		if got, err := UnitedDeploymentSpec(ud).Changed(record, ScopePods); err != nil || got != c.want {
 			t.Errorf("%s: changed %t (%v), want %t", name, got, err, c.want)
 		}
 		if ud.Spec.Template.Replicas != nil {

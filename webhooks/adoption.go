@@ -172,7 +172,7 @@ func workloadChildren(w *resource.Workload, lives map[string]client.Object) []ap
 // whose pods a Service is to serve.
 func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Child) (made adoption, ok bool) {
 	req := apply.Request{
-		Owner: obj, Manager: "app-operator/" + strings.ToLower(v.kind), Adopt: true, DefaultLabels: c.workload.DefaultLabels,
+		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Adopt: true, DefaultLabels: c.workload.DefaultLabels,
 		Children: []apply.Child{{Desired: c.object, Live: live}},
 	}
 	whole := req

@@ -19,13 +19,7 @@ func (s *validators) setUpApp(server webhook.Server) {
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(app *appv1.App, see seer) review {
-			errs := s.enabled(&app.Spec.ServingSpec, validation.App(app))
-			if tooMany(errs) {
-				return review{errors: errs}
-			}
-			w, wrong := resource.App(app, see("Deployment", app.Name, app.Spec.Size))
-			found := workloadReview(errs,
-				append(validation.AppWarnings(app), s.contentWarnings(&app.Spec.ServingSpec, w)...), w, wrong)
+			found := s.reviewServed(app, resource.AppSpec(app), see, func() []string { return validation.AppWarnings(app) })
 			found.paused = app.Spec.Paused
 			return found
 		},

@@ -45,9 +45,13 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
 		return review{errors: all}
 	}
-	db, dbWrong := resource.CloudManagerDatabase(cm, see("StatefulSet", cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Size))
-	identity, identityWrong := resource.CloudManagerIdentity(cm, see("Deployment", cm.Spec.Identity.Deployment.Name, cm.Spec.Identity.Deployment.Size))
-	front, frontWrong := resource.CloudManagerFront(cm, see("Deployment", cm.Spec.Front.Deployment.Name, cm.Spec.Front.Deployment.Size))
+	build := func(kind string, t resource.Tier) (*resource.Workload, field.ErrorList) {
+		component := t.Component(cm)
+		return resource.TierSpec(cm, t).Build(see(kind, component.Name, component.Size))
+	}
+	db, dbWrong := build("StatefulSet", resource.TierDatabase)
+	identity, identityWrong := build("Deployment", resource.TierIdentity)
+	front, frontWrong := build("Deployment", resource.TierFront)
 	found := review{
 		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
 		warnings:  validation.CloudManagerWarnings(cm),

@@ -23,13 +23,7 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(box *appv1.ModelBox, see seer) review {
-			errs := s.enabled(&box.Spec.ServingSpec, validation.ModelBox(box))
-			if tooMany(errs) {
-				return review{errors: errs}
-			}
-			w, wrong := resource.ModelBox(box, see("Deployment", box.Name, box.Spec.Size))
-			found := workloadReview(errs,
-				append(validation.ModelBoxWarnings(box), s.contentWarnings(&box.Spec.ServingSpec, w)...), w, wrong)
+			found := s.reviewServed(box, resource.ModelBoxSpec(box), see, func() []string { return validation.ModelBoxWarnings(box) })
 			found.paused = box.Spec.Paused
 			return found
 		},

@@ -20,13 +20,14 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
 		review: func(ud *appv1.UnitedDeployment, see seer) review {
+			spec := resource.UnitedDeploymentSpec(ud)
 			found := review{
-				errors: validation.UnitedDeployment(ud), warnings: validation.UnitedDeploymentWarnings(ud), paused: ud.Spec.Paused,
+				errors: spec.Validate(), warnings: validation.UnitedDeploymentWarnings(ud), paused: ud.Spec.Paused,
 			}
 			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
-			w, wrong := resource.UnitedDeployment(ud, see("Deployment", ud.Spec.DeploymentName, ud.Spec.Template.Size))
+			w, wrong := spec.Build(see("Deployment", ud.Spec.DeploymentName, spec.Workload().Size))
 			found.errors = append(found.errors, wrong...)
 			// A Deployment that exists is no obstacle: it is scaled. Objects begins with it.
 			found.workloads, found.children = []*resource.Workload{w}, calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, objects(w)[1:]...)

@@ -117,10 +117,16 @@ func before[T client.Object](old T) client.Object {
 	return old
 }
 
-// workloadReview is the review of a kind that is one Deployment and, if it has ports, one Service, both of the resource's name.
-func workloadReview(errs field.ErrorList, said []string, w *resource.Workload, wrong field.ErrorList) review {
+// reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
+// warnings of the resource's kind.
+func (s *validators) reviewServed(obj client.Object, spec resource.Spec, see seer, warn func() []string) review {
+	errs := s.enabled(spec.Serving(), spec.Validate())
+	if tooMany(errs) {
+		return review{errors: errs}
+	}
+	w, wrong := spec.Build(see("Deployment", obj.GetName(), spec.Workload().Size))
 	return review{
-		errors: slices.Concat(errs, wrong), warnings: said, workloads: []*resource.Workload{w},
+		errors: slices.Concat(errs, wrong), warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
 		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, objects(w)...),
 	}
 }
