@@ -180,6 +180,9 @@ not-run:
 LONGEST = /test/(integration|workload)$$
 WITHOUT_CHAOS = $(if $(CI_LONG),,$(filter ./...,$(ROOT_PKG)))
 WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
+# Bounds of memory, which the race detector raises: these tests run without it, the other ones of the package with it.
+COST_PACKAGE = /webhooks$$
+COST_TESTS = TestCostOfLists
 # The tools that test/chart runs: they are built before the suites, as all else that is compiled is.
 CHART_TOOLS = $(if $(filter ./... ./test/... ./test/chart ./test/chart/...,$(ROOT_PKG)),bin/kustomize bin/helm)
 .PHONY: test-operator
@@ -189,6 +192,8 @@ test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one:
 		plain="$$(grep -E '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; \
 		raced="$$(grep -vE '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; failed=; set -x; \
 		if [ -n "$$plain" ]; then go list -test -deps -export $$plain >/dev/null; $(GO_TEST) -p $(SUITES) $$plain || failed=1; fi; \
+		costs="$$(grep -E '$(COST_PACKAGE)' <<<"$$raced" || true)"; \
+		if [ -n "$$costs" ]; then $(GO_TEST) -run '$(or $(RUN),$(COST_TESTS))' $$costs || failed=1; fi; \
 		if [ -n "$$raced" ]; then export CGO_ENABLED=1; go list -test -deps -export $(RACE) $$raced >/dev/null; \
 			$(GO_TEST) -p $(SUITES) $(RACE) $$raced || failed=1; fi; \
 		[ -z "$$failed" ]
