@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/play"
 )
 
 // onStall returns the spec of flowSpec, with rollbacks.
@@ -23,12 +24,7 @@ func onStall(kindName, image string) string {
 func (w *world) stall(kindName string) {
 	w.t.Helper()
 	d := w.deployment()
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: 3, UpdatedReplicas: 1, ReadyReplicas: 2, AvailableReplicas: 2,
-		Conditions: []appsv1.DeploymentCondition{{
-			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
-		}},
-	}
+	play.SetTimedOut(d)
 	if err := w.Client.Status().Update(w.t.Context(), d); err != nil {
 		w.t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,6 +44,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/play"
 )
 
 // namespace is that of all objects of these tests, and webKey the name of the resource that they are about.
@@ -80,6 +82,8 @@ type world struct {
 	reconcilers map[string]reconcile.Reconciler
 	// requests are those that wrote, each as "<verb> <kind> <name>", since they were last asked for.
 	requests []string
+	// generations has each change of the spec of a Deployment be another generation, as on an API server.
+	generations bool
 	// fail returns the error to answer a write with, nil for none. It may be nil.
 	fail func(verb string, obj client.Object) error
 	// unread returns the error to answer a read of a ReplicaSet of a name with, nil for none. It may be nil.
@@ -210,11 +214,36 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, obj client.Object
 	if data, err = json.Marshal(body); err != nil {
 		return err
 	}
-	if err := c.Patch(ctx, obj, client.RawPatch(patch.Type(), data), opts...); err != nil || obj.GetUID() != "" || verb == "try" {
+	before := &appsv1.Deployment{}
+	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKeyFromObject(obj), before)); err != nil {
 		return err
+	}
+	if err := c.Patch(ctx, obj, client.RawPatch(patch.Type(), data), opts...); err != nil || verb == "try" {
+		return err
+	}
+	if gvk, err := apiutil.GVKForObject(obj, w.scheme); w.generations && before.UID != "" && err == nil && gvk.Kind == "Deployment" {
+		return countGeneration(ctx, c, obj, before)
+	}
+	if obj.GetUID() != "" {
+		return nil
 	}
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
 	return c.Update(ctx, obj)
+}
+
+// countGeneration raises the generation of a Deployment that was written if its spec differs from that of before.
+func countGeneration(ctx context.Context, c client.WithWatch, written client.Object, before *appsv1.Deployment) error {
+	after := &appsv1.Deployment{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(written), after); err != nil || equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return err
+	}
+	after.Generation = before.Generation + 1
+	if err := c.Update(ctx, after); err != nil {
+		return err
+	}
+	written.SetGeneration(after.Generation)
+	written.SetResourceVersion(after.ResourceVersion)
+	return nil
 }
 
 func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -465,10 +494,7 @@ func controlledBy(name, kindName, controller string, uid types.UID) metav1.Objec
 func (w *world) makeAvailable() {
 	w.t.Helper()
 	d := w.deployment()
-	n := ptr.Deref(d.Spec.Replicas, 1)
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
-	}
+	play.SetAvailable(d)
 	if err := w.Client.Status().Update(w.t.Context(), d); err != nil {
 		w.t.Fatal(err)
 	}

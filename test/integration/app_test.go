@@ -74,17 +74,6 @@ func start(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
 	return children(t, app)
 }
 
-// settle writes the Deployment's status as its controller does once all pods are available.
-func settle(t testing.TB, d *appsv1.Deployment) {
-	t.Helper()
-	plane.Read(t, d)
-	plane.ChangeStatus(t, d, func() {
-		n := *d.Spec.Replicas
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation,
-			Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-	})
-}
-
 // image waits until the Deployment runs an image.
 func image(t testing.TB, d *appsv1.Deployment, image string) {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,70 +24,6 @@ import (
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
-
-// playControllers stands in for the controllers of StatefulSets and Deployments, and for the garbage collector where it
-// leaves what a StatefulSet had: whatever is asked for is up at once. It ends with the test.
-func playControllers(t testing.TB, namespace string) {
-	t.Helper()
-	repeat(t, func(ctx context.Context) {
-		playStatefulSets(ctx, namespace)
-		playDeployments(ctx, namespace)
-	})
-}
-
-// repeat calls round again and again until the test ends.
-func repeat(t testing.TB, round func(context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ticks := time.Tick(200 * time.Millisecond); ctx.Err() == nil; <-ticks {
-			round(ctx)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-}
-
-// playStatefulSets is one round of playControllers. What fails is tried again in the next.
-func playStatefulSets(ctx context.Context, namespace string) {
-	var sets appsv1.StatefulSetList
-	_ = plane.Client.List(ctx, &sets, client.InNamespace(namespace))
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		before := set.DeepCopy()
-		if set.DeletionTimestamp != nil {
-			set.Finalizers = nil
-			_ = plane.Client.Patch(ctx, set, client.MergeFrom(before))
-			continue
-		}
-		n := *set.Spec.Replicas
-		if set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == n {
-			continue
-		}
-		set.Status = appsv1.StatefulSetStatus{
-			ObservedGeneration: set.Generation, Replicas: n, UpdatedReplicas: n, CurrentReplicas: n,
-			ReadyReplicas: n, AvailableReplicas: n, CurrentRevision: "1", UpdateRevision: "1",
-		}
-		_ = plane.Client.Status().Patch(ctx, set, client.MergeFrom(before))
-	}
-}
-
-// playDeployments is the other half of it.
-func playDeployments(ctx context.Context, namespace string) {
-	var deployments appsv1.DeploymentList
-	_ = plane.Client.List(ctx, &deployments, client.InNamespace(namespace))
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		n := *d.Spec.Replicas
-		if d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == n {
-			continue
-		}
-		before := d.DeepCopy()
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-		_ = plane.Client.Status().Patch(ctx, d, client.MergeFrom(before))
-	}
-}
 
 // stackTasks are what CloudManagers do in several requests. All but create begin with one that is up.
 var stackTasks = map[string]func(*appv1.CloudManager){

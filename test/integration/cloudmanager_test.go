@@ -36,19 +36,6 @@ var (
 	namedSecret      = fixture.Named[corev1.Secret]
 )
 
-// settleSet writes the StatefulSet's status as its controller does once that many pods are ready.
-func settleSet(t testing.TB, set *appsv1.StatefulSet, ready int32) {
-	t.Helper()
-	plane.Read(t, set)
-	plane.ChangeStatus(t, set, func() {
-		n := *set.Spec.Replicas
-		set.Status = appsv1.StatefulSetStatus{
-			ObservedGeneration: set.Generation, Replicas: n, UpdatedReplicas: n, CurrentReplicas: n,
-			ReadyReplicas: ready, AvailableReplicas: ready, CurrentRevision: "1", UpdateRevision: "1",
-		}
-	})
-}
-
 // reaches waits until a CloudManager's phase is the wanted one, for its current spec.
 func reaches(t testing.TB, cm *appv1.CloudManager, phase appv1.Phase, conditions ...string) {
 	t.Helper()

@@ -628,22 +628,6 @@ func TestConfigRolloutWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestModelBoxConfigRollout is the way of content to the pods of a ModelBox.
-func TestModelBoxConfigRollout(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	from := newFollower(ns, "box")
-	box := &appv1.ModelBox{ObjectMeta: from.ObjectMeta, Spec: appv1.ModelBoxSpec{WorkloadSpec: from.Spec.WorkloadSpec, ServingSpec: from.Spec.ServingSpec}}
-	config := newConfigMap(ns, "settings", map[string]string{"level": "1"})
-	plane.Create(t, config, box)
-	plane.Stands(t, box, progressing...)
-	d := deployment(box)
-	settle(t, d)
-	setData(t, config, "level", "2")
-	configSum(t, d, "")
-	plane.Stands(t, box, "ConfigFollowed=True/Followed")
-}
-
 // TestConfigRolloutKilled kills the manager at each request of a rollout for new content, before the API server gets it and after, in
 // the short form at one of the two.
 // The next manager ends the rollout, and makes no second one.

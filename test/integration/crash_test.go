@@ -115,28 +115,6 @@ var tasks = map[string]task{
 	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { settle(t, deployment(app)) }},
 }
 
-// goodHash is the end of the name of a ReplicaSet that ran well.
-const goodHash = "good"
-
-// ranWell has another ReplicaSet, of another image and another port of the Service, be the last good one of an App that is in place.
-func ranWell(t testing.TB, app *appv1.App) {
-	t.Helper()
-	d := deployment(app)
-	set := newReplicaSet(t, d, goodHash)
-	record := set.Annotations[appv1.AnnotationLastAppliedSpec]
-	for was, is := range map[string]string{`"nginx:1.16.1"`: `"nginx:1.15"`, `"port":8080`: `"port":8081`} {
-		if !strings.Contains(record, was) {
-			t.Fatalf("the record has no %s: %s", was, record)
-		}
-		record = strings.Replace(record, was, is, 1)
-	}
-	set.Annotations[appv1.AnnotationLastAppliedSpec] = record
-	set.Spec.Template.Spec.Containers[0].Image = "nginx:1.15"
-	plane.Create(t, set)
-	plane.Read(t, app)
-	plane.ChangeStatus(t, app, func() { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: set.Name, Image: "nginx:1.15"} })
-}
-
 // surround states blocks, and the request that an autoscaler counts from.
 func surround(app *appv1.App, names []string) {
 	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity("100m")}

@@ -2,158 +2,15 @@ package integration
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
-
-// revision plays the Deployment's controller: it makes the ReplicaSet of the present template, one pod of it in the place of all
-// others, and has the Deployment be available.
-func revision(t testing.TB, d *appsv1.Deployment, hash string) *appsv1.ReplicaSet {
-	t.Helper()
-	set := newReplicaSet(t, d, hash)
-	plane.Create(t, set)
-	runs(t, d, set)
-	return set
-}
-
-// newReplicaSet returns the ReplicaSet that the Deployment's controller makes of the present template.
-func newReplicaSet(t testing.TB, d *appsv1.Deployment, hash string) *appsv1.ReplicaSet {
-	t.Helper()
-	plane.Read(t, d)
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name + "-" + hash}}
-	set.Annotations = maps.Clone(d.Annotations)
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-	set.Spec.Template = *d.Spec.Template.DeepCopy()
-	set.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
-	set.Labels = set.Spec.Template.Labels
-	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: set.Labels}
-	return set
-}
-
-// runs has one pod of a ReplicaSet be all that there is, and the Deployment be available with it.
-func runs(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
-	t.Helper()
-	old := &corev1.PodList{}
-	if err := plane.Client.List(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	for i := range old.Items {
-		if old.Items[i].Namespace == d.Namespace {
-			plane.Delete(t, &old.Items[i])
-		}
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, GenerateName: set.Name + "-", Labels: set.Spec.Template.Labels}}
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-	pod.Spec = set.Spec.Template.Spec
-	plane.Create(t, pod)
-	settle(t, d)
-}
-
-// TestHold holds an App at an earlier ReplicaSet and lets it go again: as long as it is held, its spec waits, and it costs nothing.
-func TestHold(t *testing.T) {
-	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
-	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	first := revision(t, d, "a")
-	plane.Until(t, app, func() error {
-		if good := app.Status.LastGood; good == nil || good.ReplicaSet != "web-a" || good.Image != "nginx:1.16.1" || app.Status.ReplicaSet != "web-a" {
-			settle(t, d) // Its pod may be seen later than its figures.
-			return fmt.Errorf("the history is %+v", app.Status.HistoryStatus)
-		}
-		return nil
-	})
-	setImage(t, app, "nginx:2")
-	image(t, d, "nginx:2")
-	m.Idle(t)
-	step := func(what string, do func(), want map[string]int) {
-		t.Helper()
-		m.Requests.Reset()
-		do()
-		counts(t, m, what, want)
-	}
-	restored := map[string]int{"get replicasets": 1, "patch deployments": 1, "patch apps/status": 1, "create events": 1}
-	step("hold", func() { annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood) }, restored)
-	image(t, d, "nginx:1.16.1")
-	built := d.Spec.Template.DeepCopy()
-	built.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "a"
-	if fmt.Sprint(built.Labels, built.Annotations) != fmt.Sprint(first.Spec.Template.Labels, first.Spec.Template.Annotations) ||
-		built.Spec.String() != first.Spec.Template.Spec.String() {
-		t.Errorf("the held template is not that of the ReplicaSet:\n%+v\n%+v", built, first.Spec.Template)
-	}
-	step("its pods are available", func() { runs(t, d, first) }, map[string]int{"patch apps/status": 1})
-	held := []string{"Applied=False/Held", "Ready=False/Held", "Reconciling=False/Held", "Stalled=False"}
-	plane.Stands(t, app, held...)
-	harness.Says(t, app, "Ready", "ReplicaSet web-a (nginx:1.16.1) is held", "the spec waits")
-	if app.Spec.Image != "nginx:2" {
-		t.Errorf("the spec was written: %s", app.Spec.Image)
-	}
-	step("nothing", func() {}, map[string]int{})
-	step("long annotations of others", func() { annotate(t, app, "example.com/long", strings.Repeat("v", 20<<10)) }, map[string]int{})
-	step("another spec", func() { setImage(t, app, "nginx:3") }, map[string]int{"patch apps/status": 1})
-	step("a drift", func() {
-		plane.Read(t, d)
-		plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "x" })
-	}, map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
-	step("another number of pods", func() {
-		plane.Read(t, app)
-		plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })
-	}, map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
-	if plane.Read(t, d); *d.Spec.Replicas != 3 || d.Spec.Template.Spec.Containers[0].Image != "nginx:1.16.1" {
-		t.Errorf("%d pods run %s", *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0].Image)
-	}
-	settle(t, d)
-	plane.Stands(t, app, held...)
-	m.Idle(t)
-	m.Stop(t)
-	m = plane.Start(t, ns)
-	m.Idle(t)
-	if got := m.Requests.Writes(); len(got) > 0 || m.Requests.Counts()["get replicasets"] > 0 {
-		t.Errorf("the next manager has sent %v", m.Requests.Counts())
-	}
-	plane.Stands(t, app, held...)
-	step("let go", func() { annotate(t, app, appv1.AnnotationHold, "") },
-		map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
-	image(t, d, "nginx:3")
-	if mark := d.Annotations[appv1.AnnotationHeld]; mark != "" {
-		t.Errorf("the mark is left: %s", mark)
-	}
-	settle(t, d)
-	plane.Stands(t, app, "Applied=True/Applied", "Ready=True")
-}
-
-// TestHoldOfModelBox holds a ModelBox by the name of a ReplicaSet.
-func TestHoldOfModelBox(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	box := fixture.NewModelBox(ns, "box")
-	plane.Create(t, box)
-	d := namedDeployment(ns, "box")
-	plane.Until(t, d, func() error { return nil })
-	was := d.Spec.Template.Spec.Containers[0].Image
-	revision(t, d, "a")
-	plane.Read(t, box)
-	plane.Change(t, box, func() { box.Spec.Image = "nginx:2" })
-	image(t, d, "nginx:2")
-	annotate(t, box, appv1.AnnotationHold, "box-a")
-	image(t, d, was)
-	settle(t, d)
-	plane.Stands(t, box, "Applied=False/Held", "Ready=False/Held")
-	annotate(t, box, appv1.AnnotationHold, "")
-	image(t, d, "nginx:2")
-}
 
 // TestHoldWithoutThePort holds a revision whose Service lacks the port that the Ingress leads to. The Ingress stays, and the condition says
 // that requests fail, for as long as that is so.

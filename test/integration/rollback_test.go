@@ -2,43 +2,19 @@ package integration
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
-	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
-
-// stall plays the Deployment's controller: the rollout under way has made no progress in time.
-func stall(t testing.TB, d *appsv1.Deployment) {
-	t.Helper()
-	halfway(t, d, corev1.ConditionFalse, "ProgressDeadlineExceeded")
-}
-
-// halfway plays the Deployment's controller during a rollout, with its words on the progress.
-func halfway(t testing.TB, d *appsv1.Deployment, status corev1.ConditionStatus, reason string) {
-	t.Helper()
-	plane.Read(t, d)
-	plane.ChangeStatus(t, d, func() {
-		n := *d.Spec.Replicas
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: n + 1, UpdatedReplicas: 1, ReadyReplicas: n, AvailableReplicas: n,
-			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason},
-			},
-		}
-	})
-}
 
 // runsWell creates an App that is to be rolled back, and has it be ready.
 func runsWell(t testing.TB, app *appv1.App) (*appsv1.Deployment, *appsv1.ReplicaSet) {
@@ -50,108 +26,8 @@ func runsWell(t testing.TB, app *appv1.App) (*appsv1.Deployment, *appsv1.Replica
 	return d, set
 }
 
-// isLastGood waits until a ReplicaSet is the last good one.
-func isLastGood(t testing.TB, app *appv1.App, d *appsv1.Deployment, name string) {
-	t.Helper()
-	plane.Until(t, app, func() error {
-		if good := app.Status.LastGood; good == nil || good.ReplicaSet != name {
-			settle(t, d) // Its pod may be seen later than its figures.
-			return fmt.Errorf("the history is %+v", app.Status.HistoryStatus)
-		}
-		return nil
-	})
-}
-
-// backAgain waits until a Deployment is back at an image, and has its pods be available.
-func backAgain(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
-	t.Helper()
-	image(t, d, set.Spec.Template.Spec.Containers[0].Image)
-	runs(t, d, set)
-}
-
 // rolledBack are the conditions of an App that is rolled back.
 var rolledBack = []string{"Applied=False/RolledBack", "Ready=False/RolledBack", "Reconciling=False", "Stalled=True/RolledBack"}
-
-// TestRollback rolls a spec back that does not come up, and counts the requests: the switch has one read, two writes and an event; then
-// nothing moves, whatever is applied, and another spec starts clean.
-func TestRollback(t *testing.T) {
-	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
-	app := newApp(ns, "web")
-	app.Spec.Envs = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}
-	d, good := runsWell(t, app)
-	m.Idle(t)
-	step := func(what string, do func(), want map[string]int) {
-		t.Helper()
-		m.Requests.Reset()
-		do()
-		counts(t, m, what, want)
-	}
-	written := map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}
-	step("an image", func() { setImage(t, app, "nginx:2") }, written)
-	step("it stalls", func() { stall(t, d) },
-		map[string]int{"get replicasets": 1, "patch deployments": 1, "patch apps/status": 1, "create events": 1})
-	step("its pods are available", func() { backAgain(t, d, good) }, map[string]int{"patch apps/status": 1})
-	plane.Stands(t, app, rolledBack...)
-	for _, kind := range []string{"Ready", "Applied", "Stalled"} {
-		harness.Says(t, app, kind, "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "rolled back to image nginx:1.16.1 (ReplicaSet web-a)",
-			"Change the spec, or set app.huolala.cn/refresh")
-		if strings.Contains(harness.Message(app, kind), "hunter2") {
-			t.Errorf("%s has the value of a variable", kind)
-		}
-	}
-	if said := notes(t, app); !slices.ContainsFunc(said, func(note string) bool { return strings.HasPrefix(note, "Warning RolledBack: image nginx:2") }) {
-		t.Errorf("the events are %q", said)
-	}
-	if app.Spec.Image != "nginx:2" || app.Status.LastGood.ReplicaSet != "web-a" {
-		t.Errorf("the spec has %s, the last good one is %+v", app.Spec.Image, app.Status.LastGood)
-	}
-	step("nothing", func() {}, map[string]int{})
-	was := whole(t, d)
-	step("the same manifest, by others", func() {
-		for i := range 3 {
-			plane.Read(t, app)
-			plane.Change(t, app, func() { app.Labels = map[string]string{"sync": fmt.Sprint(i)} })
-		}
-	}, map[string]int{})
-	step("another manager", func() { m.Stop(t); m = plane.Start(t, ns) }, map[string]int{})
-	step("the status is wiped, and another manager", func() {
-		m.Stop(t)
-		plane.Read(t, app)
-		plane.ChangeStatus(t, app, func() { app.Status = appv1.AppStatus{} })
-		m = plane.Start(t, ns)
-	}, map[string]int{"patch apps/status": 1, "create events": 1})
-	untouched(t, d, was)
-	plane.Stands(t, app, rolledBack...)
-	step("an invalid spec", func() {
-		plane.Read(t, app)
-		plane.Change(t, app, func() {
-			app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":1}]}}`)}
-		})
-	}, map[string]int{"patch apps/status": 1, "create events": 1})
-	step("the same as before", func() {
-		plane.Read(t, app)
-		plane.Change(t, app, func() { app.Spec.PodTemplatePatch = nil })
-	}, map[string]int{"patch apps/status": 1, "create events": 1})
-	untouched(t, d, was)
-	step("the last good one fails, too", func() { stall(t, d) }, map[string]int{"patch apps/status": 1})
-	plane.Stands(t, app, rolledBack...)
-	harness.Says(t, app, "Ready", "rolled back to image nginx:1.16.1 (ReplicaSet web-a)", "the rollout has not finished")
-	step("another number of pods", func() {
-		plane.Read(t, app)
-		plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })
-	}, map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
-	plane.Stands(t, app, rolledBack...)
-	step("another spec", func() { setImage(t, app, "nginx:3") }, written)
-	image(t, d, "nginx:3")
-	if mark := d.Annotations[appv1.AnnotationHeld]; mark != "" {
-		t.Errorf("the mark is left: %s", mark)
-	}
-	set := revision(t, d, "b")
-	isLastGood(t, app, d, set.Name)
-	plane.Stands(t, app, "Applied=True/Applied", "Ready=True", "Stalled=False")
-}
 
 // TestRollbackWithoutEstimate rolls back a spec whose ReplicaSet exists. The Deployment's controller has measured no progress, and never says
 // that the rollout has stalled.
@@ -380,30 +256,6 @@ func TestNoRollbackOfContent(t *testing.T) {
 	if plane.Read(t, d); d.Spec.Template.Annotations[appv1.AnnotationConfig] != sum {
 		t.Error("the content was rolled back")
 	}
-}
-
-// TestRollbackOfModelBox rolls a ModelBox back.
-func TestRollbackOfModelBox(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	box := fixture.NewModelBox(ns, "box")
-	box.Spec.Rollback = appv1.RollbackOnStall
-	plane.Create(t, box)
-	d := namedDeployment(ns, "box")
-	plane.Until(t, d, func() error { return nil })
-	set := revision(t, d, "a")
-	plane.Until(t, box, func() error {
-		if box.Status.LastGood == nil {
-			settle(t, d)
-			return fmt.Errorf("the history is %+v", box.Status.HistoryStatus)
-		}
-		return nil
-	})
-	plane.Change(t, box, func() { box.Spec.Image = "nginx:2" })
-	image(t, d, "nginx:2")
-	stall(t, d)
-	backAgain(t, d, set)
-	plane.Stands(t, box, rolledBack...)
 }
 
 // TestRollbackOverUpgrade has a release with a newer rendering take over what an older one has rolled back, of a spec whose record is

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,19 +106,6 @@ func TestFormerServiceOfARefusedIngress(t *testing.T) {
 	if to := ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name; to != "shop" {
 		t.Errorf("the Ingress leads to Service %s", to)
 	}
-}
-
-// settleNext waits for a change of the Deployment, and has its pods be available.
-func settleNext(t *testing.T, d *appsv1.Deployment) {
-	t.Helper()
-	generation := d.Generation
-	plane.Until(t, d, func() error {
-		if d.Generation == generation {
-			return errors.New("the Deployment has not changed")
-		}
-		return nil
-	})
-	settle(t, d)
 }
 
 // removeFinalizers removes the finalizers of an object, if it is still there.

@@ -20,6 +20,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
+	"huolala.cn/app-operator/test/play"
 )
 
 // formerDefinitions returns the definitions of release 0.2.0, whose schema stated defaults inside lists.
@@ -163,19 +164,12 @@ func (u *upgrade) templates(t *testing.T) map[string]string {
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		note("StatefulSet", set.Name, set.Spec.Template)
-		n := *set.Spec.Replicas
-		u.ChangeStatus(t, set, func() {
-			set.Status = appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n,
-				CurrentReplicas: n, UpdatedReplicas: n, CurrentRevision: "a", UpdateRevision: "a"}
-		})
+		u.ChangeStatus(t, set, func() { play.SetReady(set, *set.Spec.Replicas) })
 	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		note("Deployment", d.Name, d.Spec.Template)
-		n := *d.Spec.Replicas
-		u.ChangeStatus(t, d, func() {
-			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-		})
+		u.ChangeStatus(t, d, func() { play.SetAvailable(d) })
 	}
 	return found
 }
