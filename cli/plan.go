@@ -105,6 +105,8 @@ type change struct {
 	target
 	verb string
 	send func(ctx context.Context) ([]byte, error)
+	// look corrects a plan by what its user may see, nil for a change whose plan the operator has made with all that there is.
+	look func(ctx context.Context, p *plan.Plan)
 }
 
 // planAll asks for the plan of each change, and returns them as one.
@@ -114,6 +116,9 @@ func planAll(ctx context.Context, changes []change) (*view.Plan, error) {
 		p, err := changes[i].ask(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if p.Created && changes[i].look != nil {
+			changes[i].look(ctx, p)
 		}
 		plans = append(plans, p)
 	}

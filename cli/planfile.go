@@ -152,7 +152,8 @@ func conflictsOf(err error) string {
 
 // create returns a dry run that creates a resource.
 func (c *clients) create(t target, data []byte) change {
-	return change{target: t, verb: "create", send: func(ctx context.Context) ([]byte, error) {
+	look := func(ctx context.Context, p *plan.Plan) { c.correctCreation(ctx, t, data, p) }
+	return change{target: t, verb: "create", look: look, send: func(ctx context.Context) ([]byte, error) {
 		return answerOf(c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).
 			Param("dryRun", "All").Param("fieldManager", fieldManager).Param("fieldValidation", "Strict").Body(data).Do(ctx))
 	}}

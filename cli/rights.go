@@ -38,6 +38,22 @@ func rightsBelow() []Right {
 	return rights
 }
 
+// rightsOfCreation returns the rights to see what is in the way of a resource that is to be created.
+func rightsOfCreation() []Right {
+	rights := []Right{
+		{"get", "apps", "deployments", false}, {"get", "apps", "statefulsets", false}, {"get", "", "services", false},
+		{"get", "autoscaling", "horizontalpodautoscalers", false},
+	}
+	for i := range view.AroundTypes {
+		around := view.AroundTypes[i].Resource
+		rights = append(rights, Right{"get", around.Group, around.Resource, false})
+	}
+	return append(rights,
+		Right{"list", "apps", "deployments", false}, Right{"list", "apps", "statefulsets", false}, Right{"list", "apps", "daemonsets", false},
+		Right{"list", "batch", "cronjobs", false}, Right{"list", "batch", "jobs", false}, Right{"list", "", "pods", false},
+	)
+}
+
 // ours returns a right to all kinds.
 func ours(verb string, needed bool) []Right {
 	var rights []Right
@@ -88,7 +104,7 @@ func Needs() []Need {
 		{"wait", look},
 		{"history", join(look)},
 		{"plan", patch},
-		{"plan -f", join(get, patch, ours("create", true))},
+		{"plan -f", join(get, patch, ours("create", true), rightsOfCreation())},
 		{"rollback", join(look, patch)},
 		{"hold", join(get, patch)},
 		{"unhold", join(get, patch)},

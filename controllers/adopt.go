@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -92,7 +93,7 @@ func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workloa
 	stalled := &reconciler.StalledError{
 		Reason: appv1.ReasonAdoptionRestarts, RetryAfter: unwatched,
 		Message: fmt.Sprintf(messageServiceSelects,
-			live.Name, apply.SelectorText(live.Spec.Selector), seen.deployment.Name, apply.SelectorText(w.Selector)),
+			live.Name, claim.SelectorText(live.Spec.Selector), seen.deployment.Name, claim.SelectorText(w.Selector)),
 	}
 	var serves *reconciler.StalledError
 	for i := range req.Children {

@@ -23,6 +23,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list
+// +kubebuilder:rbac:groups=batch,resources=cronjobs;jobs,verbs=list
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete

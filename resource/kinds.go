@@ -2,9 +2,13 @@ package resource
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Kind is a kind of custom resource: what the operator, its webhooks, its tools and its tests know of all kinds.
@@ -40,4 +44,24 @@ func KindOf(obj runtime.Object) Kind {
 		}
 	}
 	return Kind{}
+}
+
+// WorkloadsOf returns the workloads that a resource of any kind means, without what is wrong with its spec. The resource is not changed.
+func WorkloadsOf(obj Object, seen BuildOptions) []*Workload {
+	build := func(w *Workload, _ field.ErrorList) []*Workload { return []*Workload{w} }
+	switch obj := obj.(type) {
+	case *appv1.App:
+		return build(App(obj, seen))
+	case *appv1.ModelBox:
+		return build(ModelBox(obj, seen))
+	case *appv1.UnitedDeployment:
+		if obj.Spec.Template != nil {
+			return build(UnitedDeployment(obj, seen))
+		}
+	case *appv1.CloudManager:
+		named := obj.DeepCopy()
+		named.DefaultNames()
+		return slices.Concat(build(CloudManagerDatabase(named, seen)), build(CloudManagerIdentity(named, seen)), build(CloudManagerFront(named, seen)))
+	}
+	return nil
 }

@@ -23,7 +23,7 @@ import (
 // engineMessages returns the messages of the engine by the names of their constants.
 func engineMessages(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../internal/apply/messages.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../internal/claim/messages.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

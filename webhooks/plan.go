@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -172,7 +173,11 @@ func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *
 			if err := h.planner.Obstacle(ctx, wanted); err != nil {
 				last := &made.Objects[len(made.Objects)-1]
 				last.Action, last.Problem = plan.Blocked, problemOf(err)
-			} else if !apply.TypeOf(wanted).Custom {
+				continue
+			}
+			row := apply.TypeOf(wanted)
+			made.Objects[len(made.Objects)-1].Unseen = row.Custom || row.Scope != apply.ScopeAll // The cache has no foreign object of the type.
+			if !row.Custom {
 				h.planTaken(ctx, obj, wanted, made, told)
 			}
 		}
@@ -192,6 +197,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 		last.Action = plan.Scaled
 		return
 	}
+	last.Unseen = false
 	if err := apply.Taken(h.scheme, obj, wanted, live, wantsAdoption(obj)); err != nil {
 		problem := problemOf(err)
 		problem.Message = takenMessage(told, wanted, live, problem.Message)
@@ -203,7 +209,9 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 		made.Objects = made.Objects[:len(made.Objects)-1]
 		return
 	}
-	last.Action, last.TakenOver = plan.Changed, true
+	_, service := wanted.(*corev1.Service)
+	_, account := wanted.(*corev1.ServiceAccount)
+	last.Action, last.TakenOver, last.Unseen = plan.Changed, true, service || account // Whom it serves is not looked for.
 }
 
 // problemOf is an error as a plan states it.

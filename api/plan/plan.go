@@ -41,7 +41,7 @@ type Plan struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Created says that the custom resource is new. Its plan has the kinds and names of the objects that it means, and no more.
+	// Created says that the custom resource is new. Its plan has the kinds and names of the objects that it means, and no more; see Object.Unseen.
 	Created bool `json:"created,omitempty"`
 	// Paused says that spec.paused is true: all of this waits until it is false.
 	Paused bool `json:"paused,omitempty"`
@@ -87,6 +87,9 @@ type Object struct {
 	Problem *Problem `json:"problem,omitempty"`
 	// Unasked says that the API server was not asked what would change in it.
 	Unasked bool `json:"unasked,omitempty"`
+	// Unseen says that an object of others by this name may be in the way: the operator does not look for it on behalf of a request that proves
+	// nothing, as a creation does.
+	Unseen bool `json:"unseen,omitempty"`
 	// Fields are what would change in it.
 	Fields []Field `json:"fields,omitempty"`
 	// Pods is what happens to its pods, nil for an object that has none.
@@ -236,6 +239,12 @@ func (o *Object) head() string {
 	}
 	if o.Problem != nil {
 		said += ": " + o.Problem.Reason + ": " + o.Problem.Message
+	}
+	switch {
+	case o.Unseen && o.TakenOver:
+		said += ", unless pods of others use it"
+	case o.Unseen:
+		said += ", unless others have an object of this name"
 	}
 	if o.Unasked {
 		said += " (not asked in time; run it again)"

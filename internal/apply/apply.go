@@ -181,7 +181,10 @@ func (e *Engine) applyChildren(ctx context.Context, req *Request, t *trial) (Cha
 	for _, i := range t.order {
 		child := &req.Children[i]
 		if child.Auxiliary {
-			if !req.Whole || !Refused(t.err) { // Otherwise, what was applied last comes next, together with this child.
+			switch {
+			case t.withheld[i]:
+				missing = missing || child.Prerequisite
+			case !req.Whole || !Refused(t.err): // Otherwise, what was applied last comes next, together with this child.
 				changes[i], errs[i] = e.applyAuxiliary(ctx, req, child, errs)
 				missing = missing || child.Prerequisite && (errs[i] != nil || child.Trouble != nil)
 			}
@@ -216,16 +219,27 @@ func (e *Engine) applyAuxiliary(ctx context.Context, req *Request, child *Child,
 // leadsElsewhere reports whether an auxiliary child leads to another child that the owner does not control yet, and what is in that
 // one's way.
 func (r *Request) leadsElsewhere(child *Child, errs []error) (bool, error) {
-	if child.LeadsTo == nil {
-		return false, nil
-	}
-	for i := range r.Children {
+	if i := r.indexOf(child.LeadsTo); i >= 0 {
 		to := &r.Children[i]
-		if reflect.TypeOf(to.Desired) == reflect.TypeOf(child.LeadsTo) && to.Desired.GetName() == child.LeadsTo.GetName() {
-			return to.Live == nil || !metav1.IsControlledBy(to.Live, r.Owner), errs[i]
-		}
+		return to.Live == nil || !metav1.IsControlledBy(to.Live, r.Owner), errs[i]
 	}
 	return false, nil
+}
+
+// leadsToFailed reports whether an auxiliary child leads to another child that the owner does not control, and cannot write.
+func (r *Request) leadsToFailed(child *Child, errs []error) bool {
+	elsewhere, err := r.leadsElsewhere(child, errs)
+	return elsewhere && err != nil
+}
+
+// indexOf returns the index of the child of a type and name, -1 if there is none. obj may be nil.
+func (r *Request) indexOf(obj client.Object) int {
+	if obj == nil {
+		return -1
+	}
+	return slices.IndexFunc(r.Children, func(c Child) bool {
+		return reflect.TypeOf(c.Desired) == reflect.TypeOf(obj) && c.Desired.GetName() == obj.GetName()
+	})
 }
 
 // applyChild plans one child and carries it out. The change has no action where nothing came of it.

@@ -23,36 +23,6 @@ import (
 // maxCauses limits how many fields a message names.
 const maxCauses = 3
 
-// resourceExists says that an object of a child's name is not the owner's. applied is true where the operator has written it
-// for a resource of the owner's kind, and nothing on the object tells any more for which one.
-func resourceExists(p *plan, live client.Object, controller *metav1.OwnerReference, applied bool) error {
-	object := p.gvk.Kind + " " + p.child.Desired.GetName()
-	if controller != nil {
-		return reconciler.Stalled(appv1.ReasonResourceExists, messageOwnedByOther, object, controller.Kind, controller.Name)
-	}
-	if concernsOthers(p.child.Desired, live) {
-		return reconciler.Stalled(appv1.ReasonResourceExists, messageConcernsOthers, object)
-	}
-	if applied {
-		remedy := ""
-		if p.gvk.Kind != "StatefulSet" { // Its claims may go with it.
-			remedy = fmt.Sprintf(messageOrDelete, p.gvk.Kind)
-		}
-		return reconciler.Stalled(appv1.ReasonResourceExists, messageOrphaned, object, p.owner.Kind, appv1.AnnotationAdopt, remedy)
-	}
-	if _, service := p.child.Desired.(*corev1.Service); service && !p.whole {
-		return reconciler.Stalled(appv1.ReasonResourceExists, messageServiceNotOwned, object, appv1.AnnotationAdopt)
-	}
-	return reconciler.Stalled(appv1.ReasonResourceExists, messageNotOwned, object, appv1.AnnotationAdopt)
-}
-
-// retainedForAnother says that an object of a child's name outlives, or may outlive, another owner.
-func retainedForAnother(p *plan, keptFor string) error {
-	object := p.gvk.Kind + " " + p.child.Desired.GetName()
-	return reconciler.Stalled(appv1.ReasonResourceExists, messageRetainedForOther,
-		object, message.Quote(keptFor), p.gvk.Kind, appv1.AnnotationRetainedFor, p.self)
-}
-
 // beingReplaced says that an object is recreated once its deletion is seen.
 func beingReplaced(p *plan) error {
 	return reconciler.Waiting(appv1.ReasonProgressing, messageBeingReplaced,

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -243,9 +244,11 @@ func TestMessagesAreBounded(t *testing.T) {
 }
 
 func TestResourceExists(t *testing.T) {
-	controller := &metav1.OwnerReference{Kind: "Rollout", Name: "other"}
+	p := planned(Created)
+	live := liveDeployment()
+	live.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Rollout", Name: "other", UID: "other", Controller: ptr.To(true)}}
 	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and is owned by Rollout other; the operator does not modify it. Rename or delete one of them"}
-	if diff := cmp.Diff(want, outcomeOf(t, resourceExists(planned(Created), planned(Created).child.Desired, controller, true)), cmp.AllowUnexported(outcome{})); diff != "" {
+	if diff := cmp.Diff(want, outcomeOf(t, p.checkOwnership(request(nil), live)), cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("controlled by another (-want +got):\n%s", diff)
 	}
 }

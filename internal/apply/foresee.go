@@ -22,6 +22,8 @@ import (
 // Foresight is what an engine that carries nothing out was asked to do. It is for one goroutine.
 type Foresight struct {
 	objects []Foreseen
+	// adopts is set once an object of the present request is to be adopted.
+	adopts bool
 }
 
 // Foreseen is what would be done to one object.
@@ -39,8 +41,8 @@ type Foreseen struct {
 	// Unasked says that the API server has not answered in time, or that it knows no dry run of the change. What of the object
 	// would change is then not known.
 	Unasked bool
-	// auxiliary is that of the child.
-	auxiliary bool
+	// auxiliary is that of the child, adopts is true for an object that is to be adopted.
+	auxiliary, adopts bool
 }
 
 // Objects returns what would be done, without what would stay as it is.
@@ -73,12 +75,21 @@ func (e *Engine) Foresees() bool { return e != nil && e.foresight != nil }
 // foreseeRequest is Apply of an engine that writes nothing. An object that is refused is Held, as it would be.
 func (e *Engine) foreseeRequest(ctx context.Context, req *Request) (ChangeSet, error) {
 	from := len(e.foresight.objects)
+	e.foresight.adopts = false
 	changes, err := e.Preview(ctx, req)
-	if req.Whole && Refused(err) {
+	refused := req.Whole && Refused(err)
+	if refused {
 		req.refusal = err
 	}
-	if err != nil && (req.Whole && Refused(err) || req.Adopt) {
-		e.foresight.withhold(from, req.Whole && Refused(err))
+	if e.foresight.adopts {
+		for i := range req.Children {
+			if isTaken(req.Children[i].Trouble) {
+				err = reconciler.Aggregate(err, req.Children[i].Trouble)
+			}
+		}
+	}
+	if err != nil && (refused || e.foresight.adopts) {
+		e.foresight.withhold(from, refused, req.Existed)
 	}
 	for i := range req.Children {
 		req.Children[i].NotWritten = Refused(err) || isForbidden(err)
@@ -86,15 +97,16 @@ func (e *Engine) foreseeRequest(ctx context.Context, req *Request) (ChangeSet, e
 	return changes, err
 }
 
-// withhold takes back what was noted from an index on: nothing of what is new is written without the rest of it. Objects around
-// the pods are written all the same, and all together with what was applied earlier if that follows.
-func (f *Foresight) withhold(from int, earlier bool) {
+// withhold takes back what was noted from an index on: if a part is refused, nothing of what is new is written without the rest of it; and
+// nothing is adopted, nor created for an owner that was not reconciled before. Objects around the pods are written all the same unless they
+// are adopted, and all together with what was applied earlier if that follows.
+func (f *Foresight) withhold(from int, refused, existed bool) {
 	kept := f.objects[:from:from]
 	for _, o := range f.objects[from:] {
 		switch {
-		case !o.auxiliary:
+		case o.adopts, !o.auxiliary && (refused || o.Action == Created && !existed):
 			kept = append(kept, Foreseen{Change: Change{Kind: o.Kind, Name: o.Name}})
-		case !earlier:
+		case !refused || !o.auxiliary:
 			kept = append(kept, o)
 		}
 	}
@@ -107,14 +119,15 @@ func (f *Foresight) deletes(kind string) bool {
 }
 
 // foreseeChild notes what would be done to a child. An answer that is late is noted as such, and is no error.
-func (e *Engine) foreseeChild(ctx context.Context, p *plan, change *Change, err error) error {
+func (e *Engine) foreseeChild(ctx context.Context, req *Request, p *plan, change *Change, err error) error {
 	if e.foresight == nil {
 		return err
 	}
 	found := Foreseen{
 		Change: *change, Before: p.before, After: p.after, Differences: p.differences, TakenOver: p.takeover || p.claimed,
-		auxiliary: p.child.Auxiliary,
+		auxiliary: p.child.Auxiliary, adopts: p.adoptsObject(req),
 	}
+	e.foresight.adopts = e.foresight.adopts || found.adopts
 	var refused *reconciler.StalledError
 	switch {
 	case errors.As(err, &refused) && refused.Reason == appv1.ReasonNodePortTaken && p.action == Created && e.foresight.deletes(p.gvk.Kind):

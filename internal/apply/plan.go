@@ -1,9 +1,7 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -189,73 +188,45 @@ func (p *plan) claimLive(req *Request, live client.Object) error {
 
 // checkOwnership decides whether the live object is the owner's to change.
 func (p *plan) checkOwnership(req *Request, live client.Object) error {
-	sum, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	controller := metav1.GetControllerOf(live)
-	keptFor := live.GetAnnotations()[appv1.AnnotationRetainedFor]
+	c := claim.Case{
+		Wanted: p.child.Desired, Live: live, Kind: p.gvk.Kind, Owner: p.owner, Name: req.Owner.GetName(), UID: req.Owner.GetUID(),
+		Adopt: req.Adopt, Sum: p.sum, Retained: p.child.Retained, Claim: p.volumeClaim(), Whole: p.whole,
+		Applied: func() bool { return claim.WasApplied(live, req.Manager) },
+	}
 	// Without fields of ours, the object was made again by others, from a backup for one.
+	_, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	unmanaged := !known || !ownsAny(live, req.Manager)
-	switch {
-	case live.GetDeletionTimestamp() != nil:
-		return p.waitForDeletion(messageBeingDeleted, p.gvk.Kind, live.GetName())
-	case controller != nil && controller.UID == req.Owner.GetUID():
+	switch standing, words := c.Decide(); standing {
+	case claim.Owned:
 		// The garbage collector must find no reference on what is to outlive the owner, regardless of its writer.
 		p.takeover = unmanaged || p.child.Retained
-		return nil
-	case keptFor == p.self && (controller == nil || p.createsClaims(controller)):
+	case claim.Kept:
 		p.claimed = !p.child.Retained
 		// A claim is the StatefulSet controller's, but for its size.
 		p.takeover = unmanaged && !p.volumeClaim()
-		return nil
-	case keptFor != "" && keptFor != p.self:
-		return retainedForAnother(p, keptFor)
-	case controller == nil && known && sum == p.sum:
-		// The hash covers the owner's UID: this very owner applied it, and another writer has removed the reference since, or
-		// the annotation of a retained object.
+	case claim.Lost:
 		p.claimed = !p.child.Retained
-		return nil
-	case req.Adopt && (controller == nil && !concernsOthers(p.child.Desired, live) || controller != nil && p.formerSelf(controller)):
+	case claim.Adopted:
 		p.claimed, p.takeover = true, true
-		return nil
-	case controller != nil && p.formerSelf(controller):
-		return p.waitForDeletion(messageOfEarlierOwner,
-			p.gvk.Kind, live.GetName(), controller.Kind)
+	case claim.Leaving:
+		return p.waitForDeletion(words)
+	case claim.Taken:
+		stalled := &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: words}
+		if p.child.Auxiliary {
+			stalled.RetryAfter = lookAgain // The cache does not show what is not ours.
+		}
+		return stalled
 	}
-	exists := resourceExists(p, live, controller, !p.child.Retained && !p.volumeClaim() && wasApplied(live, req.Manager))
-	var stalled *reconciler.StalledError
-	if p.child.Auxiliary && errors.As(exists, &stalled) {
-		stalled.RetryAfter = lookAgain // The cache does not show what is not ours.
-	}
-	return exists
+	return nil
 }
 
 // waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
-func (p *plan) waitForDeletion(format string, args ...any) error {
-	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(format, args...)}
+func (p *plan) waitForDeletion(words string) error {
+	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: words}
 	if p.notCached() || p.child.Auxiliary {
 		err.RetryAfter = lookAgain
 	}
 	return err
-}
-
-// createsClaims reports whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
-// the claim goes by the StatefulSet's persistentVolumeClaimRetentionPolicy. Whose that is, the claim's annotation says.
-func (p *plan) createsClaims(controller *metav1.OwnerReference) bool {
-	if !p.volumeClaim() {
-		return false
-	}
-	return apiGroup(*controller) == "apps" && controller.Kind == "StatefulSet" || controller.APIVersion == "v1" && controller.Kind == "Pod"
-}
-
-// formerSelf reports whether a controller reference means an earlier object of the owner's own kind and name, as after a
-// restore from a backup.
-func (p *plan) formerSelf(controller *metav1.OwnerReference) bool {
-	return apiGroup(*controller) == p.owner.Group && controller.Kind+"."+controller.Name == p.self
-}
-
-// apiGroup is the API group of a reference, whatever its version.
-func apiGroup(ref metav1.OwnerReference) string {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	return group
 }
 
 // compareLive decides whether a live object of ours must be written. It changes nothing but the plan.

@@ -53,7 +53,7 @@ func (e *Engine) Plan(req *Request) (ChangeSet, error) {
 func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
 	return e.previewRequest(req, func(child *Child) (plan, error) { return e.planExplained(ctx, req, child) }, func(p *plan) (Change, error) {
 		change, err := e.previewChild(ctx, req, p)
-		err = e.foreseeChild(ctx, p, &change, err)
+		err = e.foreseeChild(ctx, req, p, &change, err)
 		return change, err
 	})
 }
@@ -62,9 +62,13 @@ func (e *Engine) Preview(ctx context.Context, req *Request) (ChangeSet, error) {
 func (e *Engine) previewRequest(req *Request, decide func(*Child) (plan, error), look func(*plan) (Change, error)) (ChangeSet, error) {
 	var changes ChangeSet
 	var errs []error
+	failed := make([]error, len(req.Children))
 	missing := false
 	for i := range req.Children {
 		child := req.Children[i]
+		if child.Auxiliary && req.leadsToFailed(&child, failed) {
+			continue
+		}
 		p, err := decide(&child)
 		var change Change
 		if p.dropped {
@@ -77,7 +81,7 @@ func (e *Engine) previewRequest(req *Request, decide func(*Child) (plan, error),
 		if err == nil && change.Action != "" {
 			changes = append(changes, change)
 		}
-		if child.Auxiliary {
+		if failed[i] = err; child.Auxiliary {
 			req.Children[i].Trouble = err
 			e.foreseeTrouble(&child, err)
 		} else {

@@ -33,7 +33,7 @@ func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, err
 		}
 		p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Deleted}
 		if obj.GetDeletionTimestamp() != nil { // Its finalizers keep it.
-			req.unpruned = append(req.unpruned, p.waitForDeletion(messageBeingRemoved, gvk.Kind, obj.GetName()))
+			req.unpruned = append(req.unpruned, p.waitForDeletion(fmt.Sprintf(messageBeingRemoved, gvk.Kind, obj.GetName())))
 			continue
 		}
 		switch err := e.removeObject(ctx, p, metav1.DeletePropagationBackground); {

@@ -60,11 +60,6 @@ func Marks(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 // managerPrefix is how the names of the operator's managers begin.
 const managerPrefix = "app-operator/"
 
-// wasApplied reports whether the manager has applied an object, also by the marks that are kept of a foreign one.
-func wasApplied(live client.Object, manager string) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return ofApply(entry, manager) })
-}
-
 // RecordHolds reports whether an object that was built from a record is what its carrier was made of: wherever found, a part
 // of the carrier, differs from it, the field is not the manager's. It is then another writer's, or was removed by one.
 func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object) (bool, error) {

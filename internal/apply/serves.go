@@ -4,243 +4,154 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// An adoption gives a Service the selector of the owner's pods. A Service that serves other pods is not adopted: they would lose it. A
-// ServiceAccount that other pods run as is not adopted either: they would lose their token, and the account with the owner.
-
 // CheckServes returns an error if a live Service or ServiceAccount serves pods that are not the owner's, so that its adoption would cut
-// them off. It may ask the API server. live is the whole object; for an object of another type the answer is nil.
+// them off; see claim.Children. It may ask the API server. live is the whole object; for an object of another type the answer is nil.
 func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Child, live client.Object) error {
 	if metav1.IsControlledBy(live, req.Owner) {
 		return nil
 	}
-	switch live := live.(type) {
-	case *corev1.Service:
-		return e.checkService(ctx, req, child, live)
-	case *corev1.ServiceAccount:
-		return e.checkAccount(ctx, req, live)
+	children := make(claim.Children, len(req.Children))
+	for i := range req.Children {
+		children[i].Wanted = req.Children[i].Desired
+		if req.Children[i].Live != nil {
+			children[i].Live = req.Children[i].Live
+		}
+	}
+	words, err := children.Serves(ctx, neighbours{e}, child.Desired, live)
+	if err != nil || words == "" {
+		return err
+	}
+	return &reconciler.StalledError{
+		Reason: appv1.ReasonResourceExists, Message: words, RetryAfter: lookAgain, // The pods of others are not watched.
+	}
+}
+
+// neighbours is the claim.Cluster of an engine.
+type neighbours struct{ engine *Engine }
+
+// Selecting implements claim.Cluster. It reads the cache, which has the selectors of foreign objects.
+func (n neighbours) Selecting(ctx context.Context, namespace string, do func(claim.Object, *metav1.LabelSelector) bool) error {
+	var deployments appsv1.DeploymentList
+	var sets appsv1.StatefulSetList
+	for _, list := range []client.ObjectList{&deployments, &sets} {
+		if err := n.engine.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list workload objects: %w", err)
+		}
+	}
+	for i := range deployments.Items {
+		if !do(&deployments.Items[i], deployments.Items[i].Spec.Selector) {
+			return nil
+		}
+	}
+	for i := range sets.Items {
+		if !do(&sets.Items[i], sets.Items[i].Spec.Selector) {
+			return nil
+		}
 	}
 	return nil
 }
 
-// checkAccount returns an error if a pod runs as a live account and the selector of the owner's pods does not select the pod. Each label of
-// the selector costs a request, which returns at most one pod.
-func (e *Engine) checkAccount(ctx context.Context, req *Request, live *corev1.ServiceAccount) error {
-	others := []labels.Selector{labels.Everything()}
-	if own := req.podSelector(); len(own) > 0 {
-		others = nil
-		for _, key := range slices.Sorted(maps.Keys(own)) {
-			without, err := labels.NewRequirement(key, selection.NotIn, []string{own[key]})
-			if err != nil {
-				return fmt.Errorf("selector: %w", err)
-			}
-			others = append(others, labels.NewSelector().Add(*without))
-		}
-	}
-	for _, selector := range others {
-		used, err := e.anyPod(ctx, live.Namespace, selector, client.MatchingFields{podAccount: live.Name})
-		if err != nil {
+// templatesChunk is how many objects that create pods one request returns: each may have the size of a large template.
+const templatesChunk = 10
+
+// templatesTurn has one chunk at a time be read, in all engines of the process.
+var templatesTurn = make(chan struct{}, 1)
+
+// Templates implements claim.Cluster. It reads the API server: the cache has no templates of foreign objects.
+func (n neighbours) Templates(ctx context.Context, namespace string, do func(claim.Object, *corev1.PodTemplateSpec) bool) error {
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &batchv1.CronJobList{}, &batchv1.JobList{},
+	} {
+		if more, err := n.templatesIn(ctx, namespace, list, do); err != nil || !more {
 			return err
-		}
-		if used {
-			return &reconciler.StalledError{
-				Reason: appv1.ReasonResourceExists, RetryAfter: lookAgain, // The pods of others are not watched.
-				Message: fmt.Sprintf(messageAccountOfOthers, live.Name),
-			}
 		}
 	}
 	return nil
+}
+
+// templatesIn is Templates for the type of a list. It reports whether do wants more.
+func (n neighbours) templatesIn(
+	ctx context.Context, namespace string, list client.ObjectList, do func(claim.Object, *corev1.PodTemplateSpec) bool,
+) (more bool, err error) {
+	for more = true; more; {
+		from := list.GetContinue()
+		if err := n.readChunk(ctx, list, client.InNamespace(namespace), client.Limit(templatesChunk), client.Continue(from)); err != nil {
+			return false, fmt.Errorf("list workload objects: %w", err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			workload, ok := item.(client.Object)
+			if template := claim.TemplateOf(item); more && ok && template != nil {
+				more = do(workload, template)
+			}
+			return nil
+		})
+		if err != nil || list.GetContinue() == "" {
+			return more, err
+		}
+	}
+	return more, nil
+}
+
+// readChunk reads a part of a list from the API server, in its turn.
+func (n neighbours) readChunk(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	select {
+	case templatesTurn <- struct{}{}:
+		defer func() { <-templatesTurn }()
+		return n.engine.live.List(ctx, list, options...)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // podAccount is the field of a pod by which the API server finds the pods of an account.
 const podAccount = "spec.serviceAccountName"
 
-// podSelector returns the labels by which the workload object among the children selects its pods, nil without one.
-func (r *Request) podSelector() map[string]string {
-	for i := range r.Children {
-		switch wanted := r.Children[i].Desired.(type) {
-		case *appsv1.Deployment:
-			return wanted.Spec.Selector.MatchLabels
-		case *appsv1.StatefulSet:
-			return wanted.Spec.Selector.MatchLabels
-		}
-	}
-	return nil
-}
-
-// checkService returns an error if a live Service serves pods that are not the owner's: the Service has no selector, or it selects pods
-// now, and by their labels none of the owner's, or one that the wanted selector does not select, or it selects the pods of another workload
-// object, which may have none now. It asks the API server only if the two selectors differ.
-func (e *Engine) checkService(ctx context.Context, req *Request, child *Child, found *corev1.Service) error {
-	wanted, ok := child.Desired.(*corev1.Service)
-	if !ok || maps.Equal(found.Spec.Selector, wanted.Spec.Selector) {
-		return nil
-	}
-	serves, err := e.servesOthers(ctx, req, found, wanted.Spec.Selector)
-	if err != nil || !serves {
-		return err
-	}
-	return &reconciler.StalledError{
-		Reason: appv1.ReasonResourceExists, RetryAfter: lookAgain, // The pods of others are not watched.
-		Message: fmt.Sprintf(messageServesOthers, found.Name, SelectorText(found.Spec.Selector), SelectorText(wanted.Spec.Selector)),
-	}
-}
-
-// servesOthers reports whether a live Service serves pods that it would lose by a selector.
-func (e *Engine) servesOthers(ctx context.Context, req *Request, live *corev1.Service, selector map[string]string) (bool, error) {
-	if len(live.Spec.Selector) == 0 {
-		return true, nil // Its endpoints are those of others.
-	}
-	if serves, err := e.servesOtherWorkload(ctx, req, live, selector); err != nil || serves {
-		return serves, err
-	}
-	if serves, err := e.anyPod(ctx, live.Namespace, labels.SelectorFromSet(live.Spec.Selector)); err != nil || !serves {
-		return false, err
-	}
-	if own, err := e.selectsOwnPods(ctx, req, live.Spec.Selector); err != nil || !own {
-		return true, err
-	}
-	return e.losesPods(ctx, live, selector)
-}
-
-// servesOtherWorkload reports whether a Service selects, and would not select by another selector, the pods of a workload object that is none of
-// the children, by the labels that the selector of the workload object states. It reads the cache, which has the selectors of foreign objects.
-func (e *Engine) servesOtherWorkload(ctx context.Context, req *Request, service *corev1.Service, selector map[string]string) (bool, error) {
-	var deployments appsv1.DeploymentList
-	var sets appsv1.StatefulSetList
-	for _, list := range []client.ObjectList{&deployments, &sets} {
-		if err := e.client.List(ctx, list, client.InNamespace(service.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return false, fmt.Errorf("list workload objects: %w", err)
-		}
-	}
-	is, becomes := labels.SelectorFromSet(service.Spec.Selector), labels.SelectorFromSet(selector)
-	serves := func(obj client.Object, pods *metav1.LabelSelector) bool {
-		return pods != nil && is.Matches(labels.Set(pods.MatchLabels)) && !becomes.Matches(labels.Set(pods.MatchLabels)) && !req.means(obj)
-	}
-	for i := range deployments.Items {
-		if serves(&deployments.Items[i], deployments.Items[i].Spec.Selector) {
-			return true, nil
-		}
-	}
-	for i := range sets.Items {
-		if serves(&sets.Items[i], sets.Items[i].Spec.Selector) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// means reports whether an object is one of the children that a request asks for, by type and name.
-func (r *Request) means(obj client.Object) bool {
-	return slices.ContainsFunc(r.Children, func(child Child) bool {
-		return reflect.TypeOf(child.Desired) == reflect.TypeOf(obj) && child.Desired.GetName() == obj.GetName()
-	})
-}
-
-// anyPod reports whether a selector, and further options, select any pod of a namespace.
-func (e *Engine) anyPod(ctx context.Context, namespace string, selector labels.Selector, options ...client.ListOption) (bool, error) {
+// AnyPod implements claim.Cluster. It asks the API server for one pod.
+func (n neighbours) AnyPod(ctx context.Context, namespace string, selector labels.Selector, account string) (bool, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	var options []client.ListOption
+	if account != "" {
+		options = append(options, client.MatchingFields{podAccount: account})
+	}
 	options = append(options, client.InNamespace(namespace), client.Limit(1), client.MatchingLabelsSelector{Selector: selector})
-	if err := e.live.List(ctx, pods, options...); err != nil {
+	if err := n.engine.live.List(ctx, pods, options...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
 	return len(pods.Items) > 0, nil
 }
 
-// SelectorText is how a message names a selector.
-func SelectorText(selector map[string]string) string {
-	if len(selector) == 0 {
-		return "no label"
+// PodLabels implements claim.Cluster. The cache does not have the pod template of a foreign object.
+func (n neighbours) PodLabels(ctx context.Context, live claim.Object) (map[string]string, error) {
+	known := claim.PodLabels(live)
+	if len(known) > 0 || known == nil {
+		return known, nil
 	}
-	return message.Quote(labels.FormatLabels(selector))
-}
-
-// selectsOwnPods reports whether a selector selects the pods of the workload object among the children.
-func (e *Engine) selectsOwnPods(ctx context.Context, req *Request, selector map[string]string) (bool, error) {
-	found := labels.SelectorFromSet(selector)
-	for i := range req.Children {
-		child := &req.Children[i]
-		wanted := podLabels(child.Desired)
-		if wanted == nil {
-			continue
-		}
-		if found.Matches(labels.Set(wanted)) {
-			return true, nil
-		}
-		if child.Live == nil {
-			continue
-		}
-		has := podLabels(child.Live)
-		if len(has) == 0 { // The cache does not have the pod template of a foreign object.
-			whole, err := (&plan{child: child}).newTarget()
-			if err != nil {
-				return false, err
-			}
-			err = client.IgnoreNotFound(e.live.Get(ctx, client.ObjectKeyFromObject(child.Live), whole))
-			if err != nil {
-				return false, fmt.Errorf("read %s: %w", child.Live.GetName(), err)
-			}
-			has = podLabels(whole)
-		}
-		all := maps.Clone(has) // The pod template keeps the labels that the owner does not state.
-		maps.Copy(all, wanted)
-		if found.Matches(labels.Set(all)) || found.Matches(labels.Set(has)) {
-			return true, nil
-		}
+	whole, ok := reflect.New(reflect.TypeOf(live).Elem()).Interface().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no API object", live)
 	}
-	return false, nil
-}
-
-// podLabels returns the labels of the pods of a workload object, nil for any other object.
-func podLabels(obj client.Object) map[string]string {
-	var template *corev1.PodTemplateSpec
-	switch obj := obj.(type) {
-	case *appsv1.Deployment:
-		template = &obj.Spec.Template
-	case *appsv1.StatefulSet:
-		template = &obj.Spec.Template
-	default:
-		return nil
+	err := client.IgnoreNotFound(n.engine.live.Get(ctx, client.ObjectKey{Namespace: live.GetNamespace(), Name: live.GetName()}, whole))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", live.GetName(), err)
 	}
-	if template.Labels == nil {
-		return map[string]string{}
-	}
-	return template.Labels
-}
-
-// losesPods reports whether a Service selects a pod that another selector does not. Each label that the other one adds costs a
-// request, which returns at most one pod.
-func (e *Engine) losesPods(ctx context.Context, service *corev1.Service, selector map[string]string) (bool, error) {
-	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		if value, ok := service.Spec.Selector[key]; ok && value == selector[key] {
-			continue
-		}
-		without, err := labels.NewRequirement(key, selection.NotIn, []string{selector[key]})
-		if err != nil {
-			return false, fmt.Errorf("selector: %w", err)
-		}
-		lost, err := e.anyPod(ctx, service.Namespace, labels.SelectorFromSet(service.Spec.Selector).Add(*without))
-		if err != nil || lost {
-			return lost, err
-		}
-	}
-	return false, nil
+	return claim.PodLabels(whole), nil
 }
 
 // planExplained is planChild for a caller that may ask the API server: of a foreign Service, the cache does not have the selector, by which

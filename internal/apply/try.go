@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -39,17 +41,19 @@ func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 	news, adopts := 0, false
 	for i := range req.Children {
 		child := &req.Children[i]
-		if child.Auxiliary {
+		if child.Auxiliary && !req.Adopt {
 			continue
 		}
-		p, err := e.planExplained(ctx, req, child)
+		p, err := e.planAdoption(ctx, req, child)
+		if errors.Is(err, reconciler.ErrStale) && child.Auxiliary {
+			return t, err
+		}
 		child.planned = &decision{p, err}
-		if err != nil {
+		adopts = adopts || p.adoptsObject(req) && (err == nil || child.Auxiliary)
+		switch {
+		case err != nil && (!child.Auxiliary || isTaken(err)):
 			unplanned = append(unplanned, err)
-			continue
-		}
-		adopts = adopts || p.adoptsObject(req)
-		if p.isNew() {
+		case err == nil && p.isNew() && !child.Auxiliary:
 			t.fresh[i], news = true, news+1
 		}
 	}
@@ -62,8 +66,38 @@ func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
 	return t, nil
 }
 
+// planAdoption is planExplained for a child that may be adopted. An object around the pods that the cache does not show may be there, and is
+// read; and what such an object is for is found out before anything is adopted.
+func (e *Engine) planAdoption(ctx context.Context, req *Request, child *Child) (plan, error) {
+	if child.Auxiliary && child.Live == nil && child.Unavailable == nil {
+		p := plan{child: child}
+		var err error
+		if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
+			return p, fmt.Errorf("desired object: %w", err)
+		}
+		live, err := e.readLive(ctx, &p)
+		switch {
+		case err == nil:
+			child.Live = live
+		case !errors.Is(err, reconciler.ErrStale): // It is not there otherwise.
+			return p, err
+		}
+	}
+	p, err := e.planExplained(ctx, req, child)
+	if err == nil && child.Auxiliary && p.adoptsObject(req) {
+		err = e.CheckServes(ctx, req, child, child.Live)
+	}
+	return p, err
+}
+
+// isTaken reports whether an error says that an object of others has the name of a child.
+func isTaken(err error) bool {
+	var stalled *reconciler.StalledError
+	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
+}
+
 // tryAdoption withholds the objects to be adopted, and what would be made new for an owner that was not reconciled before,
-// if any child cannot be written. One object alone is tried when it is taken over.
+// if any child cannot be written, or an object of others has the name of one around the pods. One object alone is tried when it is taken over.
 func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplanned []error, news int) error {
 	errs := unplanned
 	if len(errs) == 0 && news > 1 {
@@ -85,7 +119,7 @@ func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplan
 	for i := range req.Children {
 		made := req.Children[i].planned
 		if made != nil && made.err == nil {
-			created := made.action == Created && !req.Existed
+			created := made.action == Created && !req.Existed && !req.Children[i].Auxiliary
 			t.withheld[i] = made.adoptsObject(req) || created || all && t.fresh[i]
 		}
 	}
@@ -171,7 +205,7 @@ func (p *plan) isNew() bool {
 
 // adoptsObject reports whether the plan takes over an object that the owner does not control.
 func (p *plan) adoptsObject(req *Request) bool {
-	return req.Adopt && p.claimed && p.takeover && !metav1.IsControlledBy(p.child.Live, req.Owner)
+	return req.Adopt && p.claimed && p.takeover && p.child.Live != nil && !metav1.IsControlledBy(p.child.Live, req.Owner)
 }
 
 // isForbidden reports whether the API server may take what is wanted, and does not let it be written.

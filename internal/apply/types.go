@@ -4,7 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 )
 
 // Role is what the operator does with the objects of a type. A type may have several.
@@ -82,10 +80,6 @@ type Type struct {
 	// whole object.
 	Unhashed *fieldpath.Set
 	Hashed   func(client.Object) any
-	// Concerns returns what an object is about that restricts, scales or scrapes pods, or leads to Services: one that is about others
-	// than the wanted object is not adopted, as they would lose it. Nil for all other types. Whom a Service serves, the cache does not
-	// have of a foreign one; see Engine.CheckServes.
-	Concerns func(client.Object) any
 	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/clusterkinds.
 	Custom bool
 }
@@ -125,7 +119,7 @@ var Types = []Type{
 	},
 	{
 		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: dropStatusManagedFields, Reduce: reduceService,
-		Exclusive: servicePorts, Concerns: servesCluster,
+		Exclusive: servicePorts,
 	},
 	{
 		Object: &corev1.Secret{}, Role: RoleChild, Scope: ScopeLive,
@@ -136,31 +130,31 @@ var Types = []Type{
 	{
 		// Those of others count too, whatever features are in use: they decide the number of pods.
 		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true,
-		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(), Concerns: scaledByAutoscaler,
+		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(),
 	},
 	{
 		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "serviceAccount",
-		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(), Concerns: ranAsByDefault,
+		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
 	},
 	{
 		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "networkPolicy",
-		Prerequisite: true, Trim: dropStatusManagedFields, Concerns: restrictedByPolicy,
+		Prerequisite: true, Trim: dropStatusManagedFields,
 	},
 	{
 		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "disruptionBudget",
-		Trim: trimBudget, Wakes: budgetChanged(), Concerns: coveredByBudget,
+		Trim: trimBudget, Wakes: budgetChanged(),
 	},
 	{
 		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "ingress",
-		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(), Concerns: leadsByIngress,
+		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(),
 	},
 	{
 		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "httpRoute",
-		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(), Concerns: leadsByRoute,
+		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(),
 	},
 	{
 		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "podMonitor",
-		Trim: dropStatusManagedFields, Wakes: monitorChanged(), Concerns: scrapedByMonitor,
+		Trim: dropStatusManagedFields, Wakes: monitorChanged(),
 	},
 }
 
@@ -233,96 +227,5 @@ func hashedSecret(obj client.Object) any {
 	return []any{&counted, slices.Sorted(maps.Keys(s.Data))}
 }
 
-func scaledByAutoscaler(obj client.Object) any {
-	if scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-		return scaler.Spec.ScaleTargetRef.Kind + "/" + scaler.Spec.ScaleTargetRef.Name
-	}
-	return nil
-}
-
-func restrictedByPolicy(obj client.Object) any {
-	if policy, ok := obj.(*networkingv1.NetworkPolicy); ok {
-		return metav1.FormatLabelSelector(&policy.Spec.PodSelector)
-	}
-	return nil
-}
-
-func coveredByBudget(obj client.Object) any {
-	if budget, ok := obj.(*policyv1.PodDisruptionBudget); ok {
-		return metav1.FormatLabelSelector(budget.Spec.Selector)
-	}
-	return nil
-}
-
-func scrapedByMonitor(obj client.Object) any {
-	if monitor, ok := obj.(*monitoringv1.PodMonitor); ok {
-		return metav1.FormatLabelSelector(&monitor.Spec.Selector)
-	}
-	return nil
-}
-
-// leadsByIngress returns the backends that an Ingress leads to.
-func leadsByIngress(obj client.Object) any {
-	ingress, ok := obj.(*networkingv1.Ingress)
-	if !ok {
-		return nil
-	}
-	var all []string
-	note := func(backend *networkingv1.IngressBackend) {
-		switch {
-		case backend == nil:
-		case backend.Service != nil:
-			all = append(all, "Service/"+backend.Service.Name)
-		case backend.Resource != nil:
-			all = append(all, backend.Resource.Kind+"/"+backend.Resource.Name)
-		}
-	}
-	note(ingress.Spec.DefaultBackend)
-	for _, rule := range ingress.Spec.Rules {
-		if rule.HTTP == nil {
-			continue
-		}
-		for i := range rule.HTTP.Paths {
-			note(&rule.HTTP.Paths[i].Backend)
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), ",")
-}
-
-// leadsByRoute returns the backends that an HTTPRoute leads to.
-func leadsByRoute(obj client.Object) any {
-	route, ok := obj.(*gatewayv1.HTTPRoute)
-	if !ok {
-		return nil
-	}
-	var all []string
-	for _, rule := range route.Spec.Rules {
-		for _, backend := range rule.BackendRefs {
-			kind := string(ptr.Deref(backend.Kind, "Service"))
-			namespace := string(ptr.Deref(backend.Namespace, gatewayv1.Namespace(route.Namespace)))
-			all = append(all, kind+"/"+namespace+"/"+string(backend.Name))
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), ",")
-}
-
-// servesCluster tells the Service of the API server, through which all pods reach it, from one of the operator's.
-func servesCluster(obj client.Object) any {
-	return obj.GetNamespace() == metav1.NamespaceDefault && obj.GetName() == "kubernetes" && !isManaged(obj)
-}
-
-// ranAsByDefault tells the account of a namespace's pods that name none from one of the operator's.
-func ranAsByDefault(obj client.Object) any { return obj.GetName() == "default" && !isManaged(obj) }
-
 // isManaged reports whether an object has the label of those that the operator applies.
-func isManaged(obj client.Object) bool {
-	return obj.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy
-}
-
-// concernsOthers reports whether a live object of a type is about something else than the wanted one.
-func concernsOthers(wanted, live client.Object) bool {
-	concerns := TypeOf(wanted).Concerns
-	return concerns != nil && concerns(wanted) != concerns(live)
-}
+func isManaged(obj client.Object) bool { return claim.IsManaged(obj) }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 )
 
 // TestTypes checks the table: each row says what the others range over it for, and no type is in it twice.
@@ -163,7 +164,7 @@ func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
 			found++
 			wanted, live := row.Object, row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
 			reflect.Indirect(reflect.ValueOf(live)).FieldByName("Spec").Field(j).Set(set)
-			if !concernsOthers(wanted, live) || concernsOthers(live, live) {
+			if !claim.ConcernsOthers(wanted, live) || claim.ConcernsOthers(live, live) {
 				t.Errorf("%T: an object with another %s would be adopted", live, spec.Type().Field(j).Name)
 			}
 			live.SetNamespace("shop")
@@ -201,10 +202,10 @@ func TestObjectsOfTheClusterAreNotAdopted(t *testing.T) {
 		"a Deployment by one of the names": {func() client.Object { return &appsv1.Deployment{} }, "default", "kubernetes", false},
 	} {
 		wanted := named(c.empty(), c.namespace, c.name, true)
-		if got := concernsOthers(wanted, named(c.empty(), c.namespace, c.name, false)); got != c.others {
+		if got := claim.ConcernsOthers(wanted, named(c.empty(), c.namespace, c.name, false)); got != c.others {
 			t.Errorf("%s: %t, want %t", name, got, c.others)
 		}
-		if concernsOthers(wanted, named(c.empty(), c.namespace, c.name, true)) {
+		if claim.ConcernsOthers(wanted, named(c.empty(), c.namespace, c.name, true)) {
 			t.Errorf("%s: one of the operator's is not restored", name)
 		}
 	}

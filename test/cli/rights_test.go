@@ -128,7 +128,7 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 // concerns reports whether a command makes use of a right for an App. Nothing waits to be refreshed, and the App is there.
 func concerns(command string, right plugin.Right) bool {
 	ours := right.Group == appv1.GroupVersion.Group
-	if command == "plan -f" && right.Verb == "create" {
+	if command == "plan -f" && (right.Verb == "create" || !ours) {
 		return false
 	}
 	if command == "list" || command == "refresh --all" {

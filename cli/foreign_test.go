@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+)
+
+// servedManifest asks for an object of each type around the pods that each cluster has.
+const servedManifest = `{"apiVersion":"app.huolala.cn/v1","kind":"App","metadata":{"name":"web","annotations":{ADOPT}},"spec":{"image":"nginx:1",
+"ports":[{"name":"http","port":80}],"serviceAccount":{},"networkPolicy":{},"disruptionBudget":{"maxUnavailable":1},
+"ingress":{"rules":[{"host":"web.example.com"}]},"resources":{"requests":{"cpu":"1"}},
+"autoscaling":{"maxReplicas":5,"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]}}}`
+
+// TestPlanOfCreation puts an object of each type in the way of a resource that is to be created, whose plan the operator answers with names
+// alone: the plug-in says what becomes of each object. What it may not read, it does not claim to know.
+func TestPlanOfCreation(t *testing.T) {
+	manifest := func(adopt bool) string {
+		annotation := ""
+		if adopt {
+			annotation = `"` + appv1.AnnotationAdopt + `":"true"`
+		}
+		return strings.Replace(servedManifest, "ADOPT", annotation, 1)
+	}
+	app := &appv1.App{}
+	if err := yaml.Unmarshal([]byte(manifest(false)), app); err != nil {
+		t.Fatal(err)
+	}
+	app.Namespace = namespaceOfTests
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	objects := w.Objects()
+	if len(objects) < 7 {
+		t.Fatalf("%d objects", len(objects))
+	}
+	for _, about := range objects {
+		kind := about.GetObjectKind().GroupVersionKind()
+		for what, c := range map[string]struct {
+			controlled, adopt, forbidden bool
+			want                         string
+		}{
+			"nobody's":          {false, false, false, kind.Kind + " web exists and was not created by this resource"},
+			"nobody's, adopted": {false, true, false, kind.Kind + " web: exists and is taken over"},
+			"controlled":        {true, false, false, kind.Kind + " web exists and is owned by Rollout other"},
+			"controlled, adopt": {true, true, false, kind.Kind + " web exists and is owned by Rollout other"},
+			"unreadable":        {false, false, true, kind.Kind + " web: created, unless others have an object of this name"},
+		} {
+			live := about.DeepCopyObject().(resource.Object) //nolint:forcetypeassert // It is the copy of one.
+			live.SetLabels(nil)
+			live.SetAnnotations(nil)
+			live.SetOwnerReferences(nil)
+			if c.controlled {
+				live.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Rollout", Name: "other", UID: "2", Controller: ptr.To(true)}})
+			}
+			plural, _ := meta.UnsafeGuessKindToResource(kind)
+			f := newFakeServer(t, map[string]runtime.Object{plural.Resource + "/web": live})
+			f.answer = func(q *http.Request, _ string) runtime.Object {
+				switch {
+				case q.Method == http.MethodPost:
+					return plannedCreation(t, objects)
+				case c.forbidden && strings.HasSuffix(q.URL.Path, "/"+plural.Resource+"/web"):
+					return status(apierrors.NewForbidden(schema.GroupResource{Resource: plural.Resource}, "web", nil))
+				}
+				return nil
+			}
+			code, out, said := f.run(t, "plan", "-f", manifestFile(t, manifest(c.adopt)))
+			auxiliary := kind.Kind != "Deployment" && kind.Kind != "Service"
+			if wantCode := map[bool]int{true: 2, false: 1}[!auxiliary && strings.Contains(c.want, " web exists")]; code != wantCode {
+				t.Errorf("%s, %s: exit status %d, want %d", kind.Kind, what, code, wantCode)
+			}
+			if !strings.Contains(out, c.want) {
+				t.Errorf("%s, %s: no %q\n%s%s", kind.Kind, what, c.want, out, said)
+			}
+		}
+	}
+}
+
+// plannedCreation is the operator's answer to the dry run of a creation: the names of the objects.
+func plannedCreation(t *testing.T, objects []resource.Object) *metav1.Status {
+	t.Helper()
+	p := plan.Plan{Version: plan.Version, Kind: "App", Namespace: namespaceOfTests, Name: "web", Created: true}
+	for _, obj := range objects {
+		p.Objects = append(p.Objects, plan.Object{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName(), Action: plan.Created, Unseen: true})
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status(&apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: plan.ReasonAnswered,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
+	}})
+}
