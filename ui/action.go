@@ -76,11 +76,13 @@ type offer struct {
 // What is said of an offer that cannot be taken.
 const (
 	whyDeleting    = "The resource is being deleted."
+	whyNoWorkload  = "There is no Deployment yet, so there are no pods to restart."
 	whyNothingGood = "No revision with a record of its spec has been ready yet."
 )
 
 // offers returns the actions that suit the state of a resource.
-func offers(kind view.Kind, r *view.Resource) []offer {
+func offers(kind view.Kind, s *view.Snapshot) []offer {
+	r := &s.Resource
 	var found []offer
 	deleting := ""
 	if r.ObjectMeta.DeletionTimestamp != nil {
@@ -96,7 +98,11 @@ func offers(kind view.Kind, r *view.Resource) []offer {
 		add(Refresh, "", "")
 	}
 	if len(r.Workloads) > 0 {
-		add(Restart, "", "")
+		why := ""
+		if s.LacksWorkloads() {
+			why = whyNoWorkload
+		}
+		add(Restart, "", why)
 	}
 	switch {
 	case !has(kind, Hold):
@@ -213,13 +219,14 @@ func (s *Server) address(kind, namespace, name string) string {
 }
 
 // addActions adds to the page of a resource what can be done with it, or why nothing can.
-func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind, found *view.Resource) {
+func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind, shown *view.Snapshot) {
 	if s.options.Actor == nil {
 		return
 	}
+	found := &shown.Resource
 	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
 	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
-	data["Offers"] = offers(kind, found)
+	data["Offers"] = offers(kind, shown)
 	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
 		data["NotAllowed"] = err.Error()
 		return

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -127,11 +128,12 @@ func TestOffers(t *testing.T) {
 		change       func(*appv1.App)
 		offered, not []string
 	}{
-		"plain":   {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
-		"good":    {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
-		"paused":  {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
-		"held":    {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
-		"restart": {func(*appv1.App) {}, []string{"cart/restart"}, nil},
+		"plain":                {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
+		"good":                 {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
+		"paused":               {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
+		"held":                 {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"restart":              {func(*appv1.App) {}, []string{"cart/restart"}, nil},
+		"without a Deployment": {func(app *appv1.App) { app.UID = "none" }, []string{"cart/pause"}, []string{"cart/restart"}},
 		"scaled": {
 			func(app *appv1.App) { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 3} }, []string{"cart/restart"}, []string{"cart/scale"},
 		},
@@ -141,6 +143,9 @@ func TestOffers(t *testing.T) {
 		app := &appv1.App{}
 		app.Namespace, app.Name = "shop", "cart"
 		c.change(app)
+		if app.UID == "" {
+			f.snapshot.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}}
+		}
 		f.snapshot.Resource, _ = view.Of(app)
 		for _, allowed := range []bool{true, false} {
 			actor := &acted{}
@@ -218,7 +223,7 @@ func TestScaleOfTheSpec(t *testing.T) {
 		app.Spec.Replicas, app.Status.Ready = stated, "1/2"
 		r, _ := view.Of(app)
 		kind, _ := view.KindOf("app")
-		all := offers(kind, &r)
+		all := offers(kind, &view.Snapshot{Resource: r})
 		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {
 			t.Errorf("the offer is %+v, want %s pods", last, want)
 		}

@@ -99,6 +99,8 @@ type content struct {
 	list     *view.List
 	snapshot *view.Snapshot
 	err      error
+	// at is when it was read.
+	at time.Time
 }
 
 // known reports whether there is something to show.
@@ -227,7 +229,7 @@ func (h *hub) read(ctx context.Context, f *followed) {
 // readOnce reads a topic and returns the least time until the next look.
 func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	pause = pauseList
-	next := content{state: f.feed.State()}
+	next := content{state: f.feed.State(), at: h.options.Now()}
 	reads := next.state.Begun && next.state.Away.IsZero()
 	switch {
 	case f.Name == "":
@@ -260,7 +262,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	}
 	if failed || !next.known() {
 		// What was shown before stays, or what the page was opened with.
-		next.list, next.snapshot, next.err = f.latest.list, f.latest.snapshot, f.latest.err
+		next.list, next.snapshot, next.err, next.at = f.latest.list, f.latest.snapshot, f.latest.err, f.latest.at
 	}
 	f.latest = next
 	for taken := range f.seats {

@@ -105,9 +105,12 @@ type option struct {
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 	data, chosen := s.common(r), choiceOf(r.URL)
-	list, err := s.options.Reader.List(r.Context())
+	list, problem, err := s.readList(r)
 	data["Events"] = s.page("events") + chosen.query()
 	s.addList(data, chosen, list, err)
+	if problem != "" {
+		data["Problem"] = problem
+	}
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusBadGateway

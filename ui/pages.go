@@ -101,8 +101,11 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
 	data["Again"] = choice{rows: moreRows, refresh: !r.URL.Query().Has("refresh")}.query()
 	data["Events"] = s.address(kind.Name, namespace, name) + "/events"
-	found, err := s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
+	found, problem, err := s.readSnapshot(r, kind, namespace, name)
 	s.addResource(r, data, kind, found, err)
+	if problem != "" {
+		data["Problem"] = problem
+	}
 	status := http.StatusOK
 	if err != nil {
 		status = statusOf(err)
@@ -123,7 +126,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	data["Spec"] = text
 	data["Why"], data["Tree"] = view.WhyOf(found, 10), view.TreeOf(found, view.TreeOptions{})
 	data["Progress"], data["History"] = view.ProgressOf(found), historyOf(found)
-	s.addActions(r, data, kind, &found.Resource)
+	s.addActions(r, data, kind, found)
 }
 
 // statusOf returns the status of a page that an error stands in the way of: the API server's, unless the fault is its own. That nobody is

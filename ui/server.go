@@ -38,6 +38,8 @@ type Options struct {
 	Port int
 	// Now is the present time, time.Now if it is nil.
 	Now func() time.Time
+	// Wait is how long a page waits for the API server, answerTime if it is 0.
+	Wait time.Duration
 }
 
 // Server serves the pages.
@@ -88,6 +90,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Wait == 0 {
+		o.Wait = answerTime
+	}
 	s := &Server{options: o, listener: listener, id: random(16)}
 	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}}
 	s.hub.ctx, s.end = context.WithCancel(ctx)
@@ -114,6 +119,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
+		r.handle = s.boundPage(r)
 		mux.HandleFunc(r.method+" /"+s.id+"/"+r.path, s.guard(r))
 	}
 	// Outside of the folder, nothing names it before the login.

@@ -102,6 +102,9 @@ const (
 		"{kubectl happ adopt NAME --restart}."
 )
 
+// adviceResume is the advice about a paused resource, next to that about anything else.
+const adviceResume = "The %s is paused, and nothing is written until you resume it: %s"
+
 // adoption is the advice about an object that can be adopted.
 func (r *Resource) adoption() string {
 	if kind, ok := KindOf(r.Kind); ok && kind.Holds {
@@ -219,6 +222,9 @@ func (s *Snapshot) advise(reason, message string) []string {
 		text, _ = s.expand(known.blind)
 	}
 	lines := []string{text}
+	if s.Resource.Paused && reason != appv1.ReasonPaused {
+		lines = append(lines, fmt.Sprintf(adviceResume, s.Resource.Kind, s.Resource.Command("resume")))
+	}
 	if !known.spec {
 		return lines
 	}

@@ -120,7 +120,7 @@ const (
 // states are all states, worst first.
 var states = []State{StateStalled, StateDeleting, StateUnobserved, StateProgressing, StatePaused, StateReady}
 
-// State returns how the resource is doing. A status that speaks of an earlier spec counts for nothing.
+// State returns how the resource is doing, as the columns of kubectl say it. A status that speaks of an earlier spec counts for nothing.
 func (r *Resource) State() State {
 	ready := r.condition(appv1.ConditionReady)
 	switch {
@@ -128,19 +128,22 @@ func (r *Resource) State() State {
 		return StateDeleting
 	case !r.Observed() || len(r.Status.Conditions) == 0:
 		return StateUnobserved
-	case r.condition(appv1.ConditionStalled).Status == metav1.ConditionTrue:
-		return StateStalled
 	case ready.Reason == appv1.ReasonPaused:
 		return StatePaused
+	case r.condition(appv1.ConditionStalled).Status == metav1.ConditionTrue:
+		return StateStalled
 	case ready.Status == metav1.ConditionTrue:
 		return StateReady
 	}
 	return StateProgressing
 }
 
-// verdict returns the condition that says most about the state: Stalled where it is so, Applied where the spec is not in force
-// and the pods are fine, and Ready otherwise.
+// verdict returns the condition that says most about the state: Ready where a pause keeps the spec from being in force, Stalled where it is
+// so, Applied where the spec is not in force and the pods are fine, and Ready otherwise.
 func (r *Resource) verdict() metav1.Condition {
+	if c := r.condition(appv1.ConditionReady); c.Reason == appv1.ReasonPaused {
+		return c
+	}
 	if c := r.condition(appv1.ConditionStalled); c.Status == metav1.ConditionTrue {
 		return c
 	}

@@ -61,6 +61,11 @@ func (s *Snapshot) LacksService() bool {
 	})
 }
 
+// LacksWorkloads reports whether the resource has no Deployment or StatefulSet, as far as these can be listed.
+func (s *Snapshot) LacksWorkloads() bool {
+	return !s.lacks(kindsDeployments) && !s.lacks(kindsStatefulSets) && len(s.deployments()) == 0 && len(s.statefulSets()) == 0
+}
+
 // deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
 func (s *Snapshot) deployments() []*appsv1.Deployment {
 	rank := func(d *appsv1.Deployment) int {

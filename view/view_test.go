@@ -401,3 +401,32 @@ func TestPending(t *testing.T) {
 		t.Errorf("of an earlier spec:\n%s", text)
 	}
 }
+
+// TestPausedState has a paused resource whose pods are in trouble, with a change that waits or without one: all outputs have the state that
+// the columns of kubectl have, and the advice is to resume.
+func TestPausedState(t *testing.T) {
+	for name, c := range map[string]struct {
+		ready string
+		want  State
+	}{
+		"a change waits":          {appv1.ReasonPaused, StatePaused},
+		"no change waits":         {appv1.ReasonImagePullBackOff, StateStalled},
+		"an object is in the way": {appv1.ReasonResourceExists, StateStalled},
+	} {
+		r := newApp("nginx:1", condition(appv1.ConditionReady, metav1.ConditionUnknown, c.ready, "m"),
+			condition(appv1.ConditionStalled, metav1.ConditionTrue, appv1.ReasonImagePullBackOff, "m"))
+		r.Paused = true
+		if c.ready == appv1.ReasonResourceExists {
+			r.Status.Conditions[1].Reason = c.ready
+		}
+		s := rollout(r, notStarted)
+		w := WhyOf(s, 0)
+		row := RowOf(&s.Resource)
+		if row.State != c.want || w.State != c.want || ProgressOf(s).State != c.want || row.Reason != c.ready || w.Reason != c.ready {
+			t.Errorf("%s: the row has %s/%s, why %s/%s, progress %s", name, row.State, row.Reason, w.State, w.Reason, ProgressOf(s).State)
+		}
+		if got := strings.Join(w.Advice, "\n"); !strings.Contains(got, "kubectl happ resume cart") {
+			t.Errorf("%s: the advice is %s", name, got)
+		}
+	}
+}

@@ -292,6 +292,8 @@ func (w *Why) headline(now time.Time) string {
 		return object + " is Ready" + since
 	case StateStalled:
 		return object + " is Stalled" + since + ": " + w.Reason
+	case StatePaused:
+		return object + " is Paused" + since
 	}
 	return object + " is not Ready" + since + ": " + w.Reason
 }

@@ -9,9 +9,11 @@ import (
 
 // Kinds in the plural, as a person reads them.
 const (
-	kindsDeployments = "Deployments"
-	kindsReplicaSets = "ReplicaSets"
-	kindsPods        = "Pods"
+	kindsDeployments  = "Deployments"
+	kindsStatefulSets = "StatefulSets"
+	kindsServices     = "Services"
+	kindsReplicaSets  = "ReplicaSets"
+	kindsPods         = "Pods"
 )
 
 // CountPods returns a number of pods in words: "1 pod" or "2 pods".

@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"huolala.cn/app-operator/view"
+)
+
+// answerTime is how long a page waits for the API server. A page is shown then with what is known, or with the reason why it is empty.
+const answerTime = 8 * time.Second
+
+// What a page says of an API server that does not answer.
+const (
+	messageNoAnswer   = "The API server has not answered within %s. Load the page again."
+	messageKnownSince = "The API server has not answered within %s. What you see was read at %s."
+)
+
+// boundPage limits the time in which a page is read. A stream of events goes on.
+func (s *Server) boundPage(r route) http.HandlerFunc {
+	if r.method != http.MethodGet || strings.HasSuffix(r.path, "events") {
+		return r.handle
+	}
+	return func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), s.options.Wait)
+		defer cancel()
+		r.handle(w, req.WithContext(ctx))
+	}
+}
+
+// late reports whether the time of a page is over.
+func late(r *http.Request) bool { return context.Cause(r.Context()) == context.DeadlineExceeded }
+
+// readList returns all resources. If the API server does not answer, they are those that another page has shown last, and problem says so.
+func (s *Server) readList(r *http.Request) (list *view.List, problem string, err error) {
+	list, err = s.options.Reader.List(r.Context())
+	if err == nil || !late(r) {
+		return list, "", err
+	}
+	if known := s.hub.known(Topic{}); known.list != nil {
+		return known.list, s.knownSince(known.at), nil
+	}
+	return nil, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
+}
+
+// readSnapshot returns a resource with what is below it, as readList does.
+func (s *Server) readSnapshot(r *http.Request, kind view.Kind, namespace, name string) (found *view.Snapshot, problem string, err error) {
+	found, err = s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
+	if err == nil || !late(r) {
+		return found, "", err
+	}
+	if known := s.hub.known(Topic{Kind: kind.Name, Namespace: namespace, Name: name}); known.snapshot != nil {
+		return known.snapshot, s.knownSince(known.at), nil
+	}
+	return nil, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
+}
+
+func (s *Server) knownSince(at time.Time) string {
+	return fmt.Sprintf(messageKnownSince, s.options.Wait, at.Format(time.TimeOnly))
+}
+
+// known returns what is known of a topic that open pages show, or have shown a short time ago.
+func (h *hub) known(topic Topic) content {
+	h.mu.Lock()
+	f := h.topics[topic]
+	h.mu.Unlock()
+	if f == nil {
+		return content{}
+	}
+	return f.content()
+}
