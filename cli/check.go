@@ -145,17 +145,30 @@ func (r *root) checkRights(ctx context.Context, c *clients) error {
 	if failed != nil {
 		return fmt.Errorf("ask what you may do: %w", failed)
 	}
-	for i := range view.AroundTypes {
-		kind := view.AroundTypes[i].Resource
-		if right := (Right{Verb: "list", Group: kind.Group, Resource: kind.Resource}); !allowed[right] && !c.serves(kind) {
-			allowed[right] = true // There is nothing to list.
-		}
-	}
+	c.grantUnserved(allowed)
 	fmt.Fprintf(r.Out, "\nCOMMAND          IN NAMESPACE %s\n", c.namespace)
 	for _, need := range needs {
 		fmt.Fprintf(r.Out, "%-16s %s\n", need.Command, lacking(need.Rights, allowed))
 	}
 	return nil
+}
+
+// grantUnserved counts the rights to kinds around the pods that the cluster does not have as given: there is nothing to use them for.
+func (c *clients) grantUnserved(allowed map[Right]bool) {
+	for i := range view.AroundTypes {
+		kind := view.AroundTypes[i].Resource
+		var lacked []Right
+		for right, given := range allowed {
+			if !given && right.Group == kind.Group && right.Resource == kind.Resource {
+				lacked = append(lacked, right)
+			}
+		}
+		if len(lacked) > 0 && !c.serves(kind) {
+			for _, right := range lacked {
+				allowed[right] = true
+			}
+		}
+	}
 }
 
 // lacking says which of the rights that a command needs are missing.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -93,7 +96,69 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 		return inWords(err, "delete", t.kind.Name+" "+t.name, t.namespace)
 	}
 	fmt.Fprintln(r.Err, s.Resource.Object()+" deleted; its children stay")
+	for _, child := range children {
+		if err := c.removeMarks(ctx, child); err != nil {
+			fmt.Fprintf(r.Err, "The marks of the operator stay on %s %s: %s\n", child.GetObjectKind().GroupVersionKind().Kind, child.GetName(), withoutObjects{err})
+		}
+	}
 	return nil
+}
+
+// removeMarks removes from a child what the operator alone has set on it, and what means nothing without the operator: the label
+// app.kubernetes.io/managed-by, and the annotations of its group. What another manager has set, too, stays, as do all other labels: selectors use them.
+func (c *clients) removeMarks(ctx context.Context, child object) error {
+	marks := map[string]any{}
+	if labels := setByOperatorAlone(child, "labels", child.GetLabels()); labels[appv1.LabelManagedBy] {
+		marks["labels"] = map[string]any{appv1.LabelManagedBy: nil}
+	}
+	annotations := map[string]any{}
+	for key := range setByOperatorAlone(child, "annotations", child.GetAnnotations()) {
+		if strings.HasPrefix(key, appv1.GroupVersion.Group+"/") && key != appv1.AnnotationRetainedFor {
+			annotations[key] = nil
+		}
+	}
+	if len(annotations) > 0 {
+		marks["annotations"] = annotations
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	marks["uid"] = child.GetUID()
+	data, err := json.Marshal(map[string]any{"metadata": marks})
+	if err != nil {
+		return err
+	}
+	resources, _ := meta.UnsafeGuessKindToResource(child.GetObjectKind().GroupVersionKind())
+	_, err = c.dynamic.Resource(resources).Namespace(child.GetNamespace()).Patch(ctx, child.GetName(), types.MergePatchType, data,
+		metav1.PatchOptions{FieldManager: fieldManager})
+	return err
+}
+
+// operatorManagers is how the names of the operator's field managers begin.
+const operatorManagers = "app-operator/"
+
+// setByOperatorAlone returns the keys of labels or annotations that apply requests of the operator own, and no other manager.
+func setByOperatorAlone(obj object, kind string, marks map[string]string) map[string]bool {
+	found := map[string]bool{}
+	for key := range marks {
+		ours, others := false, false
+		for _, entry := range obj.GetManagedFields() {
+			var fields struct {
+				Metadata map[string]map[string]json.RawMessage `json:"f:metadata"`
+			}
+			if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+				continue
+			}
+			if _, owns := fields.Metadata["f:"+kind]["f:"+key]; owns {
+				operator := strings.HasPrefix(entry.Manager, operatorManagers) && entry.Operation == metav1.ManagedFieldsOperationApply
+				ours, others = ours || operator, others || !operator
+			}
+		}
+		if ours && !others {
+			found[key] = true
+		}
+	}
+	return found
 }
 
 // object is a child of a resource.

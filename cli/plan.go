@@ -90,7 +90,7 @@ func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
 		fmt.Fprint(r.Out, all.Text(style))
 	}
 	switch {
-	case all.Problem():
+	case all.Problem(), o.adopt && all.Blocks():
 		return &exit{code: exitError}
 	case o.failOnRestart && all.Restarts.Pods > 0:
 		return &exit{code: exitRestart}

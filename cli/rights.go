@@ -92,6 +92,12 @@ func Needs() []Need {
 	for i := range allChildren {
 		allChildren[i].Needed = true
 	}
+	var cleaned []Right
+	for _, right := range rightsBelow() {
+		if right.Resource != "replicasets" && right.Resource != "pods" && right.Resource != "persistentvolumeclaims" {
+			cleaned = append(cleaned, Right{"patch", right.Group, right.Resource, false})
+		}
+	}
 	events := Right{"list", "", "events", false}
 	followed := []Right{
 		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
@@ -119,7 +125,7 @@ func Needs() []Need {
 		}},
 		{"adopt", join(get, patch)},
 		{"eject", eject},
-		{"eject --delete", join(get, allChildren, ours("delete", true))},
+		{"eject --delete", join(get, allChildren, ours("delete", true), cleaned)},
 		{"ui", join(
 			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
 		)},

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"huolala.cn/app-operator/view"
 )
@@ -93,6 +95,16 @@ func status(err *apierrors.StatusError) *metav1.Status {
 	answer := err.ErrStatus
 	answer.APIVersion, answer.Kind = "v1", "Status"
 	return &answer
+}
+
+// clients returns the clients of a user of the server.
+func (f *fakeServer) clients(t *testing.T) *clients {
+	t.Helper()
+	other, err := dynamic.NewForConfig(&rest.Config{Host: f.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &clients{dynamic: other, namespace: namespaceOfTests}
 }
 
 // run runs the plug-in with the server.

@@ -93,7 +93,7 @@ func appResource(obj runtime.Object) (Resource, bool) {
 		return Resource{}, false
 	}
 	return ofWorkload(Resource{
-		ObjectMeta: app.ObjectMeta, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
+		ObjectMeta: app.ObjectMeta, WantsService: len(app.Spec.Ports) > 0, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
 		LastGood:  lastGood(app.History()),
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec]}},
 	}, &app.Status.WorkloadStatus), true
@@ -105,7 +105,7 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 		return Resource{}, false
 	}
 	return ofWorkload(Resource{
-		ObjectMeta: box.ObjectMeta, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
+		ObjectMeta: box.ObjectMeta, WantsService: len(box.Spec.Ports) > 0, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
 		LastGood:  lastGood(box.History()),
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec]}},
 	}, &box.Status.WorkloadStatus), true
@@ -120,7 +120,7 @@ func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
 	r := Resource{ObjectMeta: ud.ObjectMeta, Replicas: ud.Spec.Replicas, Paused: ud.Spec.Paused, Spec: &ud.Spec}
 	if template := ud.Spec.Template; template != nil {
 		w.Spec, w.Path, w.NewRecord = template, "/spec/template", newOf[appv1.WorkloadSpec]
-		r.Image = template.Image
+		r.Image, r.WantsService = template.Image, len(template.Ports) > 0
 	}
 	r.Workloads = []Workload{w}
 	return ofWorkload(r, &ud.Status.WorkloadStatus), true

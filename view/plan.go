@@ -76,6 +76,13 @@ func (p *Plan) Problem() bool {
 	return false
 }
 
+// Blocks reports whether an object would be neither created nor changed.
+func (p *Plan) Blocks() bool {
+	return slices.ContainsFunc(p.Resources, func(r *plan.Plan) bool {
+		return slices.ContainsFunc(r.Objects, func(o plan.Object) bool { return o.Action == plan.Blocked })
+	})
+}
+
 // planStates are the reasons of a plan's problem that are a state of the resource and no obstacle: the change is stored, and the plan says
 // the result.
 var planStates = []string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonDependencyNotReady}

@@ -33,7 +33,9 @@ type Resource struct {
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
 	// where there is none.
 	Selector, Service string
-	Status            appv1.CommonStatus
+	// WantsService is true if the spec of a kind with one workload has ports, so that the resource is to have a Service.
+	WantsService bool
+	Status       appv1.CommonStatus
 	// Spec is the custom resource's spec, Serving the part that describes what stands around the pods, nil for a kind that has none.
 	Spec    any
 	Serving *appv1.ServingSpec

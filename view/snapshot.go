@@ -61,6 +61,13 @@ func (s *Snapshot) LacksService() bool {
 	})
 }
 
+// lacksWantedService reports whether the spec asks for a Service and the resource has none, as far as Services can be listed.
+func (s *Snapshot) lacksWantedService() bool {
+	return s.Resource.WantsService && s.Resource.Observed() && !s.lacks(kindsServices) && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
+		return controls(s.Resource.ObjectMeta.UID, &service)
+	})
+}
+
 // LacksWorkloads reports whether the resource has no Deployment or StatefulSet, as far as these can be listed.
 func (s *Snapshot) LacksWorkloads() bool {
 	return !s.lacks(kindsDeployments) && !s.lacks(kindsStatefulSets) && len(s.deployments()) == 0 && len(s.statefulSets()) == 0

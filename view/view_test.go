@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -427,6 +429,51 @@ func TestPausedState(t *testing.T) {
 		}
 		if got := strings.Join(w.Advice, "\n"); !strings.Contains(got, "kubectl happ resume cart") {
 			t.Errorf("%s: the advice is %s", name, got)
+		}
+	}
+}
+
+// TestNoRolloutAfterItsEnd loses a pod after the rollout has finished: nothing says that a rollout is under way.
+func TestNoRolloutAfterItsEnd(t *testing.T) {
+	for reason, under := range map[string]bool{"NewReplicaSetAvailable": false, "ReplicaSetUpdated": true} {
+		r := newApp("nginx:1", condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonProgressing, "1 of 2 available"))
+		s := rollout(r, notStarted)
+		s.Pods = nil
+		d := &s.Deployments[0]
+		d.Spec.Replicas = ptr.To[int32](2)
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason}},
+		}
+		if text := WhyOf(s, 0).Text(Style{}, now); strings.Contains(text, "rollout") != under {
+			t.Errorf("%s: under way is not %t:\n%s", reason, under, text)
+		}
+	}
+}
+
+// TestWorksNamesTheMissingService has a resource with ports: what works says whether the Service is there.
+func TestWorksNamesTheMissingService(t *testing.T) {
+	for name, c := range map[string]struct {
+		wants, there, unknown, want bool
+	}{
+		"there":            {wants: true, there: true},
+		"missing":          {wants: true, want: true},
+		"not asked for":    {},
+		"not to be listed": {wants: true, unknown: true},
+	} {
+		r := newApp("nginx:1", condition(appv1.ConditionReady, metav1.ConditionTrue, appv1.ReasonReady, "all"))
+		s := rollout(r, notStarted)
+		s.Resource.WantsService, s.Services = c.wants, nil
+		if c.there {
+			s.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "cart", OwnerReferences: []metav1.OwnerReference{
+				{UID: r.ObjectMeta.UID, Controller: ptr.To(true)},
+			}}}}
+		}
+		if c.unknown {
+			s.Missing = []Missing{{kindsServices, "you may not list them"}}
+		}
+		if works := WhyOf(s, 0).Works; strings.Contains(works, messageNoService) != c.want {
+			t.Errorf("%s: %s", name, works)
 		}
 	}
 }

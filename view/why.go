@@ -16,9 +16,10 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// What is said of a resource whose status speaks of an earlier spec.
+// What is said of a resource whose status speaks of an earlier spec, or whose Service is gone.
 const (
 	messageUnobserved = "the operator has not reconciled the latest change yet"
+	messageNoService  = "; there is no Service of this resource that leads to them"
 	// unobservedPatience is how long that is nothing to worry about.
 	unobservedPatience = 30 * time.Second
 )
@@ -173,8 +174,11 @@ func (s *Snapshot) belowDeployment(d *appsv1.Deployment, verdict health.Verdict,
 		return []Step{{Object: "API server", Text: words, Root: true}}
 	}
 	if verdict.Reason == appv1.ReasonProgressing && reason == verdict.Reason {
-		if d.Spec.Paused {
+		switch {
+		case d.Spec.Paused:
 			return []Step{{Object: "rollout", Text: "paused: " + verdict.Message, Root: true}}
+		case health.LostPods(d): // The rollout has finished.
+			return []Step{{Object: "pods", Text: verdict.Message, Root: true}}
 		}
 		return []Step{{Object: "rollout", Text: "under way: " + verdict.Message, Root: true}}
 	}
@@ -248,6 +252,9 @@ func (s *Snapshot) works() string {
 	text := fmt.Sprintf("%d of %s ready", ready, CountPods(wanted))
 	if len(by) > 0 {
 		text += ": " + strings.Join(by, ", ")
+	}
+	if s.lacksWantedService() {
+		text += messageNoService
 	}
 	return text + "."
 }

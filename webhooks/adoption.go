@@ -297,7 +297,7 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 		case change.TemplateChanged:
 			parts = append(parts, messagePodsReplaced)
 		case change.Kind == "Deployment" || change.Kind == "StatefulSet":
-			parts = append(parts, messagePodsKeepRunning)
+			parts = append(parts, messageNoPodRestarts)
 		}
 		if len(parts) == 0 {
 			parts = append(parts, messageNothingElse)

@@ -2,10 +2,10 @@ package webhooks
 
 // What warnings and logs say. Each says what is wrong, which object and field it is about, and what to do.
 const (
-	messageAdoptsWorkload     = "containers not in the spec are removed, other fields are kept, and pods are replaced if the template changes"
-	messageAdoptsAsItIs       = "its pod template and its pods stay as they are until the spec changes"
-	messageAdoptsOther        = "fields not in the spec are kept, and no pod restarts"
-	messageAdoptsService      = "ports not in the spec are removed, other fields are kept"
+	messageAdoptsWorkload     = "containers not in the spec are removed, other fields and labels kept, managed-by and missing labels set, and pods replaced if the template changes"
+	messageAdoptsAsItIs       = "its pod template and any pods stay as they are until the spec changes, labels are kept, missing ones and managed-by are set"
+	messageAdoptsOther        = "fields and labels not in the spec are kept, missing labels and managed-by are set, and no pod restarts"
+	messageAdoptsService      = "ports not in the spec are removed, other fields and labels are kept, missing labels and managed-by are set"
 	messageUnlessOthers       = " unless it serves pods of others"
 	messageWarningUnreadable  = "Cannot read an object that a warning depends on"
 	messageReplicasUnstated   = "spec.replicas: is not set, so %s cannot read the scale of this %s; set it once, to any number"
@@ -30,17 +30,17 @@ const (
 
 // What the warnings of an adoption are made of.
 const (
-	messageAdopted         = "%s %s exists and will be adopted"
-	messageAdoptedLater    = " once spec.paused is false"
-	messageSeeFieldsFirst  = "To see the fields first, apply it with spec.paused: true, then change it with --dry-run=server"
-	messageSeeFieldsShort  = "To see the fields, apply it paused and dry-run a change"
-	messagePodsReplaced    = "replaces its pods"
-	messagePodsKeepRunning = "its pods keep running"
-	messageNothingElse     = "nothing else changes"
-	messageFieldsRemoved   = "removes "
-	messageFieldsKept      = "keeps "
-	messageFieldsChanged   = "changes "
-	messageLabelsSet       = "sets labels "
-	messageFieldsAndMore   = "%s and %d more"
-	messageFieldsCount     = "%d fields"
+	messageAdopted        = "%s %s exists and will be adopted"
+	messageAdoptedLater   = " once spec.paused is false"
+	messageSeeFieldsFirst = "To see the fields first, apply it with spec.paused: true, then change it with --dry-run=server"
+	messageSeeFieldsShort = "To see the fields, apply it paused and dry-run a change"
+	messagePodsReplaced   = "replaces its pods"
+	messageNoPodRestarts  = "no pod restarts"
+	messageNothingElse    = "nothing else changes"
+	messageFieldsRemoved  = "removes "
+	messageFieldsKept     = "keeps "
+	messageFieldsChanged  = "changes "
+	messageLabelsSet      = "sets labels "
+	messageFieldsAndMore  = "%s and %d more"
+	messageFieldsCount    = "%d fields"
 )

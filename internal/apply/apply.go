@@ -89,6 +89,8 @@ type Request struct {
 	refusal error
 	// unpruned is what was in the way of the deletion of auxiliary objects, and what is being deleted yet.
 	unpruned []error
+	// taken are the messages of the objects of others that have the names of children.
+	taken []string
 }
 
 // Trouble returns what is in the way of auxiliary children and of deletions, nil if nothing is. It is for after Apply, whose error leaves it out.
@@ -97,7 +99,7 @@ func (r *Request) Trouble() error {
 	for i := range r.Children {
 		errs = append(errs, r.Children[i].Trouble)
 	}
-	return reconciler.Aggregate(errs...)
+	return r.nameTaken(reconciler.Aggregate(errs...))
 }
 
 // Refusal returns why nothing of what is new in a Whole request was written, nil if it was. It is for after Apply, whose error
@@ -167,7 +169,8 @@ func (e *Engine) Apply(ctx context.Context, req *Request) (ChangeSet, error) {
 		req.refusal = t.err
 	}
 	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Action == "" })
-	if err := reconciler.Aggregate(reconciler.Aggregate(errs...), t.err); err != nil {
+	req.noteTaken(errs)
+	if err := req.nameTaken(reconciler.Aggregate(reconciler.Aggregate(errs...), t.err)); err != nil {
 		return changes, err
 	}
 	pruned, err := e.pruneObjects(ctx, req)

@@ -84,7 +84,7 @@ func (e *Engine) foreseeRequest(ctx context.Context, req *Request) (ChangeSet, e
 	if e.foresight.adopts {
 		for i := range req.Children {
 			if isTaken(req.Children[i].Trouble) {
-				err = reconciler.Aggregate(err, req.Children[i].Trouble)
+				err = req.nameTaken(reconciler.Aggregate(err, req.Children[i].Trouble))
 			}
 		}
 	}

@@ -47,13 +47,13 @@ func (p *plan) keepLabels(req *Request, live client.Object) error {
 	return p.stateWanted(req, foreignLabels(req, p.child.Desired, live))
 }
 
-// foreignLabels returns the labels that others have set on a live object to other values than the owner's defaults, sorted.
+// foreignLabels returns the labels that others have set on a live object, also to the values of the owner's defaults, sorted.
 func foreignLabels(req *Request, desired, live client.Object) []string {
 	var kept []string
 	for _, key := range req.DefaultLabels {
-		wanted, sets := desired.GetLabels()[key]
-		value, has := live.GetLabels()[key]
-		if sets && has && value != wanted && !appliedLabel(live, key) {
+		_, sets := desired.GetLabels()[key]
+		_, has := live.GetLabels()[key]
+		if sets && has && !appliedLabel(live, key) {
 			kept = append(kept, key)
 		}
 	}
@@ -61,8 +61,8 @@ func foreignLabels(req *Request, desired, live client.Object) []string {
 	return kept
 }
 
-// recordedLabels returns the labels of a live object that the record names, that are there, and that nothing of the operator's
-// has set, sorted. live may be nil.
+// recordedLabels returns the labels of a live object that the record names, and that nothing of the operator's has set, sorted. A label that
+// is gone counts if the record is the operator's: its owner has removed it. live may be nil.
 func recordedLabels(req *Request, desired, live client.Object) []string {
 	if live == nil {
 		return nil
@@ -71,12 +71,13 @@ func recordedLabels(req *Request, desired, live client.Object) []string {
 	if len(record) == 0 {
 		return nil
 	}
+	ours := OwnsAnnotation(live, req.Manager, appv1.AnnotationKeptLabels)
 	var kept []string
 	for _, key := range req.DefaultLabels {
 		_, recorded := record[key]
 		_, sets := desired.GetLabels()[key]
 		_, has := live.GetLabels()[key]
-		if recorded && sets && has && !appliedLabel(live, key) {
+		if recorded && sets && (has || ours) && !appliedLabel(live, key) {
 			kept = append(kept, key)
 		}
 	}

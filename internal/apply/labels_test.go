@@ -51,7 +51,7 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 			}{
 				"set by others":                       {"theirs", theirs, false, true},
 				"set by others, stated":               {"theirs", theirs, true, false},
-				"set by others to the same":           {"ours", theirs, false, false},
+				"set by others to the same":           {"ours", theirs, false, true},
 				"missing":                             {"", theirs, false, false},
 				"set by the operator of another":      {"theirs", former, false, false},
 				"set by nobody who is known any more": {"theirs", entry("kubectl", updateOp, "", `{}`), false, true},
@@ -132,17 +132,20 @@ func TestRecordOfLabels(t *testing.T) {
 		manager metav1.ManagedFieldsEntry
 		want    []string
 	}{
-		"none":                       {"", map[string]string{appv1.LabelName: "a"}, others, nil},
-		"a label":                    {appv1.LabelName + "=web", map[string]string{appv1.LabelName: "a"}, others, []string{appv1.LabelName}},
-		"a label of the operator":    {appv1.LabelName + "=web", map[string]string{appv1.LabelName: "a"}, owned, nil},
-		"a label that is gone":       {appv1.LabelName + "=web", nil, others, nil},
+		"none":                    {"", map[string]string{appv1.LabelName: "a"}, others, nil},
+		"a label":                 {appv1.LabelName + "=web", map[string]string{appv1.LabelName: "a"}, others, []string{appv1.LabelName}},
+		"a label of the operator": {appv1.LabelName + "=web", map[string]string{appv1.LabelName: "a"}, owned, nil},
+		"a label that is gone":    {appv1.LabelName + "=web", nil, others, nil},
+		"a label that its owner has removed": {
+			appv1.LabelName + "=web", nil, entry("app-operator/app", apply, "", `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/kept-labels":{}}}}`), []string{appv1.LabelName},
+		},
 		"a label that is no default": {appv1.LabelManagedBy + "=x", map[string]string{appv1.LabelManagedBy: "a"}, others, nil},
 		"no record":                  {",=,x,,", map[string]string{appv1.LabelName: "a"}, others, nil},
 	} {
 		live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Labels: c.labels, Annotations: map[string]string{appv1.AnnotationKeptLabels: c.record}, ManagedFields: []metav1.ManagedFieldsEntry{c.manager},
 		}}
-		req := &Request{DefaultLabels: defaultLabels}
+		req := &Request{DefaultLabels: defaultLabels, Manager: "app-operator/app"}
 		if got := recordedLabels(req, desired, live); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q are kept, want %q", name, got, c.want)
 		}

@@ -28,6 +28,7 @@ const (
 		"and Kubernetes cannot change them. A recreated StatefulSet would begin with empty volumes. Give the database another name and copy the data to it"
 	messageOrDelete       = ", or delete the %s to recreate it"
 	messageOrDeleteOrphan = ", or delete the %s with --cascade=orphan to recreate it and keep its pods"
+	messageMoreTaken      = ". %d more objects of others have names of this resource's objects"
 	messageRetrying       = ": %s; retrying"
 	messageUnchanged      = " is unchanged: "
 )

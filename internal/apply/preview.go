@@ -89,7 +89,8 @@ func (e *Engine) previewRequest(req *Request, decide func(*Child) (plan, error),
 		}
 		missing = missing || err != nil && child.Prerequisite
 	}
-	if err := reconciler.Aggregate(errs...); err != nil {
+	req.noteTaken(failed)
+	if err := req.nameTaken(reconciler.Aggregate(errs...)); err != nil {
 		return changes, err
 	}
 	for _, obj := range req.Unwanted {

@@ -90,12 +90,6 @@ func (e *Engine) planAdoption(ctx context.Context, req *Request, child *Child) (
 	return p, err
 }
 
-// isTaken reports whether an error says that an object of others has the name of a child.
-func isTaken(err error) bool {
-	var stalled *reconciler.StalledError
-	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
-}
-
 // tryAdoption withholds the objects to be adopted, and what would be made new for an owner that was not reconciled before,
 // if any child cannot be written, or an object of others has the name of one around the pods. One object alone is tried when it is taken over.
 func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplanned []error, news int) error {

@@ -45,7 +45,7 @@ func replicaFailure(message string) appsv1.DeploymentCondition {
 const (
 	quotaMessage = `pods "web-7d5c-x2x9k" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`
 	policy       = `pods "web-7d5c-x2x9k" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`
-	stuck        = "; no progress for 600 s. Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
+	stuck        = "; no progress for 600 s. Earlier pods, if any, keep running. Fix the cause, or change the spec to start the rollout again"
 )
 
 func TestDeployment(t *testing.T) {

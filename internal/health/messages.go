@@ -1,7 +1,7 @@
 package health
 
 // AdviceStalled ends the message of a rollout that makes no progress.
-const AdviceStalled = ". Earlier pods keep running. Fix the cause, or change the spec to start the rollout again"
+const AdviceStalled = ". Earlier pods, if any, keep running. Fix the cause, or change the spec to start the rollout again"
 
 // What conditions and events say of pods and rollouts. The name of the workload object or of the container stands before it.
 const (

@@ -131,6 +131,9 @@ func concerns(command string, right plugin.Right) bool {
 	if command == "plan -f" && (right.Verb == "create" || !ours) {
 		return false
 	}
+	if command == "eject --delete" && right.Verb == "patch" { // Without it, the App would be gone before the next right.
+		return false
+	}
 	if command == "list" || command == "refresh --all" {
 		return right.Verb == "list"
 	}

@@ -166,11 +166,11 @@ func TestKeptLabelsLater(t *testing.T) {
 	label(s, appv1.LabelManagedBy, appv1.ManagedBy)
 	label(s, appv1.LabelName, "edited")
 	label(s, appv1.LabelInstance, "main")
-	// A kept label that is removed is the operator's.
+	// A kept label that is removed stays away, and is not the operator's when it comes back.
 	edit(s, func(all map[string]string) { delete(all, appv1.LabelName) })
-	label(s, appv1.LabelName, "web")
+	label(s, appv1.LabelName, "")
 	edit(s, func(all map[string]string) { all[appv1.LabelName] = "edited" })
-	label(s, appv1.LabelName, "web")
+	label(s, appv1.LabelName, "edited")
 	// What the spec states wins, and is the operator's from then on.
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Labels = map[string]string{appv1.LabelComponent: "api"} })
