@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,6 +177,7 @@ func TestOldestClaimant(t *testing.T) {
 		want    string
 	}{
 		{"web", 3, "held", "c"}, {"web", 0, "held", ""}, {"c", 1, "held", ""}, {"b", 2, "held", "c"}, {"web", 3, "free", ""},
+		{"web", 1, "held", "c"}, {"aa", 1, "held", ""}, // Of the same second: the name decides.
 	} {
 		ud := newHolder(c.names, 1)
 		ud.Name, ud.UID, ud.CreationTimestamp = c.name, types.UID(c.name), metav1.NewTime(at(c.created))
@@ -273,20 +275,66 @@ func TestScaleExistingMeetsOthers(t *testing.T) {
 	})
 }
 
-// TestScaleFails reports why a Deployment cannot be scaled.
+// TestScaleExistingOfOwners keeps off a Deployment that another resource has made, however old that is, until the Deployment has
+// no owner.
+func TestScaleExistingOfOwners(t *testing.T) {
+	const kindName = "UnitedDeployment"
+	forEach(t, map[string]string{"an App": "App", "a UnitedDeployment": "UnitedDeployment"}, func(t *testing.T, name, owner string) {
+		d := newPlainDeployment("held", 1)
+		d.OwnerReferences = controlledBy("held", owner, "maker", "7").OwnerReferences
+		w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), d)
+		w.settle(kindName)
+		w.wrote(name, "status UnitedDeployment web")
+		w.stands(name, kindName, "Synced=False/ScaleConflict", "Stalled=True/ScaleConflict")
+		if got := w.message(kindName, appv1.ConditionStalled); !containsAll(got, "Deployment held is owned by "+owner+" maker") {
+			t.Errorf("%s: Stalled says %q", name, got)
+		}
+		w.setSpec(kindName, `{"deploymentName":"held","replicas":4}`)
+		w.settle(kindName)
+		w.wrote(name+", another number", "status UnitedDeployment web")
+
+		w.read(d)
+		d.OwnerReferences = nil
+		w.update(d)
+		w.settle(kindName)
+		w.wrote(name+" is gone", "scale Deployment held", "status UnitedDeployment web")
+		w.stands(name+" is gone", kindName, "Synced=True/Synced")
+	})
+}
+
+// TestScaleFails reports why a Deployment cannot be scaled, and scales it once that is over.
 func TestScaleFails(t *testing.T) {
 	const kindName = "UnitedDeployment"
-	w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), newPlainDeployment("held", 1))
-	w.fail = func(verb string, _ client.Object) error {
-		if verb == "scale" {
-			return apierrors.NewServiceUnavailable("overloaded")
+	scales := schema.GroupResource{Group: "apps", Resource: "deployments/scale"}
+	type failure struct {
+		err    error
+		stands []string
+		says   string
+	}
+	forEach(t, map[string]failure{
+		"a policy": {apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, "held", nil),
+			[]string{"Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid", "Synced=False/Invalid"}, "Deployment held"},
+		"a webhook": {apierrors.NewForbidden(scales, "held", errors.New("too many")),
+			[]string{"Ready=False/Forbidden", "Reconciling=True/Forbidden", "Stalled=False/NotStalled", "Synced=False/Forbidden"}, "too many"},
+		"a fault": {apierrors.NewServiceUnavailable("overloaded"),
+			[]string{"Ready=False/ApplyFailed", "Reconciling=True/ApplyFailed", "Stalled=False/NotStalled", "Synced=False/ApplyFailed"}, "overloaded"},
+	}, func(t *testing.T, name string, c failure) {
+		w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), newPlainDeployment("held", 1))
+		w.fail = func(verb string, _ client.Object) error {
+			if verb == "scale" {
+				return c.err
+			}
+			return nil
 		}
-		return nil
-	}
-	if _, err := w.reconcile(kindName); err == nil {
-		t.Error("no error")
-	}
-	w.stands("a failure", kindName, "Synced=False/ApplyFailed")
+		_, _ = w.reconcile(kindName) // The conditions have the error.
+		w.stands(name, kindName, c.stands...)
+		if got := w.message(kindName, appv1.ConditionReady); !strings.Contains(got, c.says) {
+			t.Errorf("Ready says %q", got)
+		}
+		w.fail = nil
+		w.settle(kindName)
+		w.stands(name+" is over", kindName, "Synced=True/Synced", "Stalled=False/NotStalled")
+	})
 }
 
 // TestScaleOfADeletedDeployment reports a Deployment that is being deleted, and does not scale it.

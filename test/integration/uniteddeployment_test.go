@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -120,12 +119,11 @@ func TestUnitedDeployment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
+			ns, m := plane.Shared(t)
 			d := handMade(ns, "site")
 			hold(t, d)
 			plane.Read(t, d)
 			was := d.DeepCopy()
-			m := plane.Start(t, ns)
 			ud := newUnited(ns, "holder", "site")
 			plane.Create(t, ud)
 			plane.Stands(t, ud, held...)
@@ -142,10 +140,6 @@ func TestUnitedDeployment(t *testing.T) {
 			}
 			fields := whole(t, d)
 			m.Idle(t)
-			m.Stop(t)
-			m = plane.Start(t, ns)
-			counts(t, m, "restart", map[string]int{})
-
 			m.Requests.Reset()
 			plane.Delete(t, ud)
 			plane.Gone(t, ud)
@@ -153,6 +147,25 @@ func TestUnitedDeployment(t *testing.T) {
 			untouched(t, d, fields)
 		})
 	}
+}
+
+// TestUnitedDeploymentRestart starts another manager over a UnitedDeployment with a Deployment of its template and one without: it sends
+// nothing.
+func TestUnitedDeploymentRestart(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	foreign, own := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own")
+	plane.Create(t, handMade(ns, "foreign"), foreign, own)
+	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
+		plane.Stands(t, ud, held...)
+		settle(t, named(ns, ud.Name))
+		plane.Stands(t, ud, "Ready=True/Ready")
+	}
+	m.Idle(t)
+	m.Stop(t)
+	m = plane.Start(t, ns)
+	counts(t, m, "restart", map[string]int{})
 }
 
 // TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has next to it.
@@ -261,23 +274,6 @@ func TestUnitedDeploymentWaits(t *testing.T) {
 		plane.Delete(t, d)
 		plane.Stands(t, ud, missing...)
 	}
-
-	// One that is on its way out is left alone.
-	d := handMade(ns, "example.site")
-	d.Finalizers = []string{"example.com/wait"}
-	d.Spec.Replicas = ptr.To[int32](2)
-	plane.Create(t, d)
-	plane.Stands(t, ud, held...)
-	plane.Delete(t, d)
-	plane.Stands(t, ud, missing...)
-	harness.Says(t, ud, "Ready", "Waiting for Deployment example.site to be deleted")
-	was := whole(t, d)
-	setReplicas(t, ud, 7)
-	plane.Stands(t, ud, missing...)
-	m.Idle(t)
-	untouched(t, d, was)
-	plane.Change(t, d, func() { d.Finalizers = nil })
-	plane.Gone(t, d)
 }
 
 // TestUnitedDeploymentOfAnother replaces the Deployment between the operator's look and its write: the write must not
@@ -317,55 +313,6 @@ func TestUnitedDeploymentOfAnother(t *testing.T) {
 	}
 }
 
-// TestUnitedDeploymentErrors lets the API server refuse to scale.
-func TestUnitedDeploymentErrors(t *testing.T) {
-	t.Parallel()
-	scales := schema.GroupResource{Group: "apps", Resource: "deployments/scale"}
-	for name, c := range map[string]struct {
-		refusal apierrors.APIStatus
-		stands  []string
-		words   string
-	}{
-		"a policy": {
-			apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, "site", nil),
-			[]string{"Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid", "Synced=False/Invalid"}, "Deployment site",
-		},
-		"a webhook": {
-			apierrors.NewForbidden(scales, "site", errors.New("too many")),
-			[]string{"Ready=False/Forbidden", "Reconciling=True/Forbidden", "Stalled=False", "Synced=False/Forbidden"}, "too many",
-		},
-		"a fault": {
-			apierrors.NewInternalError(errors.New("on fire")),
-			[]string{"Ready=False/ApplyFailed", "Reconciling=True/ApplyFailed", "Stalled=False", "Synced=False/ApplyFailed"}, "on fire",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ns := plane.Namespace(t)
-			works := make(chan struct{})
-			plane.Start(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-				if q.Resource == "deployments/scale" {
-					select {
-					case <-works:
-					default:
-						return harness.Answer(c.refusal), nil
-					}
-				}
-				return send()
-			}))
-			d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
-			plane.Create(t, d, ud)
-			plane.Stands(t, ud, c.stands...)
-			harness.Says(t, ud, "Ready", c.words)
-			replicas(t, d, 3)
-			close(works)
-			annotate(t, ud, "try", "again")
-			plane.Stands(t, ud, held...)
-			replicas(t, d, 2)
-		})
-	}
-}
-
 // TestUnitedDeploymentLostAnswer loses the answer to a write that took effect.
 func TestUnitedDeploymentLostAnswer(t *testing.T) {
 	t.Parallel()
@@ -387,86 +334,36 @@ func TestUnitedDeploymentLostAnswer(t *testing.T) {
 	j.check(t, d, 3, 2)
 }
 
-// TestUnitedDeploymentRefused names Deployments that are another's to scale. They must stay as they are, and be held as
-// soon as the other one is gone.
+// TestUnitedDeploymentRefused names Deployments that an autoscaler scales. They stay as they are, and are scaled as soon as the autoscaler
+// is gone.
 func TestUnitedDeploymentRefused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	hpa := func(t *testing.T, name string) client.Object {
-		hpa := autoscaler(named(ns, name), "apps/v1", "Deployment")
-		plane.Create(t, hpa)
-		return hpa
+	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	scaler := autoscaler(d, "apps/v1", "Deployment")
+	plane.Create(t, d, scaler)
+	was := whole(t, d)
+	plane.Create(t, ud)
+	plane.Stands(t, ud, off...)
+	harness.Says(t, ud, "Stalled", "HorizontalPodAutoscaler scaler-of-site scales Deployment site")
+	setReplicas(t, ud, 4)
+	plane.Stands(t, ud, off...)
+	untouched(t, d, was)
+	if ud.Status.Selector == "" || ud.Status.Ready != "0/3" {
+		t.Errorf("the status is not that of the Deployment: %+v", ud.Status)
 	}
-	for name, c := range map[string]struct {
-		// take makes the Deployment and the other one, which it returns.
-		take func(t *testing.T, name string) client.Object
-		says string
-		// gone removes what the other one leaves behind: no garbage is collected here.
-		gone func(t *testing.T, d *appsv1.Deployment)
-	}{
-		"app": {
-			func(t *testing.T, name string) client.Object {
-				app := newApp(ns, name)
-				app.Spec.Replicas = ptr.To[int32](3)
-				start(t, app)
-				return app
-			},
-			"Deployment app is owned by App app",
-			func(t *testing.T, d *appsv1.Deployment) { plane.Change(t, d, func() { d.OwnerReferences = nil }) },
-		},
-		"template": {
-			func(t *testing.T, name string) client.Object {
-				other := newTemplate(ns, "other", name)
-				other.Spec.Replicas = ptr.To[int32](3)
-				plane.Create(t, other)
-				plane.Stands(t, other, held...)
-				return other
-			},
-			"Deployment template is owned by UnitedDeployment other",
-			func(t *testing.T, d *appsv1.Deployment) { plane.Change(t, d, func() { d.OwnerReferences = nil }) },
-		},
-		"autoscaler": {
-			func(t *testing.T, name string) client.Object {
-				plane.Create(t, handMade(ns, name))
-				return hpa(t, name)
-			},
-			"HorizontalPodAutoscaler scaler-of-autoscaler scales Deployment autoscaler",
-			func(*testing.T, *appsv1.Deployment) {},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			other := c.take(t, name)
-			d, ud := named(ns, name), newUnited(ns, "ud-"+name, name)
-			was := whole(t, d)
-			plane.Create(t, ud)
-			plane.Stands(t, ud, off...)
-			harness.Says(t, ud, "Stalled", c.says)
-			setReplicas(t, ud, 4)
-			plane.Stands(t, ud, off...)
-			untouched(t, d, was)
-			if ud.Status.Selector == "" || ud.Status.Ready != "0/3" {
-				t.Errorf("the status is not that of the Deployment: %+v", ud.Status)
-			}
+	plane.Delete(t, scaler)
+	replicas(t, d, 4)
+	plane.Stands(t, ud, held...)
 
-			plane.Delete(t, other)
-			plane.Gone(t, other)
-			c.gone(t, d)
-			replicas(t, d, 4)
-			plane.Stands(t, ud, held...)
-		})
-	}
-	t.Run("before the Deployment", func(t *testing.T) {
-		t.Parallel()
-		scaler, ud := hpa(t, "late"), newTemplate(ns, "ud-late", "late")
-		plane.Create(t, ud)
-		plane.Stands(t, ud, off...)
-		m.Idle(t)
-		plane.Absent(t, named(ns, "late"))
-		plane.Delete(t, scaler)
-		plane.Stands(t, ud, held...)
-		replicas(t, named(ns, "late"), 2)
-	})
+	late, early := newTemplate(ns, "late", "late"), autoscaler(named(ns, "late"), "apps/v1", "Deployment")
+	plane.Create(t, early, late)
+	plane.Stands(t, late, off...)
+	m.Idle(t)
+	plane.Absent(t, named(ns, "late"))
+	plane.Delete(t, early)
+	plane.Stands(t, late, held...)
+	replicas(t, named(ns, "late"), 2)
 }
 
 // TestUnitedDeploymentLater takes Deployments away that are held, and gives them back: an autoscaler comes and goes, and
@@ -579,49 +476,6 @@ func TestUnitedDeploymentRivals(t *testing.T) {
 	plane.Change(t, uds[0], func() { uds[0].Spec.DeploymentName = "site" })
 	replicas(t, d, 10)
 	plane.Stands(t, uds[3], off...)
-}
-
-// TestUnitedDeploymentTwins makes two UnitedDeployments in the same second: the name decides.
-func TestUnitedDeploymentTwins(t *testing.T) {
-	t.Parallel()
-	ns := plane.Namespace(t)
-	var first, second *appv1.UnitedDeployment
-	harness.Eventually(t, func() error {
-		first, second = newUnited(ns, "b", "site"), newUnited(ns, "a", "site")
-		plane.Create(t, first, second)
-		if first.CreationTimestamp.Equal(&second.CreationTimestamp) {
-			return nil
-		}
-		plane.Delete(t, first)
-		plane.Delete(t, second)
-		return errors.New("they are not of the same second")
-	})
-	d := handMade(ns, "site")
-	plane.Create(t, d)
-	plane.Start(t, ns)
-	plane.Stands(t, second, held...)
-	plane.Stands(t, first, off...)
-	harness.Says(t, first, "Stalled", "UnitedDeployment a is older")
-}
-
-// TestUnitedDeploymentMadeByYounger lets an older UnitedDeployment come to a Deployment that a younger one has made: that
-// counts for more than age.
-func TestUnitedDeploymentMadeByYounger(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	elder := newUnited(ns, "elder", "other")
-	plane.Create(t, elder)
-	secondPasses(t, elder)
-	younger := newTemplate(ns, "younger", "site")
-	plane.Create(t, younger)
-	plane.Stands(t, younger, held...)
-	plane.Read(t, elder)
-	plane.Change(t, elder, func() { elder.Spec.DeploymentName, elder.Spec.Replicas = "site", ptr.To[int32](9) })
-	plane.Stands(t, elder, off...)
-	harness.Says(t, elder, "Stalled", "Deployment site is owned by UnitedDeployment younger")
-	m.Idle(t)
-	plane.Stands(t, younger, held...)
-	replicas(t, named(ns, "site"), 2)
 }
 
 // TestUnitedDeploymentTemplate makes a Deployment and a Service of the template.
@@ -810,67 +664,12 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		plane.Delete(t, d)
 		plane.Stands(t, again, "Ready=False/DeploymentNotFound")
 	})
-	t.Run("owner removed", func(t *testing.T) {
-		t.Parallel()
-		ud := newTemplate(ns, "stripped", "stripped")
-		plane.Create(t, ud)
-		plane.Stands(t, ud, held...)
-		d := named(ns, "stripped")
-		plane.Read(t, d)
-		plane.Change(t, d, func() { d.OwnerReferences = nil })
-		plane.Until(t, d, func() error {
-			if !metav1.IsControlledBy(d, ud) {
-				return errors.New("the owner is not put back")
-			}
-			return nil
-		})
-	})
-}
-
-// TestUnitedDeploymentPaused does to a paused UnitedDeployment what would make the operator write.
-func TestUnitedDeploymentPaused(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	foreign, own, missing := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own"), newTemplate(ns, "missing", "missing")
-	plane.Create(t, handMade(ns, "foreign"), foreign, own)
-	missing.Spec.Paused = true
-	plane.Create(t, missing)
-	plane.Stands(t, missing, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False", "Synced=False/Paused")
-	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
-		plane.Stands(t, ud, held...)
-		setPaused(t, ud, true)
-		plane.Stands(t, ud, "Reconciling=False/Paused", "Stalled=False", "Synced=True/Synced")
-		m.Idle(t)
-		d := named(ns, ud.Name)
-		scale(t, d, 7)
-		was := whole(t, d)
-		plane.Stands(t, ud, "Reconciling=False/Paused", "Stalled=False", "Synced=False/Paused")
-		setReplicas(t, ud, 4)
-		plane.Stands(t, ud, "Reconciling=False/Paused", "Stalled=False", "Synced=False/Paused")
-		m.Idle(t)
-		untouched(t, d, was)
-		settle(t, d)
-		plane.Stands(t, ud, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Synced=False/Paused")
-		plane.Until(t, ud, func() error {
-			if ud.Status.Ready != "7/7" {
-				return fmt.Errorf("ready is %s", ud.Status.Ready)
-			}
-			return nil
-		})
-		setPaused(t, ud, false)
-		replicas(t, d, 4)
-		plane.Stands(t, ud, held...)
-	}
-	plane.Absent(t, named(ns, "missing"))
-	setPaused(t, missing, false)
-	plane.Stands(t, missing, held...)
-	replicas(t, named(ns, "missing"), 2)
 }
 
 // TestUnitedDeploymentInvalid writes specs that the API server must refuse, each with words that say what would be right.
 func TestUnitedDeploymentInvalid(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
+	ns, _ := plane.Shared(t)
 	for name, c := range map[string]struct {
 		mutate func(ud *appv1.UnitedDeployment)
 		words  []string
@@ -909,7 +708,6 @@ func TestUnitedDeploymentInvalid(t *testing.T) {
 	if err := plane.Client.Patch(t.Context(), ud, rename); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "while template is set") {
 		t.Errorf("a change of the name is answered with: %v", err)
 	}
-	plane.Start(t, ns)
 	plane.Stands(t, ud, held...)
 
 	// What only the controller knows to be wrong.
