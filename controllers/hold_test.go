@@ -205,6 +205,10 @@ func TestHoldRefused(t *testing.T) {
 	}{
 		"it does not exist":  {value: "web-9", reason: appv1.ReasonRevisionNotFound, says: []string{"ReplicaSet web-9 does not exist", "web-2"}},
 		"it is no name":      {value: "Web 1", reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
+		"it has a slash":     {value: "a/b", reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
+		"it is two dots":     {value: "..", reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
+		"it is too long":     {value: strings.Repeat("x", 300), reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
+		"it is a document":   {value: strings.Repeat("y", 20<<10), reason: appv1.ReasonRevisionNotFound, says: []string{"is not the name of a ReplicaSet"}},
 		"it cannot be read":  {value: "odd", unread: forbidden, reason: appv1.ReasonForbidden, says: []string{"may not read ReplicaSet odd"}},
 		"nothing was good":   {value: appv1.HoldLastGood, reason: appv1.ReasonRevisionNotFound, says: []string{"no ReplicaSet that has a record of its spec has been ready yet"}},
 		"it is another's":    {"odd", func(set *appsv1.ReplicaSet) { set.OwnerReferences[0].UID = "other" }, nil, appv1.ReasonRevisionNotFound, []string{"belongs to another Deployment"}},

@@ -90,6 +90,66 @@ func TestRollbackFlow(t *testing.T) {
 	}
 }
 
+// TestRollbackOfEachTry rolls back the one more attempt that a refresh annotation asks for, too. To remove the annotation is no attempt.
+func TestRollbackOfEachTry(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := stalledWorld(t, name)
+		w.settle(name)
+		w.stands("rollback", name, "Applied=False/RolledBack")
+		w.annotate(name, appv1.AnnotationRefresh, "once more")
+		w.settle(name)
+		if got := w.image(); got != "nginx:none" {
+			t.Errorf("one more attempt: the image is %s", got)
+		}
+		w.endPods()
+		w.stall(name)
+		w.settle(name)
+		w.stands("one more rollback", name, "Applied=False/RolledBack", "Ready=False/RolledBack", "Stalled=True/RolledBack")
+		if got := w.image(); got != "nginx:1" {
+			t.Errorf("one more rollback: the image is %s", got)
+		}
+		w.settle(name)
+		w.requests = nil
+		w.annotate(name, "example.com/other", "1")
+		w.settle(name)
+		w.requests = withoutStatus(w.requests)
+		w.wrote("without the annotation")
+	})
+}
+
+// TestRollbackAndHold holds a resource that is rolled back: the conditions are those of the hold, and those of the rollback after it.
+func TestRollbackAndHold(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := stalledWorld(t, name)
+		w.settle(name)
+		w.run(name, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "uid-web-1"}})
+		w.settle(name)
+		w.annotate(name, appv1.AnnotationHold, appv1.HoldLastGood)
+		w.settle(name)
+		w.stands("hold", name, "Applied=False/Held", "Ready=False/Held", "Stalled=False/NotStalled")
+		if got := w.image(); got != "nginx:1" {
+			t.Errorf("hold: the image is %s", got)
+		}
+		w.annotate(name, appv1.AnnotationHold, "")
+		w.settle(name)
+		w.stands("let go", name, "Applied=False/RolledBack", "Ready=False/RolledBack", "Stalled=True/RolledBack")
+		if got := w.image(); got != "nginx:1" {
+			t.Errorf("let go: the image is %s", got)
+		}
+	})
+}
+
+// endPods deletes all pods, and raises the generation of the Deployment as the API server does for another template.
+func (w *world) endPods() {
+	w.t.Helper()
+	if err := w.Client.DeleteAllOf(w.t.Context(), &corev1.Pod{}, client.InNamespace(namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	d := w.deployment()
+	d.Generation++
+	w.update(d)
+}
+
 // TestRollbackDeclined has rollouts that stall and are not undone: their pods stay, and Ready says why. Only a permission is asked for
 // again.
 func TestRollbackDeclined(t *testing.T) {
@@ -154,12 +214,7 @@ func TestRollbackDeclined(t *testing.T) {
 				}
 				w.setSpec(kindName, onStall(kindName, "nginx:none-either"))
 				w.settle(kindName)
-				if err := w.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(namespace)); err != nil {
-					t.Fatal(err)
-				}
-				d := w.deployment()
-				d.Generation++ // As the API server counts.
-				w.update(d)
+				w.endPods()
 				w.stall(kindName)
 				before = reads
 				if _, err := w.reconcile(kindName); err != nil || reads == before {
@@ -192,6 +247,7 @@ func TestNoRollback(t *testing.T) {
 			"another spec is there":   func(w *world) { w.setSpec(kindName, onStall(kindName, "nginx:4")) },
 			"nothing was good":        func(w *world) { w.forgetGood(kindName); w.stallAgain(kindName) },
 			"the pods only take long": func(w *world) { w.makeProgress() },
+			"the rollout had ended":   func(w *world) { w.losePods() },
 		} {
 			t.Run(kindName+"/"+strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 				w := stalledWorld(t, kindName)
@@ -216,6 +272,18 @@ func TestNoRollback(t *testing.T) {
 func (w *world) stallAgain(kindName string) {
 	w.t.Helper()
 	w.create(newPod(w.t, kindName, "web-new", "ImagePullBackOff"))
+}
+
+// losePods has the pods of a complete rollout not be available any more.
+func (w *world) losePods() {
+	w.t.Helper()
+	d := w.deployment()
+	play.SetAvailable(d)
+	d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
+	if err := w.Client.Status().Update(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // makeProgress takes back that the rollout of the Deployment web has timed out.

@@ -38,54 +38,6 @@ func TestHoldWithoutThePort(t *testing.T) {
 	plane.Stands(t, app, "Applied=True/Applied", "Exposed=Unknown/"+appv1.ReasonNoAddress)
 }
 
-// TestHoldOfNothing asks for ReplicaSets that cannot be held: nothing changes, and the App says which there are.
-func TestHoldOfNothing(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	revision(t, d, "a")
-	plane.Stands(t, app, "Ready=True")
-	setImage(t, app, "nginx:2")
-	image(t, d, "nginx:2")
-	edited := revision(t, d, "edited")
-	plane.Change(t, edited, func() {
-		edited.Annotations[appv1.AnnotationLastAppliedSpec] = `{"image":"evil:1","ports":[{"port":8080,"targetPort":80}]}`
-	})
-	bare := revision(t, d, "bare")
-	plane.Change(t, bare, func() { bare.Annotations = nil })
-	other := revision(t, d, "other")
-	plane.Change(t, other, func() { other.OwnerReferences = nil })
-	settle(t, d)
-	plane.Stands(t, app, "Ready=True")
-	m.Idle(t)
-	was := whole(t, d)
-	const noName = "is not the name of a ReplicaSet"
-	for name, cause := range map[string]string{
-		"web-none": "does not exist", "web-edited": "has no record", "web-bare": "has no record", "web-other": "belongs to another",
-		"a/b": noName, "..": noName, "two words": noName, "A": noName, strings.Repeat("x", 300): noName, strings.Repeat("y", 20<<10): noName,
-	} {
-		annotate(t, app, appv1.AnnotationHold, name)
-		if cause != noName {
-			cause = name + " " + cause
-		}
-		plane.Until(t, app, func() error {
-			if message := harness.Message(app, "Stalled"); !holdsAll(message, cause, "The status names ") {
-				return fmt.Errorf("%s: it says %q", name, message)
-			}
-			return nil
-		})
-		plane.Stands(t, app, "Applied=False/RevisionNotFound", "Ready=False/RevisionNotFound", "Stalled=True/RevisionNotFound")
-	}
-	m.Idle(t)
-	untouched(t, d, was)
-	m.Requests.Reset()
-	counts(t, m, "nothing", map[string]int{})
-	annotate(t, app, appv1.AnnotationHold, "")
-	plane.Stands(t, app, "Applied=True", "Ready=True", "Stalled=False")
-	untouched(t, d, was)
-}
-
 // TestLastGoodWhilePaused edits the Deployment of a paused App by hand: what runs then is not taken for a good revision of the spec.
 func TestLastGoodWhilePaused(t *testing.T) {
 	t.Parallel()

@@ -93,21 +93,6 @@ func TestHeadless(t *testing.T) {
 	}
 }
 
-// TestHeadlessModelBox checks that a headless ModelBox has no port on the nodes, although that is its default.
-func TestHeadlessModelBox(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	box := &appv1.ModelBox{}
-	box.Namespace, box.Name = ns, "web"
-	box.Spec.WorkloadSpec = newApp(ns, "web").Spec.WorkloadSpec
-	box.Spec.Service.ClusterIP = corev1.ClusterIPNone
-	plane.Create(t, box)
-	plane.Stands(t, box, progressing...)
-	if _, s := children(t, box); s.Spec.Type != corev1.ServiceTypeClusterIP || s.Spec.ClusterIP != corev1.ClusterIPNone {
-		t.Errorf("the Service is %+v", s.Spec)
-	}
-}
-
 // TestNodePortOfAnother asks for a port of the nodes that another Service has. The App must say so, and get it once it is
 // free, or another one once the spec says so.
 func TestNodePortOfAnother(t *testing.T) {
