@@ -93,13 +93,7 @@ func TestAdoptWithoutRestart(t *testing.T) {
 						t.Errorf("%T was not adopted: %v, %v", child, child.GetOwnerReferences(), child.GetLabels())
 					}
 				}
-				m.Idle(t)
-				m.Stop(t)
-				m = plane.Start(t, ns)
-				m.Idle(t)
-				if got := m.Requests.Writes(); len(got) > 0 {
-					t.Errorf("the next manager writes %v", got)
-				}
+				m = plane.RestartAtRest(t, m, ns)
 				if time == "second" {
 					break
 				}

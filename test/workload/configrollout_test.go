@@ -63,14 +63,8 @@ func TestConfigRollout(t *testing.T) {
 	if n, left := replicaSets(t, ns), shared(before, uids(t, ns)); n != 2 || left != 0 {
 		t.Errorf("a used key: %d ReplicaSets, %d earlier pods are left", n, left)
 	}
-	m.Idle(t)
-	m.Stop(t)
+	m = plane.RestartAtRest(t, m, ns)
 	before = uids(t, ns)
-	m = plane.Start(t, ns)
-	m.Idle(t)
-	if writes := m.Requests.Writes(); len(writes) > 0 {
-		t.Errorf("writes of a restarted manager: %v", writes)
-	}
 
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 	plane.Change(t, config, func() { config.Data["level"] = "3" })

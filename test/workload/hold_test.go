@@ -67,10 +67,8 @@ func staysAsItIs(t *testing.T, m *harness.Manager, app *appv1.App, times int) *h
 	if got := m.Requests.Counts(); len(got) > 0 {
 		t.Errorf("while an earlier spec is in force, the manager sends %v", got)
 	}
-	m.Stop(t)
-	m = plane.Start(t, app.Namespace)
-	m.Idle(t)
-	if got := m.Requests.Writes(); len(got) > 0 || m.Requests.Counts()["get replicasets"] > 0 {
+	m = plane.RestartAtRest(t, m, app.Namespace)
+	if m.Requests.Counts()["get replicasets"] > 0 {
 		t.Errorf("the next manager sends %v", m.Requests.Counts())
 	}
 	return m

@@ -36,14 +36,7 @@ func TestManagerRestart(t *testing.T) {
 	plane.Create(t, app)
 	ready(t, app)
 	before := uids(t, ns)
-	m.Idle(t)
-	m.Stop(t)
-
-	m = plane.Start(t, ns, harness.WithRendering(resource.RenderingTutorial))
-	m.Idle(t)
-	if writes := m.Requests.Writes(); len(writes) != 0 {
-		t.Errorf("writes of a restarted manager: %v", writes)
-	}
+	m = plane.RestartAtRest(t, m, ns, harness.WithRendering(resource.RenderingTutorial))
 	undisturbed(t, ns, before, "restart")
 	m.Stop(t)
 
