@@ -91,6 +91,7 @@ func metricsServer(o *metricsserver.Options, cfg *rest.Config, httpClient *http.
 		})); err != nil {
 			return s, fmt.Errorf("filter of the metrics: %w", err)
 		}
+		handler = guard.LimitStrangers(handler)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)

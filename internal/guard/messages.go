@@ -11,6 +11,13 @@ const (
 	reasonSize        reason = "size"
 	reasonTime        reason = "time"
 	reasonBroken      reason = "broken"
+	reasonRate        reason = "rate"
+)
+
+// The answers to requests for metrics that have no token, or too many of them.
+const (
+	messageNoToken       = "metrics are for clients with a bearer token; send that of a ServiceAccount which may get /metrics"
+	messageTooManyTokens = "no token of this address has been accepted so far, and it sends too many; try again in a second"
 )
 
 // refusal is the answer to a request that is not handled.
