@@ -81,9 +81,8 @@ clean: ## Remove what was built into the tree.
 ##@ Development
 
 .PHONY: generate
-generate: bin/controller-gen generate-client ## Generate the DeepCopy methods and the client of api/, and the table of former defaults.
+generate: bin/controller-gen generate-client ## Generate the DeepCopy methods and the client of api/.
 	cd api && ../bin/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./v1/...
-	go run ./hack/formerdefaults test/integration/testdata/former-definitions.json.gz resource/zz_generated.defaults.go
 
 # The four generators of Kubernetes' own client, as its script calls them; that script installs them outside of this tree.
 API_MODULE = huolala.cn/app-operator/api

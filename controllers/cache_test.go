@@ -157,7 +157,7 @@ func TestCacheKeepsUsersAnnotations(t *testing.T) {
 		appv1.AnnotationAdopt: appv1.AdoptWithoutRestart, appv1.AnnotationAcceptOverrides: "false",
 		appv1.AnnotationRefresh: strings.Repeat("r", 64<<10), appv1.AnnotationHold: strings.Repeat("h", 253),
 	}
-	notRead := []string{"AnnotationPaused", "AnnotationPlan"} // By admission alone.
+	notRead := []string{"AnnotationPlan"} // By admission alone.
 	users := annotationsOfUsers(t)
 	for name, key := range users {
 		value, known := longest[key]

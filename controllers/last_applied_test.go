@@ -142,7 +142,7 @@ func TestRecordOfOthers(t *testing.T) {
 			w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
 			w.settle(name)
 			d := w.deployment()
-			d.Annotations[key] = strings.NewReplacer("nginx:1", "evil:1", `"rendering":2`, `"rendering":1`).Replace(d.Annotations[key])
+			d.Annotations[key] = strings.NewReplacer("nginx:1", "evil:1", `"rendering":2`, `"rendering":0`).Replace(d.Annotations[key])
 			w.update(d)
 			w.restart()
 			w.setSpec(name, invalidSpecs[name])

@@ -501,7 +501,7 @@ func (s *Deps) recoverInputs(d *target, h *resource.Provenance, m provenance, re
 	}
 	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
-	for n := resource.RenderingLatest; n >= resource.RenderingTutorial; n-- {
+	for _, n := range resource.Renderings() {
 		in := resource.Inputs{
 			Rendering: n, Refresh: refresh, ServiceAccount: account, Config: resource.ConfigOf(&m.template),
 		}

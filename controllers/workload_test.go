@@ -221,7 +221,7 @@ func TestCheckInputs(t *testing.T) {
 // restored.
 func TestEditedInputsDoNotRestart(t *testing.T) {
 	forEach(t, map[string]string{
-		"no record": "", "no JSON": "{", "no rendering": `{"rendering":0}`, "an earlier rendering": `{"rendering":1}`, "a later rendering": `{"rendering":99}`,
+		"no record": "", "no JSON": "{", "no rendering": `{"rendering":0}`, "an unknown rendering": `{"rendering":1}`, "a later rendering": `{"rendering":99}`,
 		"a refresh":    resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "1"}.Encode(),
 		"another size": resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve("large")}.Encode(),
 	}, func(t *testing.T, _, value string) {
@@ -248,7 +248,7 @@ func TestEditedInputsDoNotRestart(t *testing.T) {
 // TestUpgradeKeepsTheTemplate reconciles Apps of earlier renderings with today's operator, with their record and without it: no
 // pod restarts until a refresh is asked for, or the spec changes.
 func TestUpgradeKeepsTheTemplate(t *testing.T) {
-	for rendering := resource.RenderingTutorial; rendering < resource.RenderingLatest; rendering++ {
+	for _, rendering := range resource.Renderings()[1:] {
 		for _, lost := range []bool{false, true} {
 			what := fmt.Sprintf("rendering %d, record lost: %t", rendering, lost)
 			t.Run(what, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestRecoverInputs(t *testing.T) {
 	}{
 		"made by the latest":  {resource.Provenance{Exists: true, Ours: true}, provenance{object: object, template: built}, latest},
 		"made by no other":    {resource.Provenance{Exists: true, Ours: true}, provenance{object: object, template: other}, ""},
-		"a readable record":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{"rendering":1}`}, provenance{object: object, template: built}, `{"rendering":1}`},
+		"a readable record":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{"rendering":0}`}, provenance{object: object, template: built}, `{"rendering":0}`},
 		"an unreadable one":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{`}, provenance{object: object, template: built}, latest},
 		"a foreign object":    {resource.Provenance{Exists: true}, provenance{object: object, template: built}, ""},
 		"nothing":             {resource.Provenance{Exists: true, Ours: true}, provenance{template: built}, ""},

@@ -16,7 +16,7 @@ var KindApp = Kind{
 	New: func() Object { return &appv1.App{} }, NewList: func() runtime.Object { return &appv1.AppList{} },
 }
 
-// App returns the workload that an App means, and what is wrong with its podTemplate.
+// App returns the workload that an App means, and what is wrong with its podTemplatePatch.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	if seen.Serving == nil {
 		seen.Serving = &app.Spec.ServingSpec

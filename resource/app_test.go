@@ -141,12 +141,7 @@ func recordOf(spec *appv1.AppSpec) (record string, whole bool) {
 // appBytes returns the JSON of all objects of an App.
 func appBytes(t testing.TB, app *appv1.App, seen BuildOptions) string {
 	t.Helper()
-	w, errs := App(app, seen)
-	if len(errs) > 0 {
-		seen.Inputs.Rendering = RenderingGuardedProbes // It is of the names of target ports that this one made.
-		w = built(t)(App(app, seen))
-	}
-	data, err := json.Marshal(w.Objects())
+	data, err := json.Marshal(built(t)(App(app, seen)).Objects())
 	if err != nil {
 		t.Fatal(err)
 	}

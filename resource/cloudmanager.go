@@ -54,7 +54,7 @@ func (t Tier) Component(cm *appv1.CloudManager) *appv1.Component {
 	}
 }
 
-// CloudManagerTier returns the workload that a tier of a CloudManager means, and what is wrong with its podTemplate. The names
+// CloudManagerTier returns the workload that a tier of a CloudManager means, and what is wrong with its podTemplatePatch. The names
 // of all components are stated.
 func CloudManagerTier(cm *appv1.CloudManager, t Tier, seen BuildOptions) (*Workload, field.ErrorList) {
 	switch t {
@@ -80,7 +80,7 @@ type tierSpec struct {
 	claims []string
 }
 
-// CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplate.
+// CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplatePatch.
 // The names of all components are stated.
 func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	db := cm.Spec.DB.StatefulSet.DeepCopy()
@@ -111,13 +111,13 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 }
 
 // CloudManagerIdentity returns the workload that a CloudManager's identity tier means, and what is wrong with its
-// podTemplate. The names of all components are stated.
+// podTemplatePatch. The names of all components are stated.
 func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := cm.Spec.Identity.Deployment.DeepCopy()
 	if len(spec.Command) == 0 && len(spec.Args) == 0 && len(spec.Ports) == 0 {
 		// An image that says nothing of what to do, such as busybox, would end at once.
 		spec.Command = []string{"/bin/sh", "-c", "sleep 60m"}
-		if seen.Inputs.Rendering >= RenderingNamedPorts {
+		if seen.Inputs.Rendering != RenderingTutorial {
 			// By way of a shell, which takes a signal at once where the first process of a container would ignore it.
 			spec.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
 		}
@@ -132,7 +132,7 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 	return w, errs
 }
 
-// CloudManagerFront returns the workload that a CloudManager's front tier means, and what is wrong with its podTemplate.
+// CloudManagerFront returns the workload that a CloudManager's front tier means, and what is wrong with its podTemplatePatch.
 // The names of all components are stated.
 func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	envs := databaseEnvs(cm)

@@ -8,9 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/specs"
@@ -28,13 +26,7 @@ func randomApp(t testing.TB, src specs.Source) (*appv1.App, BuildOptions) {
 		t.Fatalf("%v in %s", err, data)
 	}
 	app.Namespace, app.Name, app.UID = "default", specs.Name(src, 1), "1"
-	seen := BuildOptions{Inputs: Inputs{Rendering: int32(src.IntN(int(RenderingLatest) + 1))}, Autoscaled: src.IntN(4) == 3}
-	for i := range app.Spec.Ports {
-		if seen.Inputs.Rendering < RenderingNamedPorts && src.IntN(4) == 1 {
-			// Earlier renderings make a container port of such a name.
-			app.Spec.Ports[i].TargetPort = ptr.To(intstr.FromString([]string{"http", "metrics", "1-2-a", "fifteen-chars-x"}[src.IntN(4)]))
-		}
-	}
+	seen := BuildOptions{Inputs: Inputs{Rendering: Renderings()[src.IntN(len(Renderings()))]}, Autoscaled: src.IntN(4) == 3}
 	if src.IntN(2) == 1 {
 		seen.Selector = map[string]string{"app.example.com/v1": app.Name}
 	}

@@ -153,7 +153,7 @@ func TestGolden(t *testing.T) {
 		for name, path := range cases(t, kind) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				c, build := read(t, path)
-				got := golden(t, c.observed(), build)
+				got := objects(t, built(t)(build(c.observed())))
 				if c.Padding > 0 {
 					got = strings.ReplaceAll(got, padding(c.Padding), "${PADDING}")
 				}
@@ -173,24 +173,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden returns all objects of a case as text. Where a rendering refuses the case, the errors come first, and then the
-// objects of the newest rendering that takes it.
-func golden(t testing.TB, seen BuildOptions, build builder) string {
-	t.Helper()
-	var refused strings.Builder
-	for ; seen.Inputs.Rendering >= RenderingTutorial; seen.Inputs.Rendering-- {
-		w, errs := build(seen)
-		if len(errs) == 0 {
-			return refused.String() + objects(t, w)
-		}
-		for _, err := range errs {
-			fmt.Fprintf(&refused, "# rendering %d: %s\n", seen.Inputs.Rendering, err)
-		}
-	}
-	t.Fatalf("no rendering takes the case:\n%s", refused.String())
-	return ""
-}
-
 // templates is the record of the pod templates that each rendering gives: by case, the digest of its input, and by
 // rendering, the digest of the template.
 type templates map[string]templateDigests
@@ -208,7 +190,7 @@ const templatesFile = "testdata/templates.yaml"
 const templatesHelp = `A pod template that a release has built must stay as it is, byte by byte: a changed one restarts every workload at
 the next upgrade of the operator. Build the new template under a new number instead:
   1. raise RenderingLatest in inputs.go, and say next to it what the new rendering does otherwise;
-  2. let the builder branch on Inputs.Rendering, so that the older renderings give what they gave;
+  2. add it to Renderings, and let the builder branch on Inputs.Rendering, so that the older renderings give what they gave;
   3. record the new rendering with: go test ./resource -update
 Only if a rendering was never released, delete its lines from %s instead, then -update.`
 
@@ -272,7 +254,7 @@ func digestCase(t *testing.T, path string) templateDigests {
 		t.Fatal(err)
 	}
 	digests := templateDigests{Input: digest(input), Renderings: map[int32]string{}}
-	for rendering := RenderingTutorial; rendering <= RenderingLatest; rendering++ {
+	for _, rendering := range Renderings() {
 		c, build := kinds[filepath.Base(filepath.Dir(path))](t, path)
 		seen := c.observed()
 		seen.Inputs.Rendering = rendering

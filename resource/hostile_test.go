@@ -34,18 +34,17 @@ func hostileSpecs(digits int) map[string]string {
 	specs := map[string]string{
 		"many containers":        `{"image":"a","containers":[` + repeated(`{"name":"a"}`, 10_000) + `]}`,
 		"a long patch":           `{"image":"a","podTemplatePatch":{"x":"` + strings.Repeat("x", bounds.MaxPatch) + `"}}`,
-		"many items in a patch":  `{"image":"a","podTemplate":{"spec":{"containers":[` + repeated(`{"name":"a"}`, 2000) + `]}}}`,
+		"many items in a patch":  `{"image":"a","podTemplatePatch":{"spec":{"containers":[` + repeated(`{"name":"a"}`, 2000) + `]}}}`,
 		"a deep field":           `{"image":"a","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`,
 		"more than any spec has": `{"image":"` + strings.Repeat("x", bounds.MaxSpec) + `"}`,
 	}
 	for what, quantity := range hostileQuantities(digits) {
 		for where, spec := range map[string]string{
-			"resources":             `{"image":"a","resources":{"limits":{"cpu":%s}}}`,
-			"resources of another":  `{"image":"a","containers":[{"name":"b","resources":{"requests":{"example.com/gpu":%s}}}]}`,
-			"a divisor":             `{"image":"a","envs":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":%s}}}]}`,
-			"a volume":              `{"image":"a","volumes":[{"name":"a","emptyDir":{"sizeLimit":%s}}]}`,
-			"a patch":               `{"image":"a","podTemplatePatch":{"spec":{"containers":[{"name":"b","resources":{"limits":{"cpu":%s}}}]}}}`,
-			"a patch's former name": `{"image":"a","podTemplate":{"spec":{"overhead":{"cpu":%s}}}}`,
+			"resources":            `{"image":"a","resources":{"limits":{"cpu":%s}}}`,
+			"resources of another": `{"image":"a","containers":[{"name":"b","resources":{"requests":{"example.com/gpu":%s}}}]}`,
+			"a divisor":            `{"image":"a","envs":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":%s}}}]}`,
+			"a volume":             `{"image":"a","volumes":[{"name":"a","emptyDir":{"sizeLimit":%s}}]}`,
+			"a patch":              `{"image":"a","podTemplatePatch":{"spec":{"containers":[{"name":"b","resources":{"limits":{"cpu":%s}}}]}}}`,
 		} {
 			specs[where+": "+what] = fmt.Sprintf(spec, quantity)
 		}
@@ -58,7 +57,7 @@ var otherCase = []string{
 	`{"image":"a","Resources":{"limits":{"cpu":"1e-100000000"}}}`,
 	`{"image":"a","resources":{"LIMITS":{"cpu":"1e-100000000"}}}`,
 	`{"image":"a","podTemplatePatch":{"spec":{"Containers":[{"name":"b","resources":{"limits":{"cpu":"1e-100000000"}}}]}}}`,
-	`{"image":"a","podTemplate":{"Spec":{"overhead":{"cpu":"1e-100000000"}}}}`,
+	`{"image":"a","podTemplatePatch":{"Spec":{"overhead":{"cpu":"1e-100000000"}}}}`,
 }
 
 // allowance is what a call may allocate: some times the greatest length that is read, and a small part of what one of the hostile

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -33,13 +32,12 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 	return !bytes.Equal(now, identityMeta(&then, workload)), nil
 }
 
-// identityMeta returns the part of a spec that tells one from another, as JSON: with the defaults stated that the schema has or had,
-// as a record of an earlier release may lack or have them, under the former name of the pod template's patch, and without the
+// identityMeta returns the part of a spec that tells one from another, as JSON: with the operator's defaults stated, and without the
 // number of pods and whether they are paused. Lists that are there and empty, which do not come back from a record, are left out.
 func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
 	var copied T
 	// A copy by way of JSON, as not every T has a DeepCopy that a function of any T could call.
-	_ = json.Unmarshal(withFormerDefaults(canonical(spec)), &copied)
+	_ = json.Unmarshal(canonical(spec), &copied)
 	if paused := reflect.ValueOf(&copied).Elem().FieldByName("Paused"); paused.IsValid() {
 		paused.SetZero()
 	}
@@ -51,52 +49,10 @@ func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.Ra
 		w.Ports[i].Protocol = portProtocol(w.Ports[i])
 		w.Ports[i].TargetPort = ptr.To(targetPort(w.Ports[i]))
 	}
-	w.PodTemplate, w.PodTemplatePatch = w.TemplatePatch(), nil
 	return canonical(&copied)
 }
 
 // identityOf is identity for who asks for it later, or never.
 func identityOf[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
 	return func() json.RawMessage { return identityMeta(spec, workload) }
-}
-
-// formerDefault is a default that the schema of a workload had.
-type formerDefault struct {
-	// path are the names of the fields, "[]" for each item of a list, with a dot between them.
-	path string
-	// value is the default, as JSON.
-	value string
-}
-
-// withFormerDefaults states in a workload's spec what a schema with all the former defaults would.
-func withFormerDefaults(spec []byte) []byte {
-	decoder := json.NewDecoder(bytes.NewReader(spec))
-	decoder.UseNumber()
-	var tree any
-	if err := decoder.Decode(&tree); err != nil {
-		return spec
-	}
-	for _, d := range formerDefaults {
-		stateDefault(tree, strings.Split(d.path, "."), json.RawMessage(d.value))
-	}
-	return canonical(tree)
-}
-
-// stateDefault states the value at each place that the path leads to, if the object around it is there and does not have it.
-func stateDefault(node any, path []string, value json.RawMessage) {
-	switch node := node.(type) {
-	case []any:
-		if path[0] == "[]" {
-			for _, item := range node {
-				stateDefault(item, path[1:], value)
-			}
-		}
-	case map[string]any:
-		switch below := node[path[0]]; {
-		case len(path) > 1:
-			stateDefault(below, path[1:], value)
-		case below == nil: // Some fields are null where they are not stated.
-			node[path[0]] = value
-		}
-	}
 }

@@ -3,6 +3,7 @@ package resource
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,21 +11,20 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// Renderings: the ways in which this operator has turned a spec into a pod template. A release that changes any
-// template adds a number and keeps the older ones, so that an upgrade by itself never restarts a pod.
+// A rendering is a version of the rules by which a spec becomes a pod template. A release that changes any template adds a rendering with
+// a higher number and keeps the earlier ones, so that an upgrade by itself never restarts a pod.
 const (
 	// RenderingTutorial is the template of the tutorials' operators, whose Deployments are taken over as they are.
 	RenderingTutorial int32 = 0
-	// RenderingGuardedProbes adds the default probes, the default spread and the labels of the identity. It makes a container
-	// port of each target port that is a name.
-	RenderingGuardedProbes int32 = 1
-	// RenderingNamedPorts names container ports by the names of the ports, finds target ports by name in place of making them,
-	// has default liveness and startup probes for a ModelBox alone, and only as long as the spec states no probe of its own; and
-	// it keeps the default command of an identity tier running.
+	// RenderingNamedPorts has the labels of the identity, the default spread and the default probes; names container ports by the names of
+	// the ports; and keeps the default command of an identity tier running.
 	RenderingNamedPorts int32 = 2
-	// RenderingLatest is what a new workload gets.
+	// RenderingLatest is the rendering of a new workload.
 	RenderingLatest = RenderingNamedPorts
 )
+
+// Renderings returns the renderings that this release can build, the latest one first.
+func Renderings() []int32 { return []int32{RenderingNamedPorts, RenderingTutorial} }
 
 // Inputs is all that shapes a pod template apart from the spec. It is recorded on the workload object.
 // A field that is added later is left out of the record while it is empty, or records without it become unreadable.
@@ -65,7 +65,7 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	if in.Encode() != recorded {
 		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q was not written by this release", recorded)
 	}
-	if in.Rendering < RenderingTutorial || in.Rendering > RenderingLatest {
+	if !slices.Contains(Renderings(), in.Rendering) {
 		return Inputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
 	}
 	if err := in.Config.check(); err != nil {

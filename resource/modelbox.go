@@ -18,7 +18,7 @@ var KindModelBox = Kind{
 	New: func() Object { return &appv1.ModelBox{} }, NewList: func() runtime.Object { return &appv1.ModelBoxList{} },
 }
 
-// ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplate.
+// ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplatePatch.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
 	if seen.Serving == nil {
 		seen.Serving = &box.Spec.ServingSpec

@@ -27,25 +27,17 @@ type patching struct {
 	path *field.Path
 	// identity are the labels that make the pods this workload's.
 	identity map[string]string
-	// tolerant is true for a rendering that has ignored the operator's labels in a patch, where they had no effect.
-	tolerant bool
 	part     workloadMeta
 }
 
 // patchTemplate applies the spec's patch to a pod template, and then states again what makes it this workload's: the labels of
 // its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the template as it is,
 // and usable is false; one that makes of it what no pod can be is applied, and is an error as well.
-func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p workloadMeta, in Inputs) (errs field.ErrorList, usable bool) {
-	patch, name := spec.TemplatePatch(), "podTemplatePatch"
-	if patch == nil || len(patch.Raw) == 0 {
+func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p workloadMeta) (errs field.ErrorList, usable bool) {
+	if spec.PodTemplatePatch == nil || len(spec.PodTemplatePatch.Raw) == 0 {
 		return nil, true
 	}
-	if spec.PodTemplatePatch == nil {
-		name = "podTemplate"
-	}
-	at := &patching{
-		raw: patch.Raw, path: p.path.Child(name), identity: identity, part: p, tolerant: in.Rendering < RenderingNamedPorts,
-	}
+	at := &patching{raw: spec.PodTemplatePatch.Raw, path: p.path.Child("podTemplatePatch"), identity: identity, part: p}
 	result, errs := at.merge(template)
 	if len(errs) > 0 {
 		return errs, false
@@ -134,8 +126,7 @@ func describeType(t reflect.Type) string {
 
 // identify restores in a patched template the labels of the workload's identity, and removes annotations of the operator's. It
 // returns an error for each label of the operator's that the patch states: such a label can make the pods those of another
-// resource, and endpoints of its Service. Earlier renderings have let pass, and overruled, labels that the workload has itself;
-// for a workload that is kept in one of these, such a label is no error.
+// resource, and endpoints of its Service.
 func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	var patch struct {
 		Metadata struct {
@@ -158,7 +149,7 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 		_, own := at.identity[key]
 		_, left := result.Labels[key]
 		foreign := left && !own && strings.HasPrefix(key, appv1.GroupVersion.Group+"/")
-		if foreign || patched && !at.tolerant {
+		if foreign || patched {
 			errs = append(errs, field.Forbidden(at.path.Child("metadata", "labels").Key(key), reason))
 		}
 	}

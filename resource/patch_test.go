@@ -2,7 +2,6 @@ package resource
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -153,28 +152,27 @@ func hasIdentity(t *testing.T, w *Workload, patch string) {
 }
 
 // TestPatchOfLabels has patches that state labels of the operator's, which make pods those of another resource and endpoints of
-// its Service. A new spec may state none. In a rendering that let them pass, those that the workload has itself are overruled,
-// as they were, and those of others are refused: to drop them without a word would restart the pods.
+// its Service.
 func TestPatchOfLabels(t *testing.T) {
 	const labels = "spec.podTemplatePatch.metadata.labels"
 	for name, c := range map[string]struct {
-		patch       string
-		want, older []string
+		patch string
+		want  []string
 	}{
-		"of the user's":          {`{metadata: {labels: {tier: web}}}`, nil, nil},
-		"of another resource":    {`{metadata: {labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
-		"of the operator's":      {`{metadata: {labels: {app.huolala.cn/new: a}}}`, []string{labels + "[app.huolala.cn/new]"}, []string{labels + "[app.huolala.cn/new]"}},
-		"of its own":             {`{metadata: {labels: {app.huolala.cn/app: other}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
-		"of its own, as it is":   {`{metadata: {labels: {app.huolala.cn/app: app}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
-		"of its own, removed":    {`{metadata: {labels: {app.huolala.cn/app: null}}}`, []string{labels + "[app.huolala.cn/app]"}, nil},
-		"of another's, removed":  {`{metadata: {labels: {app.huolala.cn/modelbox: null}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, nil},
-		"recommended":            {`{metadata: {labels: {app.kubernetes.io/name: a, app.kubernetes.io/component: b}}}`, []string{labels + "[app.kubernetes.io/component]", labels + "[app.kubernetes.io/name]"}, nil},
-		"all, replaced":          {`{metadata: {labels: {$patch: replace, app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
-		"all, replaced by some":  {`{metadata: {labels: {$patch: replace, tier: web}}}`, nil, nil},
-		"all, deleted":           {`{metadata: {labels: {$patch: delete}}}`, nil, nil},
-		"all, null":              {`{metadata: {labels: null}}`, nil, nil},
-		"metadata, replaced":     {`{metadata: {$patch: replace, labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
-		"metadata, kept in part": {`{metadata: {$retainKeys: [labels], labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"of the user's":          {`{metadata: {labels: {tier: web}}}`, nil},
+		"of another resource":    {`{metadata: {labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"of the operator's":      {`{metadata: {labels: {app.huolala.cn/new: a}}}`, []string{labels + "[app.huolala.cn/new]"}},
+		"of its own":             {`{metadata: {labels: {app.huolala.cn/app: other}}}`, []string{labels + "[app.huolala.cn/app]"}},
+		"of its own, as it is":   {`{metadata: {labels: {app.huolala.cn/app: app}}}`, []string{labels + "[app.huolala.cn/app]"}},
+		"of its own, removed":    {`{metadata: {labels: {app.huolala.cn/app: null}}}`, []string{labels + "[app.huolala.cn/app]"}},
+		"of another's, removed":  {`{metadata: {labels: {app.huolala.cn/modelbox: null}}}`, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"recommended":            {`{metadata: {labels: {app.kubernetes.io/name: a, app.kubernetes.io/component: b}}}`, []string{labels + "[app.kubernetes.io/component]", labels + "[app.kubernetes.io/name]"}},
+		"all, replaced":          {`{metadata: {labels: {$patch: replace, app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"all, replaced by some":  {`{metadata: {labels: {$patch: replace, tier: web}}}`, nil},
+		"all, deleted":           {`{metadata: {labels: {$patch: delete}}}`, nil},
+		"all, null":              {`{metadata: {labels: null}}`, nil},
+		"metadata, replaced":     {`{metadata: {$patch: replace, labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}},
+		"metadata, kept in part": {`{metadata: {$retainKeys: [labels], labels: {app.huolala.cn/modelbox: other}}}`, []string{labels + "[app.huolala.cn/modelbox]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := patchedApp(t, c.patch)
@@ -185,32 +183,11 @@ func TestPatchOfLabels(t *testing.T) {
 			if len(errs) == 0 {
 				hasIdentity(t, w, c.patch)
 			}
-			w, errs = App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}})
-			if diff := cmp.Diff(c.older, fieldsOf(errs)); diff != "" {
-				t.Errorf("refused in rendering 1 (-want +got):\n%s", diff)
-			}
-			if len(errs) == 0 {
-				hasIdentity(t, w, c.patch)
-			}
 			for key, want := range map[string]string{appv1.LabelApp: "app", appv1.LabelManagedBy: appv1.ManagedBy} {
 				if w.Template.Labels[key] != want {
 					t.Errorf("label %s is %q, want %q", key, w.Template.Labels[key], want)
 				}
 			}
 		})
-	}
-}
-
-// TestFormerNameOfPatch checks that the former name of the patch has the same meaning, and that errors name what the user wrote.
-func TestFormerNameOfPatch(t *testing.T) {
-	for _, name := range []string{"podTemplate", "podTemplatePatch"} {
-		w, errs := App(appOf(t, fmt.Sprintf("{image: a, %s: {spec: {hostNetwork: true}}}", name)), latest)
-		if len(errs) > 0 || !w.Template.Spec.HostNetwork {
-			t.Errorf("%s is not applied: %v", name, errs)
-		}
-		_, errs = App(appOf(t, fmt.Sprintf("{image: a, %s: {spec: {restartPolicy: Never, containers: [{}]}}}", name)), latest)
-		if diff := cmp.Diff([]string{"spec." + name + ".spec.containers[0].name"}, fieldsOf(errs)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }

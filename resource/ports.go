@@ -23,15 +23,10 @@ type containerPort struct {
 // portsOf returns the ports that the Service offers, those that the main container declares for them, and all that it declares:
 // these begin with those for the Service.
 func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort, offered, all []corev1.ContainerPort) {
-	others := slices.Concat(sidecars(spec.InitContainers), spec.Containers)
-	switch {
-	case in.Rendering >= RenderingNamedPorts:
-		service, offered = namedPorts(spec.Ports, spec.ContainerPorts, others)
-	default:
-		service, offered = ports(spec.Ports, others)
-		if in.Rendering == RenderingTutorial {
-			offered = tutorialContainerPorts(spec.Ports)
-		}
+	if in.Rendering == RenderingTutorial {
+		service, offered = tutorialPorts(spec.Ports)
+	} else {
+		service, offered = namedPorts(spec.Ports, spec.ContainerPorts, slices.Concat(sidecars(spec.InitContainers), spec.Containers))
 	}
 	all = slices.Clip(offered)
 	for _, p := range spec.ContainerPorts {
@@ -142,63 +137,6 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ports returns the ports that the Service offers, and those that the container declares for them, in the renderings before
-// RenderingNamedPorts.
-//
-// A target port by number is declared without a name. One by name is declared with that name and the number of port;
-// where several ports share the name, the first one's number counts. A container has each name once, so of two
-// protocols under one name the second is led to the container by number. What another container of the pod declares is
-// that one's.
-func ports(spec []appv1.Port, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
-	targets := make([]intstr.IntOrString, len(spec))
-	var container []corev1.ContainerPort
-	declared := map[containerPort]int{}
-	named := map[string]corev1.Protocol{}
-	elsewhere := map[containerPort]bool{}
-	namedElsewhere := map[string]bool{}
-	declare := func(name string, number int32, protocol corev1.Protocol) {
-		key := containerPort{number, protocol}
-		if elsewhere[key] {
-			return
-		}
-		if i, ok := declared[key]; ok {
-			if name != "" {
-				container[i].Name = name
-			}
-			return
-		}
-		declared[key] = len(container)
-		container = append(container, corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: protocol})
-	}
-
-	for _, other := range others {
-		for _, p := range other.Ports {
-			elsewhere[containerPort{p.ContainerPort, containerProtocol(p)}] = true
-			namedElsewhere[p.Name] = true
-		}
-	}
-
-	for i, p := range spec {
-		protocol := portProtocol(p)
-		target := targetPort(p)
-		if target.Type == intstr.String && !namedElsewhere[target.StrVal] {
-			first, taken := named[target.StrVal]
-			switch {
-			case !taken:
-				named[target.StrVal] = protocol
-				declare(target.StrVal, p.Port, protocol)
-			case first != protocol:
-				target = intstr.FromInt32(p.Port)
-			}
-		}
-		if target.Type == intstr.Int {
-			declare("", target.IntVal, protocol)
-		}
-		targets[i] = target
-	}
-	return offered(spec, targets), container
-}
-
 // portNames returns the name of each port within the Service. Kubernetes wants one for each as soon as there are
 // several; those that the user left out are made of protocol and number.
 func portNames(spec []appv1.Port) []string {
@@ -226,7 +164,7 @@ func portNames(spec []appv1.Port) []string {
 	return names
 }
 
-// portProtocol returns the port's protocol; objects that were stored before the schema had its default lack one.
+// portProtocol returns the port's protocol, by default TCP.
 func portProtocol(p appv1.Port) corev1.Protocol {
 	if p.Protocol == "" {
 		return corev1.ProtocolTCP
@@ -249,18 +187,20 @@ func targetPort(p appv1.Port) intstr.IntOrString {
 	return *p.TargetPort
 }
 
-// tutorialContainerPorts returns the container ports as the tutorials' operators declared them: the number of each
-// target port, always TCP.
-func tutorialContainerPorts(spec []appv1.Port) []corev1.ContainerPort {
+// tutorialPorts returns the ports that the Service offers, and the container ports as the tutorials' operators declared them: the number of
+// each target port, always TCP.
+func tutorialPorts(spec []appv1.Port) ([]corev1.ServicePort, []corev1.ContainerPort) {
+	targets := make([]intstr.IntOrString, len(spec))
 	var declared []corev1.ContainerPort
 	seen := map[int32]bool{}
-	for _, p := range spec {
-		number := targetPort(p).IntVal
+	for i, p := range spec {
+		targets[i] = targetPort(p)
+		number := targets[i].IntVal
 		if number == 0 || seen[number] {
 			continue
 		}
 		seen[number] = true
 		declared = append(declared, corev1.ContainerPort{ContainerPort: number, Protocol: corev1.ProtocolTCP})
 	}
-	return declared
+	return offered(spec, targets), declared
 }

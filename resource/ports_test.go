@@ -32,96 +32,7 @@ type listens struct {
 
 const tcp, udp, sctp = corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP
 
-func TestPorts(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec      []appv1.Port
-		service   []servicePort
-		container []listens
-	}{
-		"none": {},
-		"target left out": {
-			spec:      []appv1.Port{{Port: 80}},
-			service:   []servicePort{{"", 80, *number(80)}},
-			container: []listens{{"", 80, tcp}},
-		},
-		"target 0 as the tutorials stored it": {
-			spec:      []appv1.Port{{Port: 80, TargetPort: number(0)}, {Port: 81, TargetPort: named("")}},
-			service:   []servicePort{{"tcp-80", 80, *number(80)}, {"tcp-81", 81, *number(81)}},
-			container: []listens{{"", 80, tcp}, {"", 81, tcp}},
-		},
-		"target by number": {
-			spec:      []appv1.Port{{Port: 8080, TargetPort: number(80), Protocol: udp}},
-			service:   []servicePort{{"", 8080, *number(80)}},
-			container: []listens{{"", 80, udp}},
-		},
-		"target by name": {
-			spec:      []appv1.Port{{Port: 8080, TargetPort: named("http")}},
-			service:   []servicePort{{"", 8080, *named("http")}},
-			container: []listens{{"http", 8080, tcp}},
-		},
-		"a number that looks like a name stays a name": {
-			spec:      []appv1.Port{{Port: 8080, TargetPort: named("1-a")}},
-			service:   []servicePort{{"", 8080, *named("1-a")}},
-			container: []listens{{"1-a", 8080, tcp}},
-		},
-		"two ports lead to one number": {
-			spec:      []appv1.Port{{Port: 80, TargetPort: number(8080)}, {Port: 81, TargetPort: number(8080)}},
-			service:   []servicePort{{"tcp-80", 80, *number(8080)}, {"tcp-81", 81, *number(8080)}},
-			container: []listens{{"", 8080, tcp}},
-		},
-		"one number under each protocol": {
-			spec:      []appv1.Port{{Port: 53, Protocol: tcp}, {Port: 53, Protocol: udp}, {Port: 53, Protocol: sctp}},
-			service:   []servicePort{{"tcp-53", 53, *number(53)}, {"udp-53", 53, *number(53)}, {"sctp-53", 53, *number(53)}},
-			container: []listens{{"", 53, tcp}, {"", 53, udp}, {"", 53, sctp}},
-		},
-		"two ports lead to one name": {
-			spec:      []appv1.Port{{Port: 80, TargetPort: named("http")}, {Port: 81, TargetPort: named("http")}},
-			service:   []servicePort{{"tcp-80", 80, *named("http")}, {"tcp-81", 81, *named("http")}},
-			container: []listens{{"http", 80, tcp}},
-		},
-		"one name under two protocols": {
-			spec: []appv1.Port{
-				{Port: 53, TargetPort: named("dns")}, {Port: 53, Protocol: udp, TargetPort: named("dns")},
-				{Port: 54, Protocol: udp, TargetPort: named("dns")},
-			},
-			service:   []servicePort{{"tcp-53", 53, *named("dns")}, {"udp-53", 53, *number(53)}, {"udp-54", 54, *number(54)}},
-			container: []listens{{"dns", 53, tcp}, {"", 53, udp}, {"", 54, udp}},
-		},
-		"a name for a number that is declared before": {
-			spec:      []appv1.Port{{Port: 8080, TargetPort: number(80)}, {Port: 80, TargetPort: named("http")}},
-			service:   []servicePort{{"tcp-8080", 8080, *number(80)}, {"tcp-80", 80, *named("http")}},
-			container: []listens{{"http", 80, tcp}},
-		},
-		"a number for a name that is declared before": {
-			spec:      []appv1.Port{{Port: 80, TargetPort: named("http")}, {Port: 8080, TargetPort: number(80)}},
-			service:   []servicePort{{"tcp-80", 80, *named("http")}, {"tcp-8080", 8080, *number(80)}},
-			container: []listens{{"http", 80, tcp}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			service, container := ports(c.spec, nil)
-			var gotService []servicePort
-			for i, p := range service {
-				gotService = append(gotService, servicePort{p.Name, p.Port, p.TargetPort})
-				if want := portProtocol(c.spec[i]); p.Protocol != want {
-					t.Errorf("port %d has protocol %q, want %q", p.Port, p.Protocol, want)
-				}
-			}
-			var gotContainer []listens
-			for _, p := range container {
-				gotContainer = append(gotContainer, listens{p.Name, p.ContainerPort, p.Protocol})
-			}
-			if diff := cmp.Diff(c.service, gotService, cmp.AllowUnexported(servicePort{})); diff != "" {
-				t.Errorf("Service's ports (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.container, gotContainer, cmp.AllowUnexported(listens{})); diff != "" {
-				t.Errorf("container's ports (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestNamedPorts has the ports of rendering 2: as they are declared, and what leads nowhere.
+// TestNamedPorts has the ports of the latest rendering: as they are declared, and what leads nowhere.
 func TestNamedPorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec      string
@@ -130,6 +41,16 @@ func TestNamedPorts(t *testing.T) {
 		refused   []string
 	}{
 		"none": {spec: `{}`},
+		"target 0 as the tutorials stored it": {
+			spec:      `{ports: [{port: 80, targetPort: 0}, {port: 81, targetPort: ""}]}`,
+			service:   []servicePort{{"tcp-80", 80, *number(80)}, {"tcp-81", 81, *number(81)}},
+			container: []listens{{"", 80, tcp}, {"", 81, tcp}},
+		},
+		"one number under each protocol": {
+			spec:      `{ports: [{port: 53}, {port: 53, protocol: UDP}, {port: 53, protocol: SCTP}]}`,
+			service:   []servicePort{{"tcp-53", 53, *number(53)}, {"udp-53", 53, *number(53)}, {"sctp-53", 53, *number(53)}},
+			container: []listens{{"", 53, tcp}, {"", 53, udp}, {"", 53, sctp}},
+		},
 		"no name": {
 			spec:    `{ports: [{port: 80}]}`,
 			service: []servicePort{{"", 80, *number(80)}}, container: []listens{{"", 80, tcp}},
@@ -227,10 +148,6 @@ func TestNamedPorts(t *testing.T) {
 					t.Errorf("%v does not say how to write it", err)
 				}
 			}
-			// What was stored before keeps working in the rendering that it has.
-			if _, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingGuardedProbes}}); len(errs) > 0 && app.Spec.PodTemplatePatch == nil {
-				t.Errorf("rendering 1 refuses it: %v", errs)
-			}
 		})
 	}
 }
@@ -288,16 +205,25 @@ func TestPortNames(t *testing.T) {
 	}
 }
 
-func TestTutorialContainerPorts(t *testing.T) {
-	got := tutorialContainerPorts([]appv1.Port{
+// TestTutorialPorts has the ports of the tutorials' operators, which know numbers and TCP alone.
+func TestTutorialPorts(t *testing.T) {
+	service, container := tutorialPorts([]appv1.Port{
 		{Port: 8080, TargetPort: number(80)},
-		{Port: 8081, TargetPort: number(80)},       // Server-side apply refuses a second one of the same number.
-		{Port: 53, Protocol: udp},                  // The tutorials know no protocol here.
-		{Port: 9090, TargetPort: named("metrics")}, // Nor names.
+		{Port: 8081, TargetPort: number(80)}, // Server-side apply refuses a second one of the same number.
+		{Port: 53, Protocol: udp},            // The tutorials know no protocol here.
+		{Port: 9090, TargetPort: named("metrics")},
 	})
-	want := []corev1.ContainerPort{{ContainerPort: 80, Protocol: tcp}, {ContainerPort: 53, Protocol: tcp}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]corev1.ContainerPort{{ContainerPort: 80, Protocol: tcp}, {ContainerPort: 53, Protocol: tcp}}, container); diff != "" {
+		t.Errorf("container's ports (-want +got):\n%s", diff)
+	}
+	want := []corev1.ServicePort{
+		{Name: "tcp-8080", Port: 8080, Protocol: tcp, TargetPort: *number(80)},
+		{Name: "tcp-8081", Port: 8081, Protocol: tcp, TargetPort: *number(80)},
+		{Name: "udp-53", Port: 53, Protocol: udp, TargetPort: *number(53)},
+		{Name: "tcp-9090", Port: 9090, Protocol: tcp, TargetPort: *named("metrics")},
+	}
+	if diff := cmp.Diff(want, service); diff != "" {
+		t.Errorf("Service's ports (-want +got):\n%s", diff)
 	}
 }
 

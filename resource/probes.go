@@ -23,15 +23,9 @@ func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in 
 	if port == 0 || in.Rendering == RenderingTutorial {
 		return liveness, readiness, startup
 	}
-	guard := startup == nil
-	if in.Rendering >= RenderingNamedPorts {
-		// The default startup probe has nothing to guard but the default liveness probe.
-		guard = restarts && liveness == nil && readiness == nil && startup == nil
-		restarts = restarts && (guard || startup != nil)
-	} else {
-		restarts = true
-	}
-	if liveness == nil && restarts {
+	// The default startup probe has nothing to guard but the default liveness probe.
+	guard := restarts && liveness == nil && readiness == nil && startup == nil
+	if liveness == nil && restarts && (guard || startup != nil) {
 		liveness = connection(port, 10, 6, 5)
 	}
 	if readiness == nil {

@@ -14,17 +14,16 @@ import (
 func TestDefaultProbes(t *testing.T) {
 	for _, c := range []struct {
 		stated                   string
-		rendering1               string
 		restarts, doesNotRestart string
 	}{
-		{"", "LRS", "LRS", "R"},
-		{"l", "lRS", "lR", "lR"},
-		{"r", "LrS", "r", "r"},
-		{"s", "LRs", "LRs", "Rs"},
-		{"lr", "lrS", "lr", "lr"},
-		{"ls", "lRs", "lRs", "lRs"},
-		{"rs", "Lrs", "Lrs", "rs"},
-		{"lrs", "lrs", "lrs", "lrs"},
+		{"", "LRS", "R"},
+		{"l", "lR", "lR"},
+		{"r", "r", "r"},
+		{"s", "LRs", "Rs"},
+		{"lr", "lr", "lr"},
+		{"ls", "lRs", "lRs"},
+		{"rs", "Lrs", "rs"},
+		{"lrs", "lrs", "lrs"},
 	} {
 		ports := []corev1.ContainerPort{{ContainerPort: 53, Protocol: udp}, {ContainerPort: 80, Protocol: tcp}}
 		for _, v := range []struct {
@@ -33,11 +32,9 @@ func TestDefaultProbes(t *testing.T) {
 			restarts  bool
 			want      string
 		}{
-			{"rendering 0", RenderingTutorial, true, c.stated},
-			{"rendering 1", RenderingGuardedProbes, false, c.rendering1},
-			{"rendering 1, restarts", RenderingGuardedProbes, true, c.rendering1},
-			{"rendering 2", RenderingNamedPorts, false, c.doesNotRestart},
-			{"rendering 2, restarts", RenderingNamedPorts, true, c.restarts},
+			{"the tutorials'", RenderingTutorial, true, c.stated},
+			{"the latest", RenderingLatest, false, c.doesNotRestart},
+			{"the latest, restarts", RenderingLatest, true, c.restarts},
 		} {
 			own := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"own"}}}}
 			spec := &appv1.Probes{}

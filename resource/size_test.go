@@ -152,7 +152,7 @@ func TestResolvedSizeString(t *testing.T) {
 // TestSizeOfTheContainer builds with and without a size: it is the main container's alone, in every rendering.
 func TestSizeOfTheContainer(t *testing.T) {
 	small := BuiltInSizes().Resolve(appv1.SizeSmall)
-	for rendering := RenderingTutorial; rendering <= RenderingLatest; rendering++ {
+	for _, rendering := range Renderings() {
 		app := &appv1.App{}
 		app.Name, app.Spec.Image, app.Spec.Size = "web", "nginx", appv1.SizeSmall
 		app.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "nginx"}}

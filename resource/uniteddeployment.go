@@ -17,7 +17,7 @@ var KindUnitedDeployment = Kind{
 }
 
 // UnitedDeployment returns the workload that the template of a UnitedDeployment means, and what is wrong with the
-// template's podTemplate. There must be a template.
+// template's podTemplatePatch. There must be a template.
 func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := templateSpec(ud)
 	w, errs := workload(workloadMeta{
@@ -27,7 +27,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 		component:   "uniteddeployment",
 		owner:       *metav1.NewControllerRef(ud, appv1.GroupVersion.WithKind(KindUnitedDeployment.Name)),
 		container:   ud.Spec.DeploymentName,
-		selector:    unitedDeploymentSelector(ud, seen),
+		selector:    unitedDeploymentSelector(ud),
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
@@ -36,14 +36,9 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 }
 
 // unitedDeploymentSelector returns the selector of a new Deployment. It has the Deployment's name, as a UnitedDeployment that came
-// to name another one may still have the first. Earlier releases had that name in a label that users can state by now; a
-// Deployment that one of them made keeps its pods as they are.
-func unitedDeploymentSelector(ud *appv1.UnitedDeployment, seen BuildOptions) map[string]string {
-	key := appv1.LabelPart
-	if seen.Inputs.Rendering < RenderingNamedPorts || seen.Selector != nil && seen.Selector[appv1.LabelPart] == "" {
-		key = appv1.LabelName
-	}
-	return map[string]string{appv1.LabelUnitedDeployment: ud.Name, key: ud.Spec.DeploymentName}
+// to name another one may still have the first.
+func unitedDeploymentSelector(ud *appv1.UnitedDeployment) map[string]string {
+	return map[string]string{appv1.LabelUnitedDeployment: ud.Name, appv1.LabelPart: ud.Spec.DeploymentName}
 }
 
 // templateSpec returns the template of a UnitedDeployment with its number of pods: what is built, and recorded. Without a template

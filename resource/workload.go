@@ -115,7 +115,7 @@ type workloadMeta struct {
 	ownsComponent bool
 }
 
-// workload maps what all kinds share. It returns what is wrong with the spec's podTemplate.
+// workload maps what all kinds share. It returns what is wrong with the spec's podTemplatePatch.
 func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
 	selector := seen.Selector
@@ -157,7 +157,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		ObjectMeta: metav1.ObjectMeta{Labels: merged(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
 		Spec:       pod,
 	}
-	errs, usable := patchTemplate(&w.Template, spec, identity, p, seen.Inputs)
+	errs, usable := patchTemplate(&w.Template, spec, identity, p)
 	w.refused = !usable
 	if sum := seen.Inputs.Config.Sum; sum != "" {
 		w.Template.Annotations = merged(w.Template.Annotations, map[string]string{appv1.AnnotationConfig: sum})
@@ -165,7 +165,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	errs = append(errs, selectedOtherwise(spec.PodLabels, selector, p)...)
 	restrict(&w.Template, spec.SecurityProfile)
 	applyServerDefaults(&w.Template.Spec)
-	if usable && seen.Inputs.Rendering >= RenderingNamedPorts {
+	if usable && seen.Inputs.Rendering != RenderingTutorial {
 		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
 	}
 	if usable {

@@ -75,7 +75,7 @@ var (
 )
 
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.
-var freeText = regexp.MustCompile(`^(args|command|podTemplate|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
+var freeText = regexp.MustCompile(`^(args|command|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
 
 // Redact hides the values of changes that may be secret.
 func Redact(changes []Change) []Change {

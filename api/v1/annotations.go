@@ -2,10 +2,6 @@ package v1
 
 // Annotations that a user sets on a custom resource.
 const (
-	// AnnotationPaused stopped all writes to the children in earlier releases. It is no longer read, and warned of:
-	// spec.paused has taken its place.
-	AnnotationPaused = "app.huolala.cn/paused"
-
 	// AnnotationAdopt, when "true", lets a resource take over existing objects of its children's names that nothing
 	// controls: made by hand, orphaned, or restored from a backup. AdoptWithoutRestart does so without stating the pod template.
 	AnnotationAdopt = "app.huolala.cn/adopt"

@@ -15,7 +15,6 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || (!has(self.maxSurge) && !has(self.maxUnavailable))",message="rollingUpdate is mutually exclusive with maxSurge and maxUnavailable; remove rollingUpdate, or the other fields",fieldPath=".rollingUpdate"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !has(self.maxUnavailable) || ![self.maxSurge, self.maxUnavailable].all(n, type(n) == int ? n == 0 : n == '0%')",message="maxSurge and maxUnavailable must not both be 0; raise one",fieldPath=".maxUnavailable"
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
-// +kubebuilder:validation:XValidation:rule="!has(self.podTemplate) || !has(self.podTemplatePatch)",message="podTemplate and podTemplatePatch are mutually exclusive; remove podTemplate, which is deprecated",fieldPath=".podTemplate"
 type WorkloadSpec struct {
 	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting anything.
 	// Left out, a new workload gets 1 pod, and one that is there keeps the number that it has, such as what kubectl scale
@@ -371,23 +370,6 @@ type WorkloadSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodTemplatePatch *runtime.RawExtension `json:"podTemplatePatch,omitempty"`
-
-	// podTemplate is the former name of podTemplatePatch. Deprecated: use podTemplatePatch, which has the same meaning and
-	// restarts nothing. The two are mutually exclusive.
-	// +kubebuilder:pruning:PreserveUnknownFields
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:validation:Type=object
-	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
-	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
-}
-
-// TemplatePatch returns the patch of the pod template, by whichever of its two names the spec states it; nil if there is none.
-func (s *WorkloadSpec) TemplatePatch() *runtime.RawExtension {
-	if s.PodTemplatePatch != nil {
-		return s.PodTemplatePatch
-	}
-	return s.PodTemplate
 }
 
 // Size is the name of requests and limits.

@@ -84,7 +84,7 @@ func bound(node map[string]any, t reflect.Type, path string) (bool, error) {
 		if node["x-kubernetes-preserve-unknown-fields"] != true {
 			return true, fmt.Errorf("%s takes any object, but the schema does not", path)
 		}
-		if name := path[strings.LastIndex(path, ".")+1:]; name == "podTemplate" || name == "podTemplatePatch" {
+		if name := path[strings.LastIndex(path, ".")+1:]; name == "podTemplatePatch" {
 			node["properties"] = templateProperties()
 		}
 		return true, nil

@@ -24,29 +24,29 @@ type bounded struct {
 	Narrow   *int32                `json:"narrow"`
 	Large    int64                 `json:"large"`
 	Time     metav1.Time           `json:"time"`
-	Any      *runtime.RawExtension `json:"podTemplate"`
+	Any      *runtime.RawExtension `json:"podTemplatePatch"`
 }
 
 func TestBoundStatesWhatTheGoTypeTakes(t *testing.T) {
 	anyOf := []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 	number := func(text string) json.Number { return json.Number(text) }
 	root := map[string]any{"properties": props{
-		"port":        map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "maxLength": number("15")},
-		"quantity":    map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "pattern": "controller-gen's"},
-		"small":       map[string]any{"type": "integer", "format": "int32"},
-		"narrow":      map[string]any{"type": "integer", "format": "int32", "minimum": number("0"), "maximum": number("4294967296")},
-		"large":       map[string]any{"type": "integer", "format": "int64"},
-		"time":        map[string]any{"type": "string", "format": "date-time"},
-		"podTemplate": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+		"port":             map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "maxLength": number("15")},
+		"quantity":         map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "pattern": "controller-gen's"},
+		"small":            map[string]any{"type": "integer", "format": "int32"},
+		"narrow":           map[string]any{"type": "integer", "format": "int32", "minimum": number("0"), "maximum": number("4294967296")},
+		"large":            map[string]any{"type": "integer", "format": "int64"},
+		"time":             map[string]any{"type": "string", "format": "date-time"},
+		"podTemplatePatch": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 	}}
 	if err := trim(root, reflect.TypeFor[bounded](), "Thing.spec"); err != nil {
 		t.Fatal(err)
 	}
 	got := object(root["properties"])
-	if object(object(got["podTemplate"])["properties"])["spec"] == nil {
+	if object(object(got["podTemplatePatch"])["properties"])["spec"] == nil {
 		t.Error("nothing of the pod template is bounded")
 	}
-	delete(got, "podTemplate")
+	delete(got, "podTemplatePatch")
 	want := props{
 		"port": map[string]any{"x-kubernetes-int-or-string": true, "maxLength": number("15"),
 			"minimum": number("-2147483648"), "maximum": number("2147483647")},

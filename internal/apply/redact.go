@@ -35,7 +35,7 @@ const maxAnswer = 16 << 10
 const maxPrefix = 1 << 10
 
 // privateFields are the parts of paths below which values are private, as the API server spells them.
-const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplate)`
+const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplatePatch)`
 
 var (
 	// quotedValue is how the API server repeats the value of a private field.

@@ -206,8 +206,8 @@ func TestDecodeNamesTheField(t *testing.T) {
 			"spec.podTemplatePatch: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",
 		},
 		"a long patch by its former name": {
-			"UnitedDeployment", `{"template":{"podTemplate":{"x":"` + strings.Repeat("x", bounds.MaxPatch) + `"}}}`,
-			"spec.template.podTemplate: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",
+			"UnitedDeployment", `{"template":{"podTemplatePatch":{"x":"` + strings.Repeat("x", bounds.MaxPatch) + `"}}}`,
+			"spec.template.podTemplatePatch: Invalid value: must be at most 64 KiB long as JSON; it has 65 KiB",
 		},
 		"many containers in a patch": {
 			"App", `{"podTemplatePatch":{"spec":{"containers":` + many(101, `{}`) + `}}}`,
@@ -268,7 +268,7 @@ func TestDecodeCostsLittle(t *testing.T) {
 		"a small exponent": `{"resources":{"limits":{"x.y/z":"1e-100000000"}}}`,
 		"many exponents":   quantities,
 		"many containers":  `{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 15_000), ",") + `]}`,
-		"a long patch":     `{"podTemplate":{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 15_000), ",") + `]}}}`,
+		"a long patch":     `{"podTemplatePatch":{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 15_000), ",") + `]}}}`,
 		"a long number":    `{"replicas":` + strings.Repeat("9", 400_000) + `}`,
 	} {
 		raw := Spec{json: []byte(spec)}

@@ -244,7 +244,7 @@ func TestRefreshInWaves(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	u := as(t, plane.Config, ns)
-	m := plane.Start(t, ns, harness.WithRendering(1))
+	m := plane.Start(t, ns, harness.WithRendering(0))
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		app := fixture.NewApp(ns, name)

@@ -297,7 +297,7 @@ func decode(t *testing.T, kind string, obj any) error {
 // cannot be read is no fault: the operator says so of that object alone.
 func readPatch(t *testing.T, at place, value any) {
 	t.Helper()
-	from := slices.IndexFunc(at.path, func(name string) bool { return strings.HasPrefix(name, "podTemplate") })
+	from := slices.Index(at.path, "podTemplatePatch")
 	data, err := json.Marshal(place{path: at.path[from+1:]}.holding(value))
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestWhatTheSchemaAdmitsDecodes(t *testing.T) {
 				continue
 			}
 			admitted++
-			if at.in("podTemplate") || at.in("podTemplatePatch") {
+			if at.in("podTemplatePatch") {
 				readPatch(t, at, value)
 			}
 			if err := decode(t, kind, at.holding(value)); err != nil {

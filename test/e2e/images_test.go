@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"cmp"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/operator-framework/api/pkg/manifests"
+
+	"huolala.cn/app-operator/test/harness"
 )
 
 // work is a folder that git ignores: what is made for the test.
@@ -39,8 +40,17 @@ func images(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(root, work)); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "make", "docker-build", "docker-push", "IMG="+image(":"+latest))
-	olderManager(t, older, latest)
+	command(t, "make", "docker-build", "IMG="+image(":"+latest))
+	manager(t, older, image(":"+latest))
+	nextRendering := filepath.Join(root, work, "rendering")
+	if err := os.MkdirAll(nextRendering, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := harness.WriteNextRendering(nextRendering)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager(t, latest, image(":"+latest), "-overlay", overlay)
 	// As they are released: each image by its digest.
 	for _, version := range []string{older, latest} {
 		out := filepath.Join(work, version)
@@ -52,29 +62,19 @@ func images(t *testing.T) {
 	command(t, "make", "scorecard-build", "scorecard-push", "SCORECARD_IMG="+image("-scorecard:v1"))
 }
 
-// olderManager makes the image of the older version. It is the latest manager by that version's name, but with the
-// rendering before the latest: so that the upgrade is one to a release that renders otherwise.
-func olderManager(t testing.TB, older, latest string) {
+// manager makes and pushes the image of a version, from an image of this tree: the two versions are builds of one tree that differ in
+// their names and, by the flags of the go command, in a rendering that exists for the test alone.
+func manager(t testing.TB, version, from string, flags ...string) {
 	t.Helper()
-	const main, newest, before = "main.go", "resource.RenderingLatest", "resource.RenderingLatest - 1"
-	text := replaced(t, main, newest, before)
-	if strings.Count(text, before) != 1 {
-		t.Fatalf("%s does not say %s once", main, newest)
-	}
-	dir := filepath.Join(work, "manager")
-	write(t, dir+"/older.go", text)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{main: dir + "/older.go"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir+"/overlay.json", string(overlay))
-	command(t, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH, "go", "build", "-buildvcs=false",
-		"-overlay", dir+"/overlay.json", "-ldflags", "-s -w -X main.version="+older, "-o", dir+"/manager", ".")
-	write(t, dir+"/Dockerfile", "FROM "+image(":"+latest)+"\nCOPY manager /manager\n")
+	dir := filepath.Join(work, "manager-"+version)
+	write(t, dir+"/Dockerfile", "FROM "+from+"\nCOPY manager /manager\n")
+	goBuild := append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "go", "build", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version=" + version, "-o", dir + "/manager"}, flags...)
+	command(t, "env", append(goBuild, ".")...)
 	build := append([]string{"build"}, strings.Fields(os.Getenv("BUILD_FLAGS"))...)
-	build = append(build, "-t", image(":"+older), "-f", dir+"/Dockerfile", dir)
+	build = append(build, "-t", image(":"+version), "-f", dir+"/Dockerfile", dir)
 	command(t, cmp.Or(os.Getenv("CONTAINER_TOOL"), "docker"), build...)
-	command(t, "make", "docker-push", "IMG="+image(":"+older))
+	command(t, "make", "docker-push", "IMG="+image(":"+version))
 }
 
 // pinned is the manager's image of a version by its digest: by the tag, a node that has run the test before would go on

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/harness"
 )
 
 // shop is the namespace of the samples.
@@ -162,7 +162,7 @@ func unnoticed(t *testing.T, upgrade func()) {
 	had, failed := asked(t, 0, 10)
 	upgrade()
 	// By this the new version says that it has looked at each.
-	latest := fmt.Sprint(resource.RenderingLatest)
+	latest := fmt.Sprint(harness.NextRendering)
 	for _, name := range resources[:2] {
 		becomes(t, latest, "get", "-n", shop, name, "-o", "jsonpath={.status.latestRendering}")
 	}
@@ -193,7 +193,7 @@ func renders(t *testing.T) {
 	}
 	kubectl(t, "patch", "-n", shop, app, "--type=json", "-p",
 		`[{"op": "add", "path": "/spec/envs/-", "value": {"name": "AFTER", "value": "upgrade"}}]`)
-	becomes(t, fmt.Sprint(resource.RenderingLatest)+"/", "get", "-n", shop, app, "-o", "jsonpath={.status.rendering}/{.status.latestRendering}")
+	becomes(t, fmt.Sprint(harness.NextRendering)+"/", "get", "-n", shop, app, "-o", "jsonpath={.status.rendering}/{.status.latestRendering}")
 	kubectl(t, "rollout", "status", "-n", shop, "deployment/nginx-app", "--timeout="+patience.String())
 	// The old ones take a while to end, and who counts pods next must not count them.
 	becomes(t, "", append([]string{"get", "-n", shop, "--ignore-not-found", "-o", "name"}, old...)...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,9 +22,12 @@ import (
 )
 
 // BuildManager builds the manager's program into a folder, and returns its path.
-func BuildManager(folder string) (string, error) {
+func BuildManager(folder string) (string, error) { return buildManager(folder) }
+
+// buildManager builds the manager's program with flags of the go command.
+func buildManager(folder string, flags ...string) (string, error) {
 	path := filepath.Join(folder, "manager")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", path}, flags, []string{"."})...)
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // As in the image.
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -174,18 +174,18 @@ func TestAdmissionRefuses(t *testing.T) {
 		{"App", `{image: 'a:1', envs: [{name: 'A=B'}], volumeMounts: [{name: data, mountPath: /data}]}`},
 		{"App", `{image: 'a:1', labels: {app.kubernetes.io/managed-by: me}}`},
 		{"App", `{image: 'a:1', resources: {requests: {example.com/gpu: 1}}}`},
-		{"App", `{image: 'a:1', podTemplate: {spec: {moon: 1}}}`},
+		{"App", `{image: 'a:1', podTemplatePatch: {spec: {moon: 1}}}`},
 		{"App", `{image: 'a:1', podTemplatePatch: {spec: {hostAliases: 1}}}`},
-		{"App", `{image: 'a:1', podTemplate: {spec: {containers: [{env: [{name: A, value: hunter2}]}]}}}`},
-		{"App", `{image: 'a:1', podTemplate: {metadata: {labels: {app.huolala.cn/modelbox: other}}}}`},
+		{"App", `{image: 'a:1', podTemplatePatch: {spec: {containers: [{env: [{name: A, value: hunter2}]}]}}}`},
+		{"App", `{image: 'a:1', podTemplatePatch: {metadata: {labels: {app.huolala.cn/modelbox: other}}}}`},
 		{"App", `{image: 'a:1', ports: [{port: 80, targetPort: http}]}`},
 		{"ModelBox", `{image: 'a:1', name: main, containers: [{name: main, image: 'a:1'}]}`},
 		{"ModelBox", `{image: 'a:1', annotations: {service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8}}`},
 		{"UnitedDeployment", `{deploymentName: x, replicas: 1, template: {image: 'a:1', envFrom: [{}]}}`},
-		{"UnitedDeployment", `{deploymentName: x2, replicas: 1, template: {image: 'a:1', podTemplate: {spec: {moon: 1}}}}`},
+		{"UnitedDeployment", `{deploymentName: x2, replicas: 1, template: {image: 'a:1', podTemplatePatch: {spec: {moon: 1}}}}`},
 		{"CloudManager", tiers("", "", "envs: [{name: 'A=B'}]")},
 		{"CloudManager", tiers("", "", "volumes: [{name: datadir, emptyDir: {}}]")},
-		{"CloudManager", tiers("podTemplate: {spec: {moon: 1}}", "", "")},
+		{"CloudManager", tiers("podTemplatePatch: {spec: {moon: 1}}", "", "")},
 	} {
 		t.Run(fmt.Sprint(c.kind, i), func(t *testing.T) {
 			t.Parallel()
@@ -533,7 +533,7 @@ func TestAdmissionDefaults(t *testing.T) {
 func TestDefaultChangesNothing(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	older := plane.Start(t, ns, harness.WithRendering(resource.RenderingLatest-1))
+	older := plane.Start(t, ns, harness.WithRendering(resource.RenderingTutorial))
 	box := &appv1.ModelBox{}
 	box.Namespace, box.Name, box.Spec.Image = ns, "box", "a:1"
 	plane.Create(t, box)

@@ -51,7 +51,7 @@ podLabels: {at: pod}
 podAnnotations: {at: pod}
 labels: {at: all}
 annotations: {at: all}
-podTemplate: {spec: {schedulerName: mine}}
+podTemplatePatch: {spec: {schedulerName: mine}}
 `
 
 // TestCloudManagerFields states many fields of each tier at once, and looks for them in what lives. Each kind of workload

@@ -173,7 +173,7 @@ var stricter = []string{
 	"serviceAccount and serviceAccountName are mutually exclusive", // A ServiceAccount: it would be another one than that of the pods.
 }
 
-// unpatched are words of faults for which a podTemplate is not applied at all.
+// unpatched are words of faults for which a podTemplatePatch is not applied at all.
 var unpatched = []string{"is not a strategic merge patch", "identifies the item of the list", "must be an object", "does not produce a pod template", "a pod template has no such field", "must not remove the main container"}
 
 // cluster are words of faults that depend on the cluster, and cannot be told from a spec.
@@ -188,12 +188,8 @@ func containsAny(text string, words []string) bool {
 
 // withoutPatches removes all patches of pod templates, and reports whether there was any.
 func withoutPatches(tree map[string]any) bool {
-	found := false
-	for _, name := range []string{"podTemplate", "podTemplatePatch"} {
-		_, stated := tree[name]
-		found = found || stated
-		delete(tree, name)
-	}
+	_, found := tree["podTemplatePatch"]
+	delete(tree, "podTemplatePatch")
 	for _, name := range []string{"template", "front", "identity", "db", "deployment", "statefulSet"} {
 		if below, ok := tree[name].(map[string]any); ok {
 			found = withoutPatches(below) || found

@@ -207,7 +207,7 @@ func TestSchemaTakes(t *testing.T) {
 		`{image: a, rollingUpdate: "100000", strategy: RollingUpdate}`,
 		`{image: a, strategy: Recreate}`,
 		`{image: a, dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1]}}`,
-		`{image: a, securityContext: {}, podSecurityContext: {}, affinity: {}, lifecycle: {}, probes: {}, service: {}, dnsConfig: {}, podTemplate: {}}`,
+		`{image: a, securityContext: {}, podSecurityContext: {}, affinity: {}, lifecycle: {}, probes: {}, service: {}, dnsConfig: {}, podTemplatePatch: {}}`,
 		`{image: a, volumes: [], volumeMounts: [], containers: [], initContainers: [], tolerations: [], hostAliases: [], imagePullSecrets: [], topologySpreadConstraints: []}`,
 		`{image: a, labels: {}, annotations: {}, podLabels: {}, podAnnotations: {}, nodeSelector: {}, priorityClassName: "", serviceAccountName: ""}`,
 		`{image: a, ports: [{port: 1, targetPort: side}], containers: [{name: a, image: a, ports: [{containerPort: 5, name: side}]}]}`,
@@ -305,9 +305,9 @@ func TestInvalidSpec(t *testing.T) {
 		},
 		"patched": {
 			mutate: func(s *appv1.AppSpec) {
-				s.PodTemplate = &runtime.RawExtension{Raw: []byte(`{"spec": {"containers": [{"name": "side", "image": "a", "ports": [{"containerPort": 0}]}]}}`)}
+				s.PodTemplatePatch = &runtime.RawExtension{Raw: []byte(`{"spec": {"containers": [{"name": "side", "image": "a", "ports": [{"containerPort": 0}]}]}}`)}
 			},
-			says: []string{"spec.podTemplate.spec.containers[side].ports[0].containerPort"},
+			says: []string{"spec.podTemplatePatch.spec.containers[side].ports[0].containerPort"},
 		},
 		"node-port-range": {
 			mutate: func(s *appv1.AppSpec) {

@@ -208,7 +208,7 @@ func TestFeatureIsOff(t *testing.T) {
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGUSR1)}
-	app.Spec.PodTemplate = &runtime.RawExtension{Raw: []byte(`{"spec": {"os": {"name": "linux"}}}`)}
+	app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: []byte(`{"spec": {"os": {"name": "linux"}}}`)}
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
 	harness.Says(t, app, "Applied", `.spec.template.spec.containers[name="web"].lifecycle.stopSignal of Deployment web`)

@@ -592,7 +592,7 @@ func TestPending(t *testing.T) {
 func TestPlanOfRendering(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	old := plane.Start(t, ns, harness.WithRendering(resource.RenderingGuardedProbes))
+	old := plane.Start(t, ns, harness.WithRendering(resource.RenderingTutorial))
 	app := newApp(ns, "web")
 	d, _ := start(t, app)
 	settle(t, d)
@@ -604,7 +604,7 @@ func TestPlanOfRendering(t *testing.T) {
 		"another image": func(a *appv1.App) { a.Spec.Image = "nginx:2" },
 		"a refresh":     func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} },
 	} {
-		if said := planned(t, u, app, change); !slices.Contains(said, "Deployment web: rendering 1 -> 2 comes with the change") {
+		if said := planned(t, u, app, change); !slices.Contains(said, "Deployment web: rendering 0 -> 2 comes with the change") {
 			t.Errorf("%s: the plan is %q", name, said)
 		}
 	}

@@ -44,12 +44,12 @@ func TestPodTemplate(t *testing.T) {
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
 			setFields(t, &app.Spec.WorkloadSpec, c.extra)
 			if strings.HasPrefix(c.extra, "volumeMounts") {
-				app.Spec.PodTemplate = patch(t, c.patch) // They would be mounts of nothing.
+				app.Spec.PodTemplatePatch = patch(t, c.patch) // They would be mounts of nothing.
 			}
 			d, _ := start(t, app)
 			before := d.Spec.Template
 			// Written whole, as a merge patch has no way to say null.
-			app.Spec.PodTemplate = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
+			app.Spec.PodTemplatePatch = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +64,9 @@ func TestPodTemplate(t *testing.T) {
 			m.Idle(t)
 
 			plane.Read(t, app)
-			app.Spec.PodTemplate = nil
+			app.Spec.PodTemplatePatch = nil
 			if strings.HasPrefix(c.extra, "volumeMounts") {
-				app.Spec.PodTemplate = patch(t, c.patch)
+				app.Spec.PodTemplatePatch = patch(t, c.patch)
 			}
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
@@ -91,27 +91,27 @@ func TestInvalidPodTemplate(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	for i, c := range []struct{ patch, says string }{
-		{"{spec: {hostNetwrok: true}}", `spec.podTemplate: `},
+		{"{spec: {hostNetwrok: true}}", `spec.podTemplatePatch: `},
 		{"{spec: {hostNetwrok: true}}", `"spec.hostNetwrok"`},
 		{"{spec: {containers: [{name: NAME, imagePullPolcy: Always}]}}", `"spec.containers[0].imagePullPolcy"`},
 		{"{sepc: {}}", `"sepc"`},
 		{"{spec: {hostNetwork: 1}}", "spec.hostNetwork"},
-		{"{spec: {hostAliases: 1}}", "spec.podTemplate"},
-		{"{spec: {containers: [{image: a}]}}", "spec.podTemplate"},
-		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplate.spec.containers: `},
+		{"{spec: {hostAliases: 1}}", "spec.podTemplatePatch"},
+		{"{spec: {containers: [{image: a}]}}", "spec.podTemplatePatch"},
+		{"{spec: {containers: [{name: NAME, $patch: delete}]}}", `spec.podTemplatePatch.spec.containers: `},
 		{"{spec: {containers: [{$patch: replace}, {name: other, image: a}]}}", "must not remove the main container"},
 		{"{spec: {containers: [{name: NAME, image: null}]}}", "image"},
-		{"{spec: {restartPolicy: Never}}", "spec.podTemplate.spec.restartPolicy"},
-		{"{metadata: {labels: {a: b c}}}", "spec.podTemplate.metadata.labels"},
-		{"{metadata: {labels: {app.huolala.cn/app: other}}}", "spec.podTemplate.metadata.labels[app.huolala.cn/app]"},
-		{"{metadata: {labels: {app.huolala.cn/modelbox: other}}}", "spec.podTemplate.metadata.labels[app.huolala.cn/modelbox]"},
+		{"{spec: {restartPolicy: Never}}", "spec.podTemplatePatch.spec.restartPolicy"},
+		{"{metadata: {labels: {a: b c}}}", "spec.podTemplatePatch.metadata.labels"},
+		{"{metadata: {labels: {app.huolala.cn/app: other}}}", "spec.podTemplatePatch.metadata.labels[app.huolala.cn/app]"},
+		{"{metadata: {labels: {app.huolala.cn/modelbox: other}}}", "spec.podTemplatePatch.metadata.labels[app.huolala.cn/modelbox]"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
 			d, s := start(t, app)
 			deploymentWas, serviceWas := whole(t, d), whole(t, s)
-			app.Spec.PodTemplate = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
+			app.Spec.PodTemplatePatch = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
 			app.Spec.Image = "nginx:1.17"
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
@@ -122,7 +122,7 @@ func TestInvalidPodTemplate(t *testing.T) {
 			untouched(t, d, deploymentWas)
 			untouched(t, s, serviceWas)
 
-			app.Spec.PodTemplate = nil
+			app.Spec.PodTemplatePatch = nil
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +137,8 @@ func TestSchemaRefusesPatches(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	for _, text := range []string{"text", "[]", "1"} {
-		err := plane.Client.Create(t.Context(), written(t, ns, "web", "{image: a, podTemplate: "+text+"}"))
-		if err == nil || !strings.Contains(err.Error(), "spec.podTemplate: Invalid value") {
+		err := plane.Client.Create(t.Context(), written(t, ns, "web", "{image: a, podTemplatePatch: "+text+"}"))
+		if err == nil || !strings.Contains(err.Error(), "spec.podTemplatePatch: Invalid value") {
 			t.Errorf("%s: %v, want it to be refused", text, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestSecretsInPatches(t *testing.T) {
 		"keys":     "{spec: {$retainKeys: [{a: hunter2}]}}",
 	} {
 		app := newApp(ns, name)
-		app.Spec.PodTemplate = patch(t, text)
+		app.Spec.PodTemplatePatch = patch(t, text)
 		plane.Create(t, app)
 		plane.Stands(t, app, "Stalled=True/Invalid")
 		if message := harness.Message(app, "Stalled"); strings.Contains(message, "hunter2") {

@@ -10,17 +10,18 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
-// older runs a manager as one of a release whose newest rendering is 0. The two renderings differ in the pods' labels.
-var older = harness.WithRendering(0)
+// older runs a manager as one of a release whose newest rendering is the tutorials'. It differs from the latest in the pods' labels.
+var older = harness.WithRendering(resource.RenderingTutorial)
 
 // podLabels are those of an App's pods in a rendering.
 func podLabels(app *appv1.App, rendering int32) map[string]string {
 	labels := map[string]string{appv1.LabelApp: app.Name}
-	if rendering >= 1 {
+	if rendering != resource.RenderingTutorial {
 		maps.Copy(labels, childLabels(app.Name))
 	}
 	return labels

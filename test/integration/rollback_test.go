@@ -100,7 +100,7 @@ func TestRollbackOverUpgrade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
-			m := plane.Start(t, ns, harness.WithRendering(resource.RenderingGuardedProbes))
+			m := plane.Start(t, ns)
 			app := newApp(ns, "web")
 			app.Spec.Args = []string{strings.Repeat("x", size)}
 			d, good := runsWell(t, app)
@@ -112,7 +112,7 @@ func TestRollbackOverUpgrade(t *testing.T) {
 			m.Idle(t)
 			m.Stop(t)
 			was := whole(t, d)
-			m = plane.Start(t, ns)
+			m = plane.Start(t, ns, harness.WithRendering(harness.NextRendering))
 			m.Idle(t)
 			untouched(t, d, was)
 			plane.Stands(t, app, rolledBack...)

@@ -220,8 +220,6 @@ var fieldCases = []fieldCase{
 	{field: "Annotations", set: "annotations: {a: b}", change: "annotations: {a: c}", live: "deployment.metadata.annotations.a", want: [2]string{"b", "c"}},
 	{field: "PodTemplatePatch", set: "podTemplatePatch: {spec: {hostNetwork: true}}", change: "podTemplatePatch: {spec: {shareProcessNamespace: true}}",
 		live: inPod + "hostNetwork", want: [2]string{"true", ""}},
-	{field: "PodTemplate", set: "podTemplate: {spec: {hostNetwork: true}}", change: "podTemplate: {spec: {shareProcessNamespace: true}}",
-		live: inPod + "hostNetwork", want: [2]string{"true", ""}},
 }
 
 // completed is a container in YAML with what the API server adds to one.

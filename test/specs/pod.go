@@ -37,7 +37,7 @@ func (g *generator) pod(spec map[string]any) {
 	})
 	g.maybe(spec, "podLabels", g.labels)
 	g.maybe(spec, "podAnnotations", g.annotations)
-	g.maybe(spec, pick(g, "podTemplatePatch", "podTemplate"), func() any { return g.patch(spec) })
+	g.maybe(spec, "podTemplatePatch", func() any { return g.patch(spec) })
 }
 
 func (g *generator) labels() any {

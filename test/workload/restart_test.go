@@ -66,6 +66,58 @@ func TestManagerRestart(t *testing.T) {
 	}
 }
 
+// TestUpgradeBetweenBuilds replaces this tree's build by one with a rendering that exists for the test alone: the pods stay until the
+// image changes.
+func TestUpgradeBetweenBuilds(t *testing.T) {
+	t.Parallel()
+	older, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := harness.BuildNextManager(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := plane.Namespace(t)
+	run := func(program string) *harness.Process {
+		p := harness.Spawn(t, program, plane.ManagerConfig(), ns)
+		p.Ready(t)
+		return p
+	}
+	app := newApp(ns)
+	renders := func(rendering, latest, failures int32) {
+		t.Helper()
+		plane.Until(t, app, func() error {
+			if app.Status.Rendering != rendering || app.Status.LatestRendering != latest {
+				return fmt.Errorf("rendering %d, latest %d", app.Status.Rendering, app.Status.LatestRendering)
+			}
+			return nil
+		})
+		ready(t, app)
+		d := &appsv1.Deployment{}
+		d.Namespace, d.Name = ns, app.Name
+		plane.Read(t, d)
+		if got := d.Spec.Template.Spec.Containers[0].ReadinessProbe.FailureThreshold; got != failures {
+			t.Errorf("rendering %d: the readiness probe fails after %d attempts", rendering, got)
+		}
+	}
+	plane.Create(t, app)
+	p := run(older)
+	renders(resource.RenderingLatest, 0, 3)
+	before := uids(t, ns)
+	stop(t, p)
+
+	p = run(newer)
+	renders(resource.RenderingLatest, harness.NextRendering, 3)
+	undisturbed(t, ns, before, "upgrade")
+	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
+	renders(harness.NextRendering, 0, 4)
+	if n := shared(before, uids(t, ns)); n != 0 || replicaSets(t, ns) != 2 {
+		t.Errorf("%d pods survived the change of the image", n)
+	}
+	stop(t, p)
+}
+
 // TestRefresh asks for the newer rendering without a change of the spec.
 func TestRefresh(t *testing.T) {
 	t.Parallel()

@@ -34,8 +34,7 @@ var reaching = map[string]string{
 	"PodAffinityTerm.namespaceSelector":     "as PodAffinityTerm.namespaces",
 	"StorageOSVolumeSource.volumeNamespace": "a namespace of StorageOS', a driver that Kubernetes no longer has",
 	"TypedObjectReference.namespace":        "Kubernetes': of a claim's source; the owner of that namespace must allow it by a ReferenceGrant",
-	"WorkloadSpec.podTemplate":              "a patch of any fields: namespace, name and owners of a template count for nothing (TestTenancy)",
-	"WorkloadSpec.podTemplatePatch":         "as WorkloadSpec.podTemplate",
+	"WorkloadSpec.podTemplatePatch":         "a patch of any fields: namespace, name and owners of a template count for nothing (TestTenancy)",
 }
 
 // TestFieldsThatReach looks at every field of our specs, however deep. One that could name another namespace is in the table
@@ -97,7 +96,7 @@ func TestTenancy(t *testing.T) {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"run": "web"}},
 		}}},
 	}}
-	app.Spec.PodTemplate = &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"metadata": {"namespace": %q, "name": "web", "generateName": "web-",
+	app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"metadata": {"namespace": %q, "name": "web", "generateName": "web-",
 		"uid": %q, "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": %[2]q, "controller": true}]}}`,
 		other, victim.UID)}
 	plane.Create(t, app)

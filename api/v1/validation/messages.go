@@ -270,7 +270,6 @@ const (
 
 // Warnings of the operator's annotations.
 const (
-	messagePausedMovedToSpec     = "is no longer read; set spec.paused: true"
 	messageAdoptNeedsRestart     = `has no effect; a resource of this kind cannot adopt without a restart. Set it to "true" to take over the objects, which replaces the pods once`
 	messageAdoptValueInvalid     = `has no effect; it must be "true", "false" or "without-restart"`
 	messageOverridesValueInvalid = `has no effect; it must be "true" or "false"`
@@ -288,7 +287,6 @@ const (
 	messageImageTagMoves             = "%q is a moving tag: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest"
 	messageResourcesNotSet           = "are not set: pods are scheduled as if they used no resources, and are evicted first. Set requests, or set spec.size"
 	messageRolloutRemovesAllPods     = "is %s, so a rollout can remove all pods at once; set it to less than the number of pods"
-	messagePodTemplateDeprecated     = "is deprecated; use podTemplatePatch, which has the same meaning and restarts nothing"
 	messagePortNeedsPrivilege        = "port %d is below %d: with securityProfile restricted, a process without root may not be allowed to listen on it. Use a higher port, or add the capability NET_BIND_SERVICE in securityContext"
 	messageNodePortOutsideOfRange    = "%d is outside of %d-%d, the default range of the API server's --service-node-port-range. Use a port in the range, or remove it"
 	messagePasswordInClearText       = "is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"

@@ -76,14 +76,14 @@ func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 	return p
 }
 
-// patchedSpec returns what a podTemplate says of a pod as a whole, which what is stated elsewhere may refer to: a volume to mount,
+// patchedSpec returns what a podTemplatePatch says of a pod as a whole, which what is stated elsewhere may refer to: a volume to mount,
 // a system that a signal is one of. It is empty for one that cannot be read; what is wrong with that is said where it is used.
 func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
-	if spec.TemplatePatch() == nil {
+	if spec.PodTemplatePatch == nil {
 		return corev1.PodSpec{}
 	}
 	var patch corev1.PodTemplateSpec
-	if err := bounds.Decode(spec.TemplatePatch().Raw, &patch, bounds.MaxPatch, "podTemplatePatch"); err != nil {
+	if err := bounds.Decode(spec.PodTemplatePatch.Raw, &patch, bounds.MaxPatch, "podTemplatePatch"); err != nil {
 		return corev1.PodSpec{}
 	}
 	return patch.Spec

@@ -299,7 +299,7 @@ func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *fie
 	}{{corev1.ResourceCPU, cpu}, {corev1.ResourceMemory, memory}} {
 		_, request := workload.Resources.Requests[target.name]
 		_, limit := workload.Resources.Limits[target.name]
-		if target.wanted && !workload.Size.Named() && !request && !limit && workload.TemplatePatch() == nil {
+		if target.wanted && !workload.Size.Named() && !request && !limit && workload.PodTemplatePatch == nil {
 			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(messageUtilizationNeedsRequest, target.name)))
 		}
 	}

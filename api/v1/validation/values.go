@@ -18,7 +18,7 @@ func withoutValues(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		name := err.Field[strings.LastIndex(err.Field, ".")+1:]
 		text := reflect.ValueOf(err.BadValue).Kind() == reflect.String // Of whatever type it is.
-		if text && (hidden.Has(name) || strings.Contains(err.Field, "nnotations[") || strings.Contains(err.Field, ".podTemplate")) {
+		if text && (hidden.Has(name) || strings.Contains(err.Field, "nnotations[") || strings.Contains(err.Field, ".podTemplatePatch")) {
 			err.BadValue = "…"
 		}
 	}

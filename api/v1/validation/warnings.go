@@ -51,8 +51,6 @@ func hasHistory(obj metav1.Object) bool {
 // annotationWarning is what to say of one of the operator's annotations, empty for nothing.
 func annotationWarning(key, value string, history bool) string {
 	switch key {
-	case appv1.AnnotationPaused:
-		return messagePausedMovedToSpec
 	case appv1.AnnotationAdopt:
 		switch {
 		case value == appv1.AdoptWithoutRestart && !history:
@@ -113,9 +111,6 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.MaxUnavailable.String())))
 	}
 	said = append(said, privilegedPorts(spec, path)...)
-	if spec.PodTemplate != nil {
-		said = append(said, warning(path.Child("podTemplate"), messagePodTemplateDeprecated))
-	}
 	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
 }
 

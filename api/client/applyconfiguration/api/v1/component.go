@@ -478,11 +478,3 @@ func (b *ComponentApplyConfiguration) WithPodTemplatePatch(value runtime.RawExte
 	b.WorkloadSpecApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
-
-// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *ComponentApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *ComponentApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodTemplate = &value
-	return b
-}

@@ -477,14 +477,6 @@ func (b *DatabaseApplyConfiguration) WithPodTemplatePatch(value runtime.RawExten
 	return b
 }
 
-// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodTemplate = &value
-	return b
-}
-
 // WithStorage sets the Storage field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Storage field is set to the value of the last call.

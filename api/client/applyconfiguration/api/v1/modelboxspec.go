@@ -490,14 +490,6 @@ func (b *ModelBoxSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawE
 	return b
 }
 
-// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *ModelBoxSpecApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *ModelBoxSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodTemplate = &value
-	return b
-}
-
 // WithServiceAccount sets the ServiceAccount field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ServiceAccount field is set to the value of the last call.

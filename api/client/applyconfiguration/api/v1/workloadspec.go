@@ -162,9 +162,6 @@ type WorkloadSpecApplyConfiguration struct {
 	// empties a list, such as the default topologySpreadConstraints; null does too, but kubectl apply leaves it out of an
 	// update.
 	PodTemplatePatch *runtime.RawExtension `json:"podTemplatePatch,omitempty"`
-	// podTemplate is the former name of podTemplatePatch. Deprecated: use podTemplatePatch, which has the same meaning and
-	// restarts nothing. The two are mutually exclusive.
-	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
 }
 
 // WorkloadSpecApplyConfiguration constructs a declarative configuration of the WorkloadSpec type for use with
@@ -610,13 +607,5 @@ func (b *WorkloadSpecApplyConfiguration) WithAnnotations(entries map[string]stri
 // If called multiple times, the PodTemplatePatch field is set to the value of the last call.
 func (b *WorkloadSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *WorkloadSpecApplyConfiguration {
 	b.PodTemplatePatch = &value
-	return b
-}
-
-// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithPodTemplate(value runtime.RawExtension) *WorkloadSpecApplyConfiguration {
-	b.PodTemplate = &value
 	return b
 }
