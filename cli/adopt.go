@@ -109,12 +109,13 @@ func waits(p *plan.Plan) bool {
 	return p.Problem != nil && p.Problem.Reason == appv1.ReasonDependencyNotReady
 }
 
-// unchanged says that a command has changed nothing, unless a message says already that the operator has not.
-func unchanged(message string) string {
-	if strings.Contains(message, "changed nothing") {
-		return message
+// describeProblem says why a command has changed nothing. Messages of the reason AdoptionRestarts state already that nothing was changed.
+func describeProblem(problem *plan.Problem) string {
+	said := problem.Reason + ": " + problem.Message
+	if problem.Reason == appv1.ReasonAdoptionRestarts {
+		return said
 	}
-	return message + "; nothing was changed"
+	return said + "; nothing was changed"
 }
 
 // provePlan returns an error unless a plan shows that an adoption can be carried out, and, unless that is accepted, that no pod restarts.
@@ -123,12 +124,12 @@ func provePlan(p *plan.Plan, restart bool) error {
 	const nothing = "; nothing was changed"
 	for i := range p.Objects {
 		if problem := p.Objects[i].Problem; problem != nil {
-			return fmt.Errorf("%s %s is blocked: %s: %s", p.Objects[i].Kind, p.Objects[i].Name, problem.Reason, unchanged(problem.Message))
+			return fmt.Errorf("%s %s is blocked: %s", p.Objects[i].Kind, p.Objects[i].Name, describeProblem(problem))
 		}
 	}
 	switch {
 	case p.Problem != nil && (!restart || !waits(p)):
-		return errors.New(p.Problem.Reason + ": " + unchanged(p.Problem.Message))
+		return errors.New(describeProblem(p.Problem))
 	case p.Paused:
 		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
 	case restart:

@@ -246,7 +246,7 @@ func (c *configTarget) rolloutState(now time.Time) (underWay, stuck bool) {
 	if verdict.Ready {
 		return false, false
 	}
-	stuck = verdict.Stalled || verdict.Reason != appv1.ReasonProgressing
+	stuck = !verdict.UnderWay()
 	return !health.LostPods(d), stuck
 }
 

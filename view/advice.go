@@ -70,6 +70,7 @@ var advices = map[string]advice{
 	appv1.ReasonRevisionNotFound:   {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
 	appv1.ReasonPaused:             {text: "Resume it: {kubectl happ resume NAME}."},
 	appv1.ReasonProgressing:        {text: "Nothing yet. Follow it: {kubectl happ wait NAME}."},
+	appv1.ReasonRolloutPaused:      {text: "Resume the rollouts with the command that the message names."},
 	appv1.ReasonDependencyNotReady: {text: "Nothing here: an earlier tier is not up yet."},
 	appv1.ReasonOverridden:         {text: "Nothing, if the policy that changes the objects is meant to."},
 	appv1.ReasonTemplateKept:       {text: "Nothing. To see what the next change replaces: {kubectl happ plan NAME --refresh}."},
@@ -181,17 +182,11 @@ const (
 	deploymentOf   = "deployment/"
 )
 
-// pausedRollouts returns the name of a Deployment whose rollouts are paused, empty if there is none. Where Deployments cannot be listed,
-// the message of the condition names it.
-func (s *Snapshot) pausedRollouts(message string) string {
+// pausedRollouts returns the name of a Deployment whose rollouts are paused, empty if there is none or Deployments cannot be listed.
+func (s *Snapshot) pausedRollouts() string {
 	for _, d := range s.deployments() {
 		if d.Spec.Paused {
 			return d.Name
-		}
-	}
-	if _, rest, found := strings.Cut(message, resumeRollouts+" "+deploymentOf); found && s.lacks(kindsDeployments) {
-		if end := strings.IndexAny(rest, " \""); end > 0 {
-			return rest[:end]
 		}
 	}
 	return ""
@@ -209,12 +204,12 @@ func (s *Snapshot) advise(reason, message string) []string {
 	if !ok {
 		return []string{"See the message. This kubectl happ does not know the reason " + reason + "; a newer one may."}
 	}
-	paused := s.pausedRollouts(message)
+	paused := s.pausedRollouts()
 	resume := Command(s.Resource.ObjectMeta.Namespace, resumeRollouts, deploymentOf+paused)
 	switch {
 	case reason == appv1.ReasonResourceExists && adoptable(message):
 		known.text = s.Resource.adoption()
-	case reason == appv1.ReasonProgressing && paused != "":
+	case (reason == appv1.ReasonProgressing || reason == appv1.ReasonRolloutPaused) && paused != "":
 		return []string{"Resume the rollouts: " + resume}
 	}
 	text, complete := s.expand(known.text)

@@ -75,7 +75,8 @@ func TestAdviceOnExistingObjects(t *testing.T) {
 	}
 }
 
-// TestAdviceOnPausedRollouts advises to resume rollouts that are paused, whether or not Deployments can be listed.
+// TestAdviceOnPausedRollouts advises to resume rollouts that are paused. Where Deployments cannot be listed, it refers to the message, which
+// has the command.
 func TestAdviceOnPausedRollouts(t *testing.T) {
 	const message = `Deployment cart: 4 of 6 pods updated; its rollouts are paused; resume them with "kubectl rollout resume deployment/cart -n shop"`
 	const resume = "kubectl rollout resume deployment/cart -n shop"
@@ -84,13 +85,13 @@ func TestAdviceOnPausedRollouts(t *testing.T) {
 		s.Deployments[0].Spec.Paused = true
 		return s
 	}
-	s := snapshot(appv1.ReasonProgressing)
+	s := snapshot(appv1.ReasonRolloutPaused)
 	w := WhyOf(s, 0)
 	if got := strings.Join(w.Advice, "\n"); !strings.HasSuffix(got, resume) || strings.Contains(got, "Nothing yet") {
 		t.Errorf("the advice is %s", got)
 	}
 	s.Deployments, s.Missing = nil, []Missing{{kindsDeployments, "you may not list them in shop"}}
-	if got := strings.Join(WhyOf(s, 0).Advice, "\n"); !strings.HasSuffix(got, resume) {
+	if got := strings.Join(WhyOf(s, 0).Advice, "\n"); got != "Resume the rollouts with the command that the message names." {
 		t.Errorf("without Deployments, the advice is %s", got)
 	}
 	if got := strings.Join(WhyOf(snapshot(appv1.ReasonImagePullBackOff), 0).Advice, "\n"); !strings.Contains(got, resume) || !strings.Contains(got, "Fix spec.image") {

@@ -93,7 +93,7 @@ func progressOf(s *Snapshot) *Progress {
 func (p *Progress) note(pods []Node, verdict health.Verdict) {
 	p.Pods = append(p.Pods, pods...)
 	p.unsettled = p.unsettled || !verdict.Ready
-	if p.Cause == "" && !verdict.Ready && verdict.Reason != appv1.ReasonProgressing {
+	if p.Cause == "" && !verdict.Ready && !verdict.UnderWay() {
 		p.Cause = verdict.Reason + ": " + verdict.Message
 	}
 }

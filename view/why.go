@@ -170,10 +170,9 @@ func (s *Snapshot) belowDeployment(d *appsv1.Deployment, verdict health.Verdict,
 		return steps
 	}
 	if verdict.Reason == appv1.ReasonPodsRejected || verdict.Reason == appv1.ReasonQuotaExceeded {
-		_, words, _ := strings.Cut(verdict.Message, ": ")
-		return []Step{{Object: "API server", Text: words, Root: true}}
+		return []Step{{Object: "API server", Text: verdict.Detail, Root: true}}
 	}
-	if verdict.Reason == appv1.ReasonProgressing && reason == verdict.Reason {
+	if verdict.UnderWay() && reason == verdict.Reason {
 		switch {
 		case d.Spec.Paused:
 			return []Step{{Object: "rollout", Text: "paused: " + verdict.Message, Root: true}}

@@ -58,6 +58,8 @@ const (
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonProgressing: pods are being created, updated or removed.
 	ReasonProgressing = "Progressing"
+	// ReasonRolloutPaused: the rollouts of the Deployment are paused, and its pods are not the wanted ones.
+	ReasonRolloutPaused = "RolloutPaused"
 	// ReasonSettled: there is nothing left to do.
 	ReasonSettled = "Settled"
 	// ReasonSynced: the Deployment wants the number of pods that it is held at.

@@ -25,8 +25,9 @@ type Verdict struct {
 	Ready bool
 	// Stalled is true if the rollout has not finished in time, and will not without help.
 	Stalled bool
-	// Reason is the condition's reason, Message the line next to it.
-	Reason, Message string
+	// Reason is the condition's reason, Message the line next to it. Detail is the part of Message without the name of the workload object
+	// and without advice.
+	Reason, Message, Detail string
 	// Again is in how long time alone makes it another verdict, 0 if it does not.
 	Again time.Duration
 }
@@ -43,23 +44,40 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	st := &d.Status
 	observed := st.ObservedGeneration >= d.Generation
 	if observed && st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.Replicas <= st.UpdatedReplicas {
-		return settledVerdict(object, wanted, st.Replicas)
+		return settledVerdict(wanted, st.Replicas).named(object)
 	}
 
 	c := condition(d, appsv1.DeploymentProgressing)
 	left, measured := timeLeft(d, now)
 	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed || measured && left == 0
-	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Message: progress(d, wanted, observed)}
-	if stalled {
-		v.Reason, v.Message = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, object, resume(d))
+	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Detail: progress(d, wanted, observed)}
+	if d.Spec.Paused && observed {
+		v.Reason = appv1.ReasonRolloutPaused
 	}
-	v.explain(object, pods)
+	if stalled {
+		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resume(d))
+	}
+	v.explain(pods)
 	// In this order, whatever theirs is: the words on the deadline are added to those on what is wrong.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		v.Reason, v.Message = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, object, rejection(c.Message))
+		v.Reason, v.Detail = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, rejection(c.Message))
 	}
 	if stalled {
-		v.Message += deadline(d)
+		v.Detail += fmt.Sprintf(messageNoProgress, progressDeadline(d))
+	}
+	return v.named(object)
+}
+
+// UnderWay reports whether a rollout goes on, or waits for its user to resume it, and nothing is known to be wrong.
+func (v Verdict) UnderWay() bool {
+	return !v.Stalled && (v.Reason == appv1.ReasonProgressing || v.Reason == appv1.ReasonRolloutPaused)
+}
+
+// named returns the verdict with the message that its detail makes of the name of the workload object.
+func (v Verdict) named(object string) Verdict {
+	v.Message = object + ": " + v.Detail
+	if v.Stalled {
+		v.Message += AdviceStalled
 	}
 	return v
 }
@@ -97,10 +115,9 @@ func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured
 }
 
 // explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
-func (v *Verdict) explain(object string, pods []corev1.Pod) {
+func (v *Verdict) explain(pods []corev1.Pod) {
 	if cause := Worst(pods, v.Stalled); cause != (Cause{}) {
-		v.Reason = cause.Reason
-		v.Message = fmt.Sprintf("%s: %s", object, cause)
+		v.Reason, v.Detail = cause.Reason, cause.String()
 	}
 }
 
@@ -115,25 +132,25 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 }
 
 // settledVerdict is the verdict on a workload with nothing left to do.
-func settledVerdict(object string, wanted, running int32) Verdict {
+func settledVerdict(wanted, running int32) Verdict {
 	switch {
 	case wanted == 0 && running == 0:
-		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Message: fmt.Sprintf(messageScaledToZero, object)}
+		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Detail: messageScaledToZero}
 	case running > wanted:
 		return Verdict{Reason: appv1.ReasonProgressing,
-			Message: fmt.Sprintf(messageToBeRemoved, object, podCount(int(running-wanted)), running)}
+			Detail: fmt.Sprintf(messageToBeRemoved, podCount(int(running-wanted)), running)}
 	}
-	return Verdict{Ready: true, Reason: appv1.ReasonReady, Message: fmt.Sprintf(messageAvailable, object, podCount(int(wanted)))}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Detail: fmt.Sprintf(messageAvailable, podCount(int(wanted)))}
 }
 
 // progress says how far a rollout has come.
 func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	if !observed {
-		return notSeen("Deployment " + d.Name)
+		return messageNotObserved
 	}
 	st := &d.Status
 	old := st.Replicas - st.UpdatedReplicas
-	message := fmt.Sprintf(messageProgress, "Deployment "+d.Name, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
+	message := fmt.Sprintf(messageProgress, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
 	if old > 0 {
 		message += fmt.Sprintf(messageOldPods, old)
 	}
@@ -146,16 +163,6 @@ func resume(d *appsv1.Deployment) string {
 		return ""
 	}
 	return fmt.Sprintf(messageRolloutsPaused, d.Name, d.Namespace)
-}
-
-// notSeen says that a workload's controller has not looked at the latest change yet.
-func notSeen(object string) string {
-	return fmt.Sprintf(messageNotObserved, object)
-}
-
-// deadline says which time limit has passed.
-func deadline(d *appsv1.Deployment) string {
-	return fmt.Sprintf(messageNoProgress, progressDeadline(d)) + AdviceStalled
 }
 
 // progressDeadline is how many seconds a rollout may make no progress.

@@ -100,6 +100,11 @@ func TestDeployment(t *testing.T) {
 			deployment(3, 3, 2, 2), nil,
 			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: 2 of 3 pods updated, 2 available, 1 old to be removed"},
 		},
+		"paused": {
+			with(deployment(3, 3, 2, 2), func(d *appsv1.Deployment) { d.Spec.Paused = true }), nil,
+			Verdict{Reason: appv1.ReasonRolloutPaused, Message: "Deployment web: 2 of 3 pods updated, 2 available, 1 old to be removed; its rollouts are paused; " +
+				`resume them with "kubectl rollout resume deployment/web -n "`},
+		},
 		"old pods left": {
 			deployment(2, 3, 2, 2), nil,
 			Verdict{Reason: appv1.ReasonProgressing, Message: "Deployment web: 2 of 2 pods updated, 2 available, 1 old to be removed"},
@@ -168,7 +173,10 @@ func TestDeployment(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Deployment(c.deployment, c.pods, time.Time{})); diff != "" {
+			got := Deployment(c.deployment, c.pods, time.Time{})
+			checkDetail(t, got)
+			got.Detail = ""
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -200,6 +208,15 @@ func TestVerdictKnowsNoOrder(t *testing.T) {
 				t.Fatalf("another order (-first +again):\n%s", diff)
 			}
 		}
+	}
+}
+
+// checkDetail checks that the detail of a verdict is its message without the name of the workload object and without advice.
+func checkDetail(t *testing.T, v Verdict) {
+	t.Helper()
+	_, want, _ := strings.Cut(v.Message, ": ")
+	if want = strings.TrimSuffix(want, AdviceStalled); v.Detail != want {
+		t.Errorf("the detail is %q, want %q", v.Detail, want)
 	}
 }
 

@@ -3,7 +3,7 @@ package health
 // AdviceStalled ends the message of a rollout that makes no progress.
 const AdviceStalled = ". Earlier pods, if any, keep running. Fix the cause, or change the spec to start the rollout again"
 
-// What conditions and events say of pods and rollouts. The name of the workload object or of the container stands before it.
+// What conditions and events say of pods and rollouts. The name of the workload object or of the container precedes each of them.
 const (
 	messageImagePull       = "image %q cannot be pulled%s"
 	messageImageName       = "image %q is not a valid name"
@@ -12,16 +12,16 @@ const (
 	messageOutOfMemory     = "was killed because it used more memory than its limit; raise resources.limits.memory"
 	messageNotCreated      = "cannot be created: %s"
 	messageNotStarted      = "cannot be started: %s"
-	messageScaledToZero    = "%s: scaled to 0 replicas, no pod is running"
-	messageToBeRemoved     = "%s: %s of %d to be removed"
-	messageAvailable       = "%s: %s available"
-	messageProgress        = "%s: %d of %s updated, %d available"
+	messageScaledToZero    = "scaled to 0 replicas, no pod is running"
+	messageToBeRemoved     = "%s of %d to be removed"
+	messageAvailable       = "%s available"
+	messageProgress        = "%d of %s updated, %d available"
 	messageOldPods         = ", %d old to be removed"
 	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s -n %s\""
-	messageNotObserved     = "%s: waiting for its controller to observe the latest change"
+	messageNotObserved     = "waiting for its controller to observe the latest change"
 	messageNoProgress      = "; no progress for %d s"
-	messageNotFinished     = "%s: the rollout has not finished%s"
-	messagePodsRejected    = "%s: pods cannot be created: %s"
+	messageNotFinished     = "the rollout has not finished%s"
+	messagePodsRejected    = "pods cannot be created: %s"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
 

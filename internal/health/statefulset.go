@@ -23,21 +23,21 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	}
 	st := &s.Status
 	if st.ObservedGeneration < s.Generation {
-		return Verdict{Reason: appv1.ReasonProgressing, Message: notSeen(object)}
+		return Verdict{Reason: appv1.ReasonProgressing, Detail: messageNotObserved}.named(object)
 	}
 	if st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.CurrentRevision == st.UpdateRevision {
-		return settledVerdict(object, wanted, st.Replicas)
+		return settledVerdict(wanted, st.Replicas).named(object)
 	}
 
 	v := Verdict{
-		Reason:  appv1.ReasonProgressing,
-		Message: fmt.Sprintf(messageProgress, object, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
+		Reason: appv1.ReasonProgressing,
+		Detail: fmt.Sprintf(messageProgress, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
 	}
 	if missing := wanted - st.Replicas; missing > 0 {
-		v.Message += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)
+		v.Detail += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)
 	}
-	v.explain(object, pods)
-	return v
+	v.explain(pods)
+	return v.named(object)
 }
 
 // Up reports whether enough of a workload is ready for others to rely on it: more than half of its wanted pods.

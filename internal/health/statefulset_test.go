@@ -87,7 +87,10 @@ func TestStatefulSet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, StatefulSet(c.statefulSet, c.pods)); diff != "" {
+			got := StatefulSet(c.statefulSet, c.pods)
+			checkDetail(t, got)
+			got.Detail = ""
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
