@@ -70,6 +70,11 @@ func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) 
 // Apart reports whether the objects of a type are in a cache of their own, and not in that of the manager.
 func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(apply.TypeOf(obj)) }
 
+// ResolveSize returns a size with its meaning in the cluster, by the cache.
+func (p *Planner) ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
+	return p.deps.Sizes.resolveSize(ctx, size)
+}
+
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
 // is known to be in its way.
 func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {

@@ -223,9 +223,7 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 		}
 		seen := s.today
 		seen.Unrecorded = false
-		if size.Named() {
-			seen.Inputs.Size = resource.BuiltInSizes().Resolve(size)
-		}
+		seen.Inputs.Size = s.resolveSize(ctx, size)
 		recorded, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 		if was := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]; err == nil && was != "" && was == records[at] {
 			seen.Inputs = recorded
@@ -245,6 +243,19 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 		seen.Autoscaled = s.autoscaler(ctx, namespace, kind, name) != ""
 		return seen
 	}
+}
+
+// resolveSize returns a size with its meaning in the cluster, or with the built-in one where the cluster's cannot be read.
+func (s *validators) resolveSize(ctx context.Context, size appv1.Size) resource.ResolvedSize {
+	if s.planner != nil {
+		if resolved, err := s.planner.ResolveSize(ctx, size); err == nil {
+			return resolved
+		}
+	}
+	if !size.Named() {
+		return resource.ResolvedSize{}
+	}
+	return resource.BuiltInSizes().Resolve(size)
 }
 
 // generalWarning says what the adoption of an object does to any object of its kind.

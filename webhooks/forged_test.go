@@ -55,6 +55,9 @@ type secretPlanner struct{}
 func (secretPlanner) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
 	return &plan.Plan{Version: plan.Version, Objects: []plan.Object{}, Problem: &plan.Problem{Reason: "R", Message: "secret-plan"}}, nil
 }
+func (secretPlanner) ResolveSize(context.Context, appv1.Size) (resource.ResolvedSize, error) {
+	return resource.ResolvedSize{}, nil
+}
 func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
 func (secretPlanner) Apart(client.Object) bool                      { return false }
 

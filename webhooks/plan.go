@@ -35,6 +35,8 @@ type Planner interface {
 	// Obstacle returns why an object of a kind that the cluster may lack cannot be created, nil if nothing is known to be in its way.
 	// It asks the API server nothing.
 	Obstacle(ctx context.Context, obj client.Object) error
+	// ResolveSize returns a size with its meaning in the cluster. It asks the API server nothing.
+	ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error)
 	// Apart reports whether the objects of a type are not in the manager's cache.
 	Apart(obj client.Object) bool
 }

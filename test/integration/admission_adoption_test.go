@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,6 +151,53 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	}
 	if said := u.warnings(); len(said) != 1 || !strings.Contains(said[0], "has no effect") {
 		t.Errorf("an annotation without effect warns of %q", said)
+	}
+}
+
+// TestAdoptionKnowsTheSizesOfTheCluster annotates a resource of each kind whose size means in the cluster what the Deployment in its way
+// has: the warning names no resources. Of another size, it does.
+func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	small, _ := cpus("small", "3")
+	medium, _ := cpus("medium", "4")
+	newSizes(t, ns, map[string]string{"small": small, "medium": medium})
+	guarded(t, ns, harness.WithSizes(ns+"/sizes"))
+	amounts := corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("3")}
+	for kind, c := range map[string]struct {
+		spec, child string
+		size        []string
+	}{
+		"App":              {`{image: 'nginx:1', size: small}`, "app", []string{"spec", "size"}},
+		"ModelBox":         {`{image: 'nginx:1', size: small}`, "modelbox", []string{"spec", "size"}},
+		"UnitedDeployment": {`{deploymentName: united, replicas: 1, template: {image: 'nginx:1', size: small}}`, "united", []string{"spec", "template", "size"}},
+		"CloudManager": {`{front: {deployment: {name: front, image: 'nginx:1', size: small}}, identity: {deployment: {image: 'a:1'}},
+			db: {statefulSet: {image: 'a:1', storage: {size: 1Gi}}}}`, "front", []string{"spec", "front", "deployment", "size"}},
+	} {
+		d := handMade(ns, c.child)
+		d.Spec.Template.Spec.Containers = []corev1.Container{{
+			Name: c.child, Image: "nginx:old", Resources: corev1.ResourceRequirements{Requests: amounts},
+		}}
+		plane.Create(t, d)
+		obj := written(t, ns, strings.ToLower(kind), strings.ReplaceAll(c.spec, "\t", " "))
+		obj.SetKind(kind)
+		plane.Create(t, obj)
+		for size, changes := range map[string]bool{"small": false, "medium": true} {
+			u := newUser(t)
+			plane.Read(t, obj)
+			changed := obj.DeepCopy()
+			changed.SetAnnotations(map[string]string{appv1.AnnotationAdopt: "true"})
+			if err := unstructured.SetNestedField(changed.Object, size, c.size...); err != nil {
+				t.Fatal(err)
+			}
+			if err := u.Update(t.Context(), changed, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			said := slices.DeleteFunc(aboutAdoption(t, u.warnings()), func(line string) bool { return !strings.HasPrefix(line, "Deployment "+c.child+" ") })
+			if len(said) != 1 || strings.Contains(said[0], "resources") != changes || !strings.Contains(said[0], "image") {
+				t.Errorf("%s, %s: the annotation warns of %q", kind, size, said)
+			}
+		}
 	}
 }
 
