@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -26,7 +27,7 @@ func TestPlanNamesWhatIsKept(t *testing.T) {
 	main := &pod.Containers[0]
 	main.WorkingDir, main.TerminationMessagePath = "/run", "/dev/termination-log"
 	main.Env = append(main.Env, corev1.EnvVar{Name: "THEIRS", Value: "hunter2"})
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", updateOp, "", `{"f:spec":{"f:progressDeadlineSeconds":{},"f:template":{"f:spec":{
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl", updateOp, "", `{"f:spec":{"f:progressDeadlineSeconds":{},"f:template":{"f:spec":{
 		"f:restartPolicy":{},"f:dnsPolicy":{},"f:securityContext":{},"f:hostAliases":{".":{},"k:{\"ip\":\"10.0.0.1\"}":{".":{},"f:ip":{},"f:hostnames":{}}},
 		"f:volumes":{".":{},"k:{\"name\":\"w\"}":{".":{},"f:name":{},"f:emptyDir":{}}},
 		"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:name":{},"f:image":{},"f:workingDir":{},"f:terminationMessagePath":{},
@@ -51,8 +52,8 @@ func TestWaitingIsBounded(t *testing.T) {
 		retry        time.Duration
 	}{
 		"Secret":     {&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}, &corev1.Secret{ObjectMeta: meta}, lookAgain},
-		"Deployment": {wantedDeployment(), &appsv1.Deployment{ObjectMeta: meta}, 0},
-		"Service":    {wantedService(), &corev1.Service{ObjectMeta: meta}, 0},
+		"Deployment": {fieldtest.Deployment(), &appsv1.Deployment{ObjectMeta: meta}, 0},
+		"Service":    {fieldtest.Service(), &corev1.Service{ObjectMeta: meta}, 0},
 	} {
 		c.wanted.SetName("web")
 		c.wanted.SetNamespace("default")

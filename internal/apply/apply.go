@@ -10,15 +10,15 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -28,11 +28,9 @@ const HandoverManager = "app-operator-handover"
 
 // Engine writes children. Make it with New.
 type Engine struct {
-	client    client.Client
-	live      client.Reader
-	converter managedfields.TypeConverter
-	// shapes are those of the kinds so far, by GroupVersionKind.
-	shapes      *sync.Map
+	client      client.Client
+	live        client.Reader
+	comparer    *fields.Comparer
 	conflicts   *conflicts
 	scaleMemory *scaleMemory
 	// foresight is set of an engine that writes nothing; see Foresee.
@@ -50,11 +48,21 @@ func New(c client.Client, live client.Reader, clk clock.PassiveClock) *Engine {
 	return &Engine{
 		client:      c,
 		live:        live,
-		converter:   newTypeConverter(c.Scheme()),
-		shapes:      &sync.Map{},
+		comparer:    fields.NewComparer(c.Scheme()),
 		conflicts:   newConflicts(clk),
 		scaleMemory: newScaleMemory(),
 	}
+}
+
+// Matches reports whether a live object has all that a literal of its type states.
+func (e *Engine) Matches(wanted, live client.Object) (bool, error) {
+	return e.comparer.Matches(wanted, live)
+}
+
+// RecordHolds reports whether an object that was built from a record is the object that its carrier was made from; see
+// fields.Comparer.
+func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object) (bool, error) {
+	return e.comparer.RecordHolds(manager, built, found, carrier)
 }
 
 // Request is what should become true of one owner's children.
@@ -358,7 +366,7 @@ func (e *Engine) describeRepair(req *Request, p *plan, change *Change) error {
 		change.Removed = nil
 	}
 	if p.repair {
-		change.By, change.Times = fieldManagers(p.before, req.Manager, p.diff), p.times
+		change.By, change.Times = describe.FieldManagers(p.before, req.Manager, p.diff), p.times
 	}
 	return nil
 }
@@ -368,11 +376,11 @@ func (e *Engine) describeRepair(req *Request, p *plan, change *Change) error {
 // there and empty.
 func (e *Engine) rewriteOverridden(ctx context.Context, req *Request, p *plan) error {
 	for _, last := range []bool{false, true} {
-		diff, err := e.diffObject(p.wanted, p.child.Live)
+		diff, err := e.comparer.Diff(p.wanted, p.child.Live)
 		if err != nil {
 			return err
 		}
-		if !droppedByServer(diff, p.child.Live, req.Manager) {
+		if !fields.DroppedByServer(diff, p.child.Live, req.Manager) {
 			e.conflicts.noteOverridden(req, p, nil)
 			return nil
 		}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -153,7 +154,7 @@ func TestPruneOfWhatIsGone(t *testing.T) {
 // TestOutcomePerChild checks that what is wrong with one child holds up no other, and that nothing is deleted then. Nothing
 // behind a prerequisite that is not in place is created.
 func TestOutcomePerChild(t *testing.T) {
-	answer, err := json.Marshal(liveService())
+	answer, err := json.Marshal(fieldtest.LiveService())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestOutcomePerChild(t *testing.T) {
 		foreign.OwnerReferences, foreign.Annotations = nil, nil
 		req := request(foreign)
 		req.Children[0].Prerequisite = c.prerequisite
-		req.Children = append(req.Children, Child{Desired: wantedService(), Independent: c.independent})
+		req.Children = append(req.Children, Child{Desired: fieldtest.Service(), Independent: c.independent})
 		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
 		_, err := engineOver(t, r).Apply(t.Context(), req)
 		if got := outcomeOf(t, err); got.reason != appv1.ReasonResourceExists {
@@ -192,7 +193,7 @@ func TestWhatHasNoSchemaIsRefused(t *testing.T) {
 	r := &recorder{code: http.StatusInternalServerError}
 	for name, live := range map[string]*appsv1.Deployment{"created": nil, "changed": settled(t)} {
 		req := request(live)
-		wanted := wantedDeployment()
+		wanted := fieldtest.Deployment()
 		pod := &wanted.Spec.Template.Spec
 		pod.Containers = append(pod.Containers, pod.Containers[0])
 		req.Children[0].Desired = wanted
@@ -257,11 +258,11 @@ func TestNotKept(t *testing.T) {
 	}{
 		"changed at admission": {"me", "theirs", true},
 		"changed by another":   {"them", "theirs", false},
-		"kept":                 {"me", wantedDeployment().Spec.Template.Spec.Containers[0].Image, false},
+		"kept":                 {"me", fieldtest.Deployment().Spec.Template.Spec.Containers[0].Image, false},
 	} {
 		live := settled(t)
 		live.Spec.Template.Spec.Containers[0].Image = c.image
-		live.ManagedFields = []metav1.ManagedFieldsEntry{entry(c.manager, apply, "", image)}
+		live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry(c.manager, apply, "", image)}
 		answer, err := json.Marshal(live)
 		if err != nil {
 			t.Fatal(err)

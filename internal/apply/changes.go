@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -129,4 +132,25 @@ func (c *Change) describeChange() string {
 		line += ": " + strings.Join(details, ", ")
 	}
 	return line
+}
+
+// describeDifference states in a change which fields differ between two states of an object.
+func (e *Engine) describeDifference(change *Change, manager string, before, after client.Object) error {
+	found, err := describe.Compare(e.comparer, manager, before, after, change.Action == Repaired)
+	if err != nil {
+		return err
+	}
+	change.Fields, change.Removed, change.TemplateChanged = found.Fields, found.Removed, found.TemplateChanged
+	return nil
+}
+
+// maxFields limits how many fields the line of a change names.
+const maxFields = 5
+
+// cutFields returns the first fields of a list.
+func cutFields(all []string, most int) []string {
+	if len(all) > most {
+		return append(slices.Clone(all[:most]), "...")
+	}
+	return all
 }

@@ -16,12 +16,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 )
-
-// maxCauses limits how many fields a message names.
-const maxCauses = 3
 
 // beingReplaced says that an object is recreated once its deletion is seen.
 func beingReplaced(p *plan) error {
@@ -32,18 +30,7 @@ func beingReplaced(p *plan) error {
 // overriddenMessage says which fields the API server takes and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
 	return fmt.Sprintf(messageOverridden,
-		listFields(diff), p.gvk.Kind, p.child.Desired.GetName())
-}
-
-// listFields lists fields, the first few of them.
-func listFields(set *fieldpath.Set) string {
-	var fields []string
-	set.Leaves().Iterate(func(path fieldpath.Path) { fields = append(fields, path.String()) })
-	slices.Sort(fields)
-	if len(fields) > maxCauses {
-		fields = append(fields[:maxCauses], "…")
-	}
-	return strings.Join(fields, ", ")
+		describe.ListFields(diff), p.gvk.Kind, p.child.Desired.GetName())
 }
 
 // fieldConflict says who keeps changing which fields of ours.
@@ -51,28 +38,9 @@ func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
 		Message: fmt.Sprintf(messageFieldConflict,
-			fieldWriters(live, diff), listFields(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
+			describe.FieldWriters(live, diff), describe.ListFields(diff), p.gvk.Kind, live.GetName(), conflictRepairs),
 		RetryAfter: retry,
 	}
-}
-
-// fieldWriters names the managers that own any of the fields, by managedFields.
-func fieldWriters(live client.Object, diff *fieldpath.Set) string {
-	var names []string
-	for _, entry := range live.GetManagedFields() {
-		set := managedSet(entry)
-		if set == nil || slices.Contains(names, entry.Manager) {
-			continue
-		}
-		if !set.Intersection(diff).Empty() {
-			names = append(names, entry.Manager)
-		}
-	}
-	if len(names) == 0 {
-		return "Another writer"
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("Field manager %q", strings.Join(names, ", "))
 }
 
 // classifyError turns what a request returned into an error that the status can report, nil into nil.
@@ -80,7 +48,7 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = p.redactError(err)
+	err = describe.RedactError(err, p.child.Desired, p.child.Live)
 	object := p.gvk.Kind + " " + p.child.Desired.GetName()
 	switch {
 	case deniedByAdmission(err.Error()):
@@ -161,7 +129,7 @@ func (p *plan) rejectedError(err error) error {
 	}
 	reason := appv1.ReasonInvalid
 	var said []string
-	for _, cause := range causes[:min(len(causes), maxCauses)] {
+	for _, cause := range causes[:min(len(causes), describe.MaxNamed)] {
 		words := cause.Field + ": " + message.Quote(cause.Message)
 		said = append(said, words)
 		switch {

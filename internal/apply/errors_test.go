@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -66,7 +67,7 @@ func setOf(label, claim string) *appsv1.StatefulSet {
 }
 
 func planned(action Action) *plan {
-	p := &plan{child: &Child{Desired: wantedDeployment()}, action: action}
+	p := &plan{child: &Child{Desired: fieldtest.Deployment()}, action: action}
 	p.gvk.Kind = "Deployment"
 	return p
 }
@@ -208,7 +209,7 @@ func TestClassifyByKind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &plan{child: &c.child, action: Configured}
 			if c.child.Desired == nil {
-				c.child.Desired = wantedDeployment()
+				c.child.Desired = fieldtest.Deployment()
 			}
 			c.child.Desired.SetName("web")
 			p.gvk.Kind = c.kind
@@ -245,7 +246,7 @@ func TestMessagesAreBounded(t *testing.T) {
 
 func TestResourceExists(t *testing.T) {
 	p := planned(Created)
-	live := liveDeployment()
+	live := fieldtest.LiveDeployment()
 	live.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Rollout", Name: "other", UID: "other", Controller: ptr.To(true)}}
 	want := outcome{"stalled", appv1.ReasonResourceExists, "Deployment web exists and is owned by Rollout other; the operator does not modify it. Rename or delete one of them"}
 	if diff := cmp.Diff(want, outcomeOf(t, p.checkOwnership(request(nil), live)), cmp.AllowUnexported(outcome{})); diff != "" {
@@ -266,11 +267,11 @@ func TestFieldConflict(t *testing.T) {
 			nil, fieldpath.NewSet(replicasPath), "Another writer keeps changing .spec.replicas" + end,
 		},
 		"one writer, in two entries": {
-			[]metav1.ManagedFieldsEntry{entry("kubectl-edit", updateOp, "", replicas), entry("kubectl-edit", apply, "", replicas), entry("idle", updateOp, "", "{}")},
+			[]metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl-edit", updateOp, "", replicas), fieldtest.Entry("kubectl-edit", apply, "", replicas), fieldtest.Entry("idle", updateOp, "", "{}")},
 			fieldpath.NewSet(replicasPath), `Field manager "kubectl-edit" keeps changing .spec.replicas` + end,
 		},
 		"two writers, in order, whatever theirs is": {
-			[]metav1.ManagedFieldsEntry{entry("b", updateOp, "", replicas), entry("a", updateOp, "", replicas), entry("x", updateOp, "", "{")},
+			[]metav1.ManagedFieldsEntry{fieldtest.Entry("b", updateOp, "", replicas), fieldtest.Entry("a", updateOp, "", replicas), fieldtest.Entry("x", updateOp, "", "{")},
 			fieldpath.NewSet(replicasPath), `Field manager "a, b" keeps changing .spec.replicas` + end,
 		},
 		"many fields": {
@@ -279,7 +280,7 @@ func TestFieldConflict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := liveDeployment()
+			live := fieldtest.LiveDeployment()
 			live.ManagedFields = c.entries
 			err := fieldConflict(planned(Configured), live, c.diff, 7*time.Second)
 			want := outcome{"stalled", appv1.ReasonFieldConflict, c.want}

@@ -3,19 +3,17 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -33,7 +31,7 @@ type Foreseen struct {
 	// not asked.
 	Before, After client.Object
 	// Differences are the fields that would change.
-	Differences []Difference
+	Differences []describe.Difference
 	// TakenOver says that the object is not the owner's yet.
 	TakenOver bool
 	// Trouble is what is in the way of an object around the pods, so that nothing is done to it; nil if nothing is.
@@ -64,7 +62,7 @@ func (f *Foresight) note(found Foreseen) {
 // what that remembers, and changes nothing of it.
 func (e *Engine) Foresee(f *Foresight) *Engine {
 	return &Engine{
-		client: dryClient{e.client}, live: e.live, converter: e.converter, shapes: e.shapes,
+		client: dryClient{e.client}, live: e.live, comparer: e.comparer,
 		conflicts: e.conflicts, scaleMemory: e.scaleMemory, disabled: e.disabled, foresight: f,
 	}
 }
@@ -178,7 +176,7 @@ func (e *Engine) foreseeScale(req *ScaleRequest) Change {
 	to := strconv.Itoa(int(req.Replicas))
 	e.foresight.note(Foreseen{
 		Change: change, Before: req.Deployment, After: after,
-		Differences: []Difference{{Path: "replicas", How: FieldModified, To: &to}},
+		Differences: []describe.Difference{{Path: "replicas", How: describe.FieldModified, To: &to}},
 	})
 	return change
 }
@@ -260,35 +258,3 @@ func (dryPart) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubR
 
 // ReadOnly returns a client that reads with c, and writes nothing.
 func ReadOnly(c client.Client) client.Client { return dryClient{c} }
-
-// isSame reports whether a write changes nothing of an object, and so is none: neither its fields nor who owns them.
-func isSame(before, after client.Object) bool {
-	was, err := literalValue(before)
-	if err != nil {
-		return false
-	}
-	is, err := literalValue(after)
-	if err != nil {
-		return false
-	}
-	for _, fields := range []map[string]any{was, is} {
-		for _, name := range []string{"apiVersion", "kind"} { // One that was read has none.
-			delete(fields, name)
-		}
-		for _, name := range []string{"resourceVersion", "generation"} {
-			unstructured.RemoveNestedField(fields, "metadata", name)
-		}
-	}
-	return equality.Semantic.DeepEqual(was, is) && slices.Equal(owners(before), owners(after))
-}
-
-// owners are the managed fields of an object, but for those of its status, and without times.
-func owners(obj client.Object) []string {
-	var kept []string
-	for _, entry := range obj.GetManagedFields() {
-		if entry.Subresource != "status" && entry.FieldsV1 != nil {
-			kept = append(kept, fmt.Sprint(entry.Manager, " ", entry.Operation, " ", entry.APIVersion, " ", entry.Subresource, " ", entry.FieldsV1.GetRawString()))
-		}
-	}
-	return kept
-}

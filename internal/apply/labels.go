@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields"
 )
 
 // Selectors of others find an object by its labels: a ServiceMonitor, or a dashboard. So an adoption changes no label that the owner
@@ -89,10 +90,10 @@ func recordedLabels(req *Request, desired, live client.Object) []string {
 func appliedLabel(live client.Object, key string) bool {
 	path := fieldpath.MakePathOrDie("metadata", "labels", key)
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		if !strings.HasPrefix(entry.Manager, managerPrefix) || !ofApply(entry, entry.Manager) {
+		if !strings.HasPrefix(entry.Manager, managerPrefix) || !fields.IsApplyOf(entry, entry.Manager) {
 			return false
 		}
-		set := managedSet(entry)
+		set := fields.DecodeManaged(entry)
 		return set != nil && set.Has(path)
 	})
 }

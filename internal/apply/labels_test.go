@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // defaultLabels are the labels that the operator sets to defaults.
@@ -35,7 +36,7 @@ func labelled(t *testing.T, row *Type, labels map[string]string) client.Object {
 // TestAdoptionKeepsLabels takes over an object of each type, with each of the labels set by others, by the operator, or missing, and
 // each of them stated by the owner or not. What is then applied again is the same.
 func TestAdoptionKeepsLabels(t *testing.T) {
-	theirs := entry("kubectl", updateOp, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/component":{},"f:app.kubernetes.io/instance":{},"f:app.kubernetes.io/name":{}}}}`)
+	theirs := fieldtest.Entry("kubectl", updateOp, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/component":{},"f:app.kubernetes.io/instance":{},"f:app.kubernetes.io/name":{}}}}`)
 	former := theirs
 	former.Manager, former.Operation = "app-operator/another", apply
 	for _, row := range Types {
@@ -54,7 +55,7 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 				"set by others to the same":           {"ours", theirs, false, true},
 				"missing":                             {"", theirs, false, false},
 				"set by the operator of another":      {"theirs", former, false, false},
-				"set by nobody who is known any more": {"theirs", entry("kubectl", updateOp, "", `{}`), false, true},
+				"set by nobody who is known any more": {"theirs", fieldtest.Entry("kubectl", updateOp, "", `{}`), false, true},
 			} {
 				want := map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
 				for _, label := range defaultLabels {
@@ -103,7 +104,7 @@ func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of clien
 	for key := range p.wanted.GetLabels() {
 		owned += `"f:` + key + `":{},`
 	}
-	adopted.SetManagedFields([]metav1.ManagedFieldsEntry{entry("app-operator/app", apply, "", `{"f:metadata":{"f:labels":{`+owned[:len(owned)-1]+`}}}`)})
+	adopted.SetManagedFields([]metav1.ManagedFieldsEntry{fieldtest.Entry("app-operator/app", apply, "", `{"f:metadata":{"f:labels":{`+owned[:len(owned)-1]+`}}}`)})
 	for _, edit := range []func(){func() {}, func() {
 		for key := range labelRecord(adopted) {
 			all[key] = "edited"
@@ -124,8 +125,8 @@ func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of clien
 // TestRecordOfLabels reads records of kept labels that others have written.
 func TestRecordOfLabels(t *testing.T) {
 	desired := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{appv1.LabelName: "web", appv1.LabelManagedBy: appv1.ManagedBy}}}
-	owned := entry("app-operator/app", apply, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}`)
-	others := entry("kubectl", updateOp, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}`)
+	owned := fieldtest.Entry("app-operator/app", apply, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}`)
+	others := fieldtest.Entry("kubectl", updateOp, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}`)
 	for name, c := range map[string]struct {
 		record  string
 		labels  map[string]string
@@ -137,7 +138,7 @@ func TestRecordOfLabels(t *testing.T) {
 		"a label of the operator": {appv1.LabelName + "=web", map[string]string{appv1.LabelName: "a"}, owned, nil},
 		"a label that is gone":    {appv1.LabelName + "=web", nil, others, nil},
 		"a label that its owner has removed": {
-			appv1.LabelName + "=web", nil, entry("app-operator/app", apply, "", `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/kept-labels":{}}}}`), []string{appv1.LabelName},
+			appv1.LabelName + "=web", nil, fieldtest.Entry("app-operator/app", apply, "", `{"f:metadata":{"f:annotations":{"f:app.huolala.cn/kept-labels":{}}}}`), []string{appv1.LabelName},
 		},
 		"a label that is no default": {appv1.LabelManagedBy + "=x", map[string]string{appv1.LabelManagedBy: "a"}, others, nil},
 		"no record":                  {",=,x,,", map[string]string{appv1.LabelName: "a"}, others, nil},

@@ -14,13 +14,10 @@ const (
 	messageImmutable         = ". The object is unchanged. Restore the previous value"
 	messageNodePortTaken     = ". Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m"
 	messageResizeFailed      = ". Restore the previous size, or allow volume expansion in the StorageClass. Retrying every 1m"
-	messageCannotApply       = "cannot apply %s %s: %s"
 	messageMustBeRetained    = "%s %s must be retained: it requires the annotation %s: %s and no owner reference"
 	messageClaimMissing      = "%s %s does not exist; its StatefulSet creates it"
 	messageBeingRemoved      = "Waiting for the deletion of %s %s, which the spec no longer asks for" + claim.CheckFinalizers
 	messageKindUnknown       = "%s cannot be written: the cluster no longer has the kind %s (%s). Install the kind again, or remove the field from the spec; the operator checks again every minute"
-	messageSecretValue       = "the reason is not shown because it contains a value of the Secret"
-	messageValueHidden       = "(value not shown)"
 	messageOwnerUnreadable   = "cannot read whether this resource is being deleted: "
 	messageNotAdoptableField = ". The object is unchanged and cannot be adopted, because Kubernetes sets the field only at creation. " +
 		"Delete %s to let the operator recreate it, or rename this resource"

@@ -11,11 +11,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // recordedDeployment is a wanted Deployment with records, labels and annotations of its own.
 func recordedDeployment() *appsv1.Deployment {
-	d := wantedDeployment()
+	d := fieldtest.Deployment()
 	d.Labels = map[string]string{"app": "web", "team": "red"}
 	d.Annotations = map[string]string{
 		"example.com/of": "both", appv1.AnnotationLastAppliedSpec: "{}", appv1.AnnotationLastAppliedInputs: `{"rendering":2}`,
@@ -108,7 +110,7 @@ func TestRepairNamesFields(t *testing.T) {
 			if live.Annotations[appv1.AnnotationLastAppliedHash] != hashOf(t, recordedDeployment()) {
 				owned = editedFields
 			}
-			live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", owned)}
+			live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "", owned)}
 			req := request(live)
 			req.Children[0].Desired = recordedDeployment()
 			changes, err := planner(t).Plan(req)
@@ -133,7 +135,7 @@ func TestOwnershipAloneIsNamed(t *testing.T) {
 	req := request(live)
 	req.Children[0].Desired = recordedDeployment()
 	changes, err := planner(t).Plan(req)
-	if err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields, []string{ownershipFields}) {
+	if err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields, []string{describe.OwnershipFields}) {
 		t.Errorf("%+v, %v", changes, err)
 	}
 }

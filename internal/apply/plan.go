@@ -13,6 +13,8 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -24,7 +26,7 @@ type plan struct {
 	// wanted is the desired object with the annotation that states sum, the hash of all else in it.
 	wanted client.Object
 	sum    string
-	// fields is wanted as it is applied, nil until literalValue has made it.
+	// fields is wanted as it is applied, nil until fields.Literal has made it.
 	fields map[string]any
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
@@ -49,7 +51,7 @@ type plan struct {
 	before client.Object
 	// after is the object as a dry run has left it, differences are the fields that it changes; see Foresee.
 	after       client.Object
-	differences []Difference
+	differences []describe.Difference
 	// times is how often the object was repaired within an hour.
 	times int
 	// conflict is the error to report instead of writing, where another writer keeps undoing what is written.
@@ -108,7 +110,7 @@ func (e *Engine) planChild(req *Request, child *Child) (plan, error) {
 	if err := p.ensureFields(); err != nil {
 		return p, err
 	}
-	_, err = e.toTyped(p.fields) // What does not fit its type is said before anything is written.
+	_, err = e.comparer.Typed(p.fields) // What does not fit its type is said before anything is written.
 	return p, err
 }
 
@@ -127,7 +129,7 @@ func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersion
 // ensureFields states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
 func (p *plan) ensureFields() (err error) {
 	if p.fields == nil {
-		p.fields, err = literalValue(p.wanted)
+		p.fields, err = fields.Literal(p.wanted)
 	}
 	return err
 }
@@ -195,7 +197,7 @@ func (p *plan) checkOwnership(req *Request, live client.Object) error {
 	}
 	// Without fields of ours, the object was made again by others, from a backup for one.
 	_, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	unmanaged := !known || !ownsAny(live, req.Manager)
+	unmanaged := !known || !fields.OwnsAny(live, req.Manager)
 	switch standing, words := c.Decide(); standing {
 	case claim.Owned:
 		// The garbage collector must find no reference on what is to outlive the owner, regardless of its writer.
@@ -237,34 +239,37 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	if err != nil {
 		return err
 	}
-	s, err := e.shapeOf(p.gvk)
-	if err != nil {
-		return err
-	}
 	same := !p.takeover && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
-	if same && foreign.Empty() && s.matchesLive(p.wanted, live) {
-		p.action = Unchanged
-		return nil
+	if same && foreign.Empty() {
+		switch holds, err := e.comparer.Contains(p.gvk, p.wanted, live); {
+		case err != nil:
+			return err
+		case holds:
+			p.action = Unchanged
+			return nil
+		}
 	}
 	p.moves = p.movesTemplate(req)
-	p.excluded = s.exclusionsOf(p.wanted, live)
+	if p.excluded, err = e.comparer.Exclusions(p.gvk, p.wanted, live); err != nil {
+		return err
+	}
 	p.crowded = !foreign.Empty() || len(p.excluded) > 0
 	edited := !same && p.hashEdited(req)
 	if !same && !edited {
 		return nil
 	}
-	diff, err := e.diffObject(p.wanted, live)
+	diff, err := e.comparer.Diff(p.wanted, live)
 	if err != nil {
 		return err
 	}
 	if edited {
 		// What of the diff is ours has another value than we applied last: the owner wants it so.
-		if p.repair = diff.Leaves().Intersection(ownedFields(live, req.Manager)).Empty(); p.repair {
+		if p.repair = diff.Leaves().Intersection(fields.OwnedBy(live, req.Manager)).Empty(); p.repair {
 			p.action, p.diff = Repaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 		}
 		return nil
 	}
-	ours := !p.crowded && droppedByServer(diff, live, req.Manager)
+	ours := !p.crowded && fields.DroppedByServer(diff, live, req.Manager)
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
@@ -285,7 +290,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 // owner controls. Then the hash does not show whether anything new is wanted.
 func (p *plan) hashEdited(req *Request) bool {
 	live := p.child.Live
-	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && ownsAny(live, req.Manager) &&
+	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && fields.OwnsAny(live, req.Manager) &&
 		!OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
 }
 
@@ -320,7 +325,7 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 		if entry.Manager == req.Manager || entry.Subresource != "" {
 			continue
 		}
-		if set := managedSet(entry); set != nil {
+		if set := fields.DecodeManaged(entry); set != nil {
 			theirs = theirs.Union(set)
 		}
 	}
@@ -331,12 +336,12 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 	if err != nil {
 		return nil, err
 	}
-	return foreignFields(theirs, stated, lists), nil
+	return fields.ForeignItems(theirs, stated, lists), nil
 }
 
 // handsOver reports whether the number of replicas is ours and is to become an autoscaler's.
 func (p *plan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]
-	return !stated && ownsPath(p.child.Live, req.Manager, replicasPath)
+	return !stated && fields.OwnsPath(p.child.Live, req.Manager, replicasPath)
 }

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // kinds knows Kubernetes' kinds and those of owners.
@@ -42,23 +44,23 @@ func planner(t testing.TB) *Engine {
 	return New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
 }
 
-// request asks for wantedDeployment, with live in its place.
+// request asks for fieldtest.Deployment, with live in its place.
 func request(live *appsv1.Deployment) *Request {
 	o := &appv1.App{}
 	o.Name, o.Namespace, o.UID = "web", "default", owner
-	req := &Request{Owner: o, Manager: "me", Children: []Child{{Desired: wantedDeployment()}}}
+	req := &Request{Owner: o, Manager: "me", Children: []Child{{Desired: fieldtest.Deployment()}}}
 	if live != nil {
 		req.Children[0].Live = live
 	}
 	return req
 }
 
-// settled is what lives once wantedDeployment has been applied.
+// settled is what lives once fieldtest.Deployment has been applied.
 func settled(t testing.TB) *appsv1.Deployment {
 	t.Helper()
-	live := liveDeployment()
-	live.Annotations[appv1.AnnotationLastAppliedHash] = hashOf(t, wantedDeployment())
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", settledFields)}
+	live := fieldtest.LiveDeployment()
+	live.Annotations[appv1.AnnotationLastAppliedHash] = hashOf(t, fieldtest.Deployment())
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "", settledFields)}
 	return live
 }
 
@@ -131,25 +133,25 @@ func TestPlan(t *testing.T) {
 		"applied by another manager": {
 			func(d *appsv1.Deployment) {
 				d.OwnerReferences, d.Annotations = nil, nil
-				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", apply, "", settledFields), entry("me", updateOp, "", settledFields)}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl", apply, "", settledFields), fieldtest.Entry("me", updateOp, "", settledFields)}
 			}, false, exists(alone),
 		},
 		"hash removed": {
 			func(d *appsv1.Deployment) {
 				d.Annotations = nil
-				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+				d.ManagedFields[0] = fieldtest.Entry("me", apply, "", editedFields)
 			}, false, result{action: Repaired, takeover: true},
 		},
 		"hash edited": {
 			func(d *appsv1.Deployment) {
 				d.Annotations[appv1.AnnotationLastAppliedHash] = "0"
-				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+				d.ManagedFields[0] = fieldtest.Entry("me", apply, "", editedFields)
 			}, false, result{action: Repaired},
 		},
 		"hash edited, and wanted otherwise": { // What is ours has the value that we applied, and another one is wanted.
 			func(d *appsv1.Deployment) {
 				d.Annotations[appv1.AnnotationLastAppliedHash], d.Spec.Replicas = "0", ptr.To[int32](9)
-				d.ManagedFields[0] = entry("me", apply, "", editedFields)
+				d.ManagedFields[0] = fieldtest.Entry("me", apply, "", editedFields)
 			}, false, result{action: Configured},
 		},
 		"orphan of an earlier self": {
@@ -213,11 +215,11 @@ func TestPlanOfNothing(t *testing.T) {
 		t.Fatalf("plan is %+v, %v; want a creation", p, err)
 	}
 	annotations, _, err := unstructured.NestedStringMap(p.fields, "metadata", "annotations")
-	want := map[string]string{appv1.AnnotationLastAppliedHash: hashOf(t, wantedDeployment())}
+	want := map[string]string{appv1.AnnotationLastAppliedHash: hashOf(t, fieldtest.Deployment())}
 	if diff := cmp.Diff(want, annotations); diff != "" || err != nil {
 		t.Errorf("annotations (-want +got), %v:\n%s", err, diff)
 	}
-	if diff := cmp.Diff(wantedDeployment(), req.Children[0].Desired); diff != "" {
+	if diff := cmp.Diff(fieldtest.Deployment(), req.Children[0].Desired); diff != "" {
 		t.Errorf("the literal was changed (-before +after):\n%s", diff)
 	}
 }
@@ -261,7 +263,7 @@ func TestPlanLeavesAdmission(t *testing.T) {
 	e.conflicts = newConflicts(c)
 	live := settled(t)
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "",
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",
 		`{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`)}
 	look := func(pause time.Duration, live *appsv1.Deployment) *plan {
 		t.Helper()
@@ -319,7 +321,7 @@ func TestPlanLeavesAdmission(t *testing.T) {
 func TestPlanBelievesItsStatus(t *testing.T) {
 	live := settled(t)
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "",
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",
 		`{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},
 			"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{},"f:command":{}}}}}}}`)}
 	forged := live.DeepCopy()
@@ -392,17 +394,17 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkDifference(b *testing.B) {
-	e, wanted, live := planner(b), wantedDeployment(), liveDeployment()
+	e, wanted, live := planner(b), fieldtest.Deployment(), fieldtest.LiveDeployment()
 	b.ReportAllocs()
 	for b.Loop() {
-		if diff, err := e.diffObject(wanted, live); err != nil || !diff.Empty() {
+		if diff, err := e.comparer.Diff(wanted, live); err != nil || !diff.Empty() {
 			b.Fatalf("%v, %v", diff, err)
 		}
 	}
 }
 
 func BenchmarkHash(b *testing.B) {
-	wanted := wantedDeployment()
+	wanted := fieldtest.Deployment()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := hashObject(wanted, ""); err != nil {
@@ -412,10 +414,10 @@ func BenchmarkHash(b *testing.B) {
 }
 
 func BenchmarkLiteral(b *testing.B) {
-	d := wantedDeployment()
+	d := fieldtest.Deployment()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := literalValue(d); err != nil {
+		if _, err := fields.Literal(d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,16 +3,16 @@ package apply
 import (
 	"context"
 	"errors"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -196,16 +196,16 @@ func (e *Engine) foreseeChange(req *Request, p *plan, change *Change, before, af
 		return err
 	}
 	if p.repair {
-		change.By = fieldManagers(before, req.Manager, p.diff)
+		change.By = describe.FieldManagers(before, req.Manager, p.diff)
 	}
 	if e.foresight != nil {
 		var err error
 		p.before, p.after = before, after
-		if isSame(before, after) {
+		if fields.IsSame(before, after) {
 			change.Action = Unchanged
 			return nil
 		}
-		if p.differences, err = e.describeValues(req.Manager, before, after, !p.takeover && !p.claimed && !p.moves); err != nil {
+		if p.differences, err = describe.Differences(e.comparer, req.Manager, before, after, !p.takeover && !p.claimed && !p.moves); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (e *Engine) foreseeChange(req *Request, p *plan, change *Change, before, af
 
 // keptFields returns what other managers own in an adopted object's spec, and what stays there, but for defaults.
 func (e *Engine) keptFields(p *plan, after client.Object, t *transfer) ([]string, error) {
-	whole, err := e.typedLive(p, after)
+	whole, err := e.comparer.TypedLive(p.gvk, after)
 	if err != nil {
 		return nil, err
 	}
@@ -232,92 +232,16 @@ func (e *Engine) keptFields(p *plan, after client.Object, t *transfer) ([]string
 	if err != nil {
 		return nil, err
 	}
-	fields, _ := whole.AsValue().Unstructured().(map[string]any)
-	theirs := allBelow(t.theirs.Intersection(all).Difference(stated), []fieldpath.Path{fieldpath.MakePathOrDie("spec")})
+	found, _ := whole.AsValue().Unstructured().(map[string]any)
+	theirs := fields.SelectBelow(t.theirs.Intersection(all).Difference(stated), []fieldpath.Path{fieldpath.MakePathOrDie("spec")})
 	leaves, kept := theirs.Leaves(), &fieldpath.Set{}
 	for path := range theirs.All() {
 		// An item of a list counts as a whole; of a struct, the fields do.
-		if item := path[len(path)-1].FieldName == nil; item || leaves.Has(path) && !isDefault(fields, path) {
+		if item := path[len(path)-1].FieldName == nil; item || leaves.Has(path) && !fields.IsDefault(found, path) {
 			kept.Insert(path.Copy())
 		}
 	}
-	return shortPaths(kept, mainContainer(after)), nil
-}
-
-// serverDefaults are fields that the API server sets in an object that states none of them, by name, with the values that it
-// sets; nil where the cluster decides. To keep them is nothing that an adoption needs to say.
-var serverDefaults = map[string][]any{
-	"progressDeadlineSeconds":       {int64(600)},
-	"revisionHistoryLimit":          {int64(10)},
-	"restartPolicy":                 {"Always"},
-	"terminationGracePeriodSeconds": {int64(30)},
-	"dnsPolicy":                     {"ClusterFirst"},
-	"schedulerName":                 {"default-scheduler"},
-	"terminationMessagePath":        {"/dev/termination-log"},
-	"terminationMessagePolicy":      {"File"},
-	"imagePullPolicy":               {"Always", "IfNotPresent"},
-	"protocol":                      {"TCP"},
-	"scheme":                        {"HTTP"},
-	"timeoutSeconds":                {int64(1)},
-	"periodSeconds":                 {int64(10)},
-	"successThreshold":              {int64(1)},
-	"failureThreshold":              {int64(3)},
-	"defaultMode":                   {int64(420)},
-	"podManagementPolicy":           {"OrderedReady"},
-	"whenDeleted":                   {"Retain"},
-	"whenScaled":                    {"Retain"},
-	"maxSurge":                      {"25%"},
-	"maxUnavailable":                {"25%"},
-	"partition":                     {int64(0)},
-	"type":                          {"RollingUpdate", "ClusterIP"},
-	"sessionAffinity":               {"None"},
-	"internalTrafficPolicy":         {"Cluster"},
-	"externalTrafficPolicy":         {"Cluster"},
-	"clusterIP":                     nil,
-	"clusterIPs":                    nil,
-	"ipFamilies":                    nil,
-	"ipFamilyPolicy":                nil,
-}
-
-// isDefault reports whether the value of a field is one that the API server sets by itself.
-func isDefault(fields map[string]any, path fieldpath.Path) bool {
-	last := path[len(path)-1]
-	found := valueAt(fields, path)
-	if parts, ok := found.(map[string]any); ok {
-		// An empty struct is a default of pods and containers, and a choice elsewhere, as "emptyDir: {}" is.
-		return len(parts) == 0 && (*last.FieldName == "securityContext" || *last.FieldName == "resources")
-	}
-	values, known := serverDefaults[*last.FieldName]
-	return known && (values == nil || slices.Contains(values, found))
-}
-
-// valueAt returns the value at a path of an object, nil if there is none.
-func valueAt(found any, path fieldpath.Path) any {
-	for _, element := range path {
-		switch {
-		case element.FieldName != nil:
-			parts, _ := found.(map[string]any)
-			found = parts[*element.FieldName]
-		case element.Key != nil:
-			items, _ := found.([]any)
-			i := slices.IndexFunc(items, func(item any) bool { return hasKey(item, *element.Key) })
-			if i < 0 {
-				return nil
-			}
-			found = items[i]
-		default:
-			return nil
-		}
-	}
-	return found
-}
-
-// hasKey reports whether an item of a list has all values of a key.
-func hasKey(item any, key value.FieldList) bool {
-	parts, _ := item.(map[string]any)
-	return !slices.ContainsFunc(key, func(field value.Field) bool {
-		return !value.Equals(value.NewValueInterface(parts[field.Name]), field.Value)
-	})
+	return describe.ShortPaths(kept, describe.MainContainer(after)), nil
 }
 
 // canPrune reports whether an unwanted object is the owner's to delete, and is not being deleted yet.

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // TestPlanSaysWhatChanges checks that a plan is made without a request and leaves no trace, and that it says what changes.
@@ -17,7 +19,7 @@ func TestPlanSaysWhatChanges(t *testing.T) {
 		t.Errorf("as wanted: %+v, %v", changes, err)
 	}
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	live.ManagedFields = append(live.ManagedFields, entry("kubectl-set", updateOp, "",
+	live.ManagedFields = append(live.ManagedFields, fieldtest.Entry("kubectl-set", updateOp, "",
 		`{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`))
 	for range 2 * conflictRepairs {
 		changes, err := e.Plan(request(live))
@@ -41,7 +43,7 @@ func TestPlanOfAnAdoption(t *testing.T) {
 	pod := &live.Spec.Template.Spec
 	pod.PriorityClassName = "high"
 	pod.Containers = append(pod.Containers, corev1.Container{Name: "main", Image: "httpd"})
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", updateOp, "", `{"f:spec":{"f:template":{"f:spec":{
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl", updateOp, "", `{"f:spec":{"f:template":{"f:spec":{
 		"f:priorityClassName":{},"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:name":{},"f:image":{}}}}}}}`)}
 	req := request(live)
 	req.Adopt = true

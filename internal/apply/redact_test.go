@@ -8,13 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // TestRedaction checks that no value of a variable, an argument, a header or an annotation gets on with what the API server
 // says, however it says it, and that what helps does.
 func TestRedaction(t *testing.T) {
 	const secret = `s3cr3t "quoted"`
-	wanted := wantedDeployment()
+	wanted := fieldtest.Deployment()
 	pod := &wanted.Spec.Template
 	pod.Annotations = map[string]string{"a": secret}
 	c := &pod.Spec.Containers[0]
@@ -49,10 +52,10 @@ func TestRedaction(t *testing.T) {
 // TestRedactionOfLongValues is TestRedaction for values that are cut off in an answer; no more than its beginning is
 // read, before the value, within it, or in the middle of an escape.
 func TestRedactionOfLongValues(t *testing.T) {
-	for _, before := range []int{0, 200, maxAnswer - 3, maxAnswer - 2000, 2 * maxAnswer} {
+	for _, before := range []int{0, 200, describe.MaxAnswer - 3, describe.MaxAnswer - 2000, 2 * describe.MaxAnswer} {
 		for _, unit := range []string{"s3cr3t ", `s3cr3t"`, `\s3cr3t`, "s3cr3t\n", "s3cr3t界"} {
 			secret := strings.Repeat(unit, 8000)
-			wanted := wantedDeployment()
+			wanted := fieldtest.Deployment()
 			wanted.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}
 			p := &plan{child: &Child{Desired: wanted}, action: Created}
 			p.gvk.Kind = "Deployment"

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // self is the owner of request, as an annotation of what is retained for it has it.
@@ -40,7 +42,7 @@ func keptSecret(t testing.TB) *corev1.Secret {
 	}
 	live.UID, live.ResourceVersion = "live-uid", "7"
 	live.Annotations[appv1.AnnotationLastAppliedHash] = sum
-	live.ManagedFields = []metav1.ManagedFieldsEntry{entry("me", apply, "", `{"f:data":{"f:password":{}}}`)}
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "", `{"f:data":{"f:password":{}}}`)}
 	return live
 }
 
@@ -215,8 +217,8 @@ func TestPlanChangesValues(t *testing.T) {
 	} {
 		e := planner(t)
 		live := keptSecret(t)
-		live.ManagedFields = append(live.ManagedFields[:0], entry("me", apply, "", `{"f:metadata":{"f:annotations":{}}}`),
-			entry(c.owner, apply, "", `{"f:data":{"f:password":{}}}`))
+		live.ManagedFields = append(live.ManagedFields[:0], fieldtest.Entry("me", apply, "", `{"f:metadata":{"f:annotations":{}}}`),
+			fieldtest.Entry(c.owner, apply, "", `{"f:data":{"f:password":{}}}`))
 		live.Data["password"] = []byte("other")
 		var p plan
 		for range conflictRepairs + 1 {
@@ -233,22 +235,6 @@ func TestPlanChangesValues(t *testing.T) {
 		if p.conflict != nil && strings.Contains(p.conflict.Error(), "123456") {
 			t.Errorf("the message has the value: %v", p.conflict)
 		}
-	}
-}
-
-// TestHoldsInWhatWasRead checks an object as the API server returns it: it does not say its kind, as one of the cache does.
-func TestHoldsInWhatWasRead(t *testing.T) {
-	e, live := planner(t), liveDeployment()
-	live.TypeMeta = metav1.TypeMeta{}
-	if holds, err := e.Matches(wantedDeployment(), live); !holds || err != nil {
-		t.Errorf("it holds: %t, %v", holds, err)
-	}
-	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	if holds, err := e.Matches(wantedDeployment(), live); holds || err != nil {
-		t.Errorf("with another image it holds: %t, %v", holds, err)
-	}
-	if live.Kind != "" {
-		t.Error("the live object was changed")
 	}
 }
 
@@ -378,7 +364,7 @@ func TestDiscretion(t *testing.T) {
 			if strings.Contains(text, "123456") || strings.Contains(text, coded) {
 				t.Errorf("%s: %s", reason, text)
 			}
-			if shown := strings.Contains(text, withheld); shown == (words == "no") {
+			if shown := strings.Contains(text, describe.Withheld); shown == (words == "no") {
 				t.Errorf("%s, %q: withheld is %t: %s", reason, words, shown, text)
 			}
 			if diff := cmp.Diff(was, answer); diff != "" {
@@ -398,7 +384,7 @@ func TestDiscretion(t *testing.T) {
 
 // TestDiscretionOfSpellings checks that a value of a Secret is found in an answer that quotes it with escapes.
 func TestDiscretionOfSpellings(t *testing.T) {
-	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, maxAnswer)} {
+	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, describe.MaxAnswer)} {
 		secret := wantedSecret()
 		secret.Data = map[string][]byte{"password": []byte(value)}
 		p := &plan{child: &Child{Desired: secret}, action: Created}
@@ -409,7 +395,7 @@ func TestDiscretionOfSpellings(t *testing.T) {
 		}
 		for _, words := range []string{value, fmt.Sprintf("%q is weak", value), string(coded), base64.StdEncoding.EncodeToString([]byte(value))} {
 			err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: words}})
-			if text := err.Error() + outcomeOf(t, err).message; strings.Contains(text, words) || !strings.Contains(text, withheld) {
+			if text := err.Error() + outcomeOf(t, err).message; strings.Contains(text, words) || !strings.Contains(text, describe.Withheld) {
 				t.Errorf("%.100q in %.100q: %.300s", value, words, text)
 			}
 		}
@@ -419,7 +405,8 @@ func TestDiscretionOfSpellings(t *testing.T) {
 // statusError is an answer of the API server.
 type statusError struct{ status metav1.Status }
 
-func (e statusError) Error() string         { return e.status.Message }
+func (e statusError) Error() string { return e.status.Message }
+
 func (e statusError) Status() metav1.Status { return e.status }
 
 // TestHashOfASecret checks that the hash covers the names of the values and no value, and whose a retained one is.
@@ -454,49 +441,5 @@ func TestHashOfASecret(t *testing.T) {
 	text.Data["a"] = "2"
 	if hashOf(t, text) == one {
 		t.Error("the hash does not cover the values of a ConfigMap")
-	}
-}
-
-// TestClaimTemplates checks that what the API server adds to a claim template counts neither in what is wanted nor in
-// what lives, and that all else does.
-func TestClaimTemplates(t *testing.T) {
-	wanted := func() *appsv1.StatefulSet {
-		return &appsv1.StatefulSet{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-			ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
-			Spec: appsv1.StatefulSetSpec{VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				ObjectMeta: metav1.ObjectMeta{Name: "datadir", Annotations: map[string]string{"status": "kept", "kind": "kept"}},
-				Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
-			}}},
-		}
-	}
-	e := planner(t)
-	for name, c := range map[string]struct {
-		change func(*appsv1.StatefulSet, *corev1.PersistentVolumeClaim)
-		same   bool
-	}{
-		"nothing": {func(*appsv1.StatefulSet, *corev1.PersistentVolumeClaim) {}, true},
-		"type": {func(_ *appsv1.StatefulSet, c *corev1.PersistentVolumeClaim) {
-			c.APIVersion, c.Kind = "v1", "PersistentVolumeClaim"
-		}, true},
-		"status": {func(_ *appsv1.StatefulSet, c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending }, true},
-		"unread": {func(s *appsv1.StatefulSet, _ *corev1.PersistentVolumeClaim) { s.TypeMeta = metav1.TypeMeta{} }, true},
-		"access": {func(_ *appsv1.StatefulSet, c *corev1.PersistentVolumeClaim) {
-			c.Spec.AccessModes[0] = corev1.ReadWriteMany
-		}, false},
-		"annotation": {func(_ *appsv1.StatefulSet, c *corev1.PersistentVolumeClaim) { c.Annotations["kind"] = "other" }, false},
-		"one more": {func(s *appsv1.StatefulSet, c *corev1.PersistentVolumeClaim) {
-			s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, *c)
-		}, false},
-	} {
-		live := wanted()
-		c.change(live, &live.Spec.VolumeClaimTemplates[0])
-		before := live.DeepCopy()
-		if holds, err := e.Matches(wanted(), live); holds != c.same || err != nil {
-			t.Errorf("%s: it holds: %t, %v; want %t", name, holds, err, c.same)
-		}
-		if diff := cmp.Diff(before, live); diff != "" {
-			t.Errorf("%s: the live object was changed (-before +after):\n%s", name, diff)
-		}
 	}
 }

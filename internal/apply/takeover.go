@@ -13,15 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 )
-
-// ownersPath is the field whose Update owner made an object as a controller.
-var ownersPath = fieldpath.MakePathOrDie("metadata", "ownerReferences")
 
 // takeOver prepares an object that an earlier operator made, that is adopted, or that has items of others in a list of
 // ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
@@ -197,15 +194,15 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 	}
 	row := TypeOf(p.child.Desired)
 	lists := row.Exclusive
-	begins := p.moves && !leavesTemplate(p.wanted)
-	if begins || p.takeover && !metav1.IsControlledBy(live, req.Owner) && !ownsAny(live, req.Manager) {
+	begins := p.moves && !fields.LeavesTemplate(p.wanted)
+	if begins || p.takeover && !metav1.IsControlledBy(live, req.Owner) && !fields.OwnsAny(live, req.Manager) {
 		lists = append(slices.Clone(lists), row.Adopted...)
 	}
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
 	seized, handed := &fieldpath.Set{}, false
 	var entries []metav1.ManagedFieldsEntry
 	for _, entry := range live.GetManagedFields() {
-		set := managedSet(entry)
+		set := fields.DecodeManaged(entry)
 		switch {
 		case set == nil || entry.Subresource != "" || entry.APIVersion != ours.APIVersion:
 			entries = append(entries, entry)
@@ -217,7 +214,7 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 		part := p.partToTransfer(entry, set, stated, lists)
 		seized, handed = seized.Union(part), handed || !part.Empty()
 		if rest := set.Difference(part); !rest.Empty() {
-			if err := setManaged(&entry, rest); err != nil {
+			if err := fields.EncodeManaged(&entry, rest); err != nil {
 				return nil, err
 			}
 			t.theirs = t.theirs.Union(rest)
@@ -237,7 +234,7 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 	if t.ours.Equals(owned) && !handed {
 		return t, nil
 	}
-	if err := setManaged(&ours, t.ours); err != nil {
+	if err := fields.EncodeManaged(&ours, t.ours); err != nil {
 		return nil, err
 	}
 	entries = append(entries, ours)
@@ -247,29 +244,26 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 
 // partToTransfer returns which of the fields that another manager's entry has become ours alone.
 func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
-	part := foreignFields(set, stated, lists).Union(allBelow(set, p.excluded)).Union(p.inheritedTemplate(entry, set))
+	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, p.excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
-	case p.takeover && createdByController(entry, set):
+	case p.takeover && fields.CreatedByController(entry, set):
 		part = set
 	case p.takeover || p.moves:
 		part = part.Union(set.Intersection(stated))
 	}
-	if leavesTemplate(p.wanted) {
-		part = part.Difference(allBelow(part, templateRoot))
+	if fields.LeavesTemplate(p.wanted) {
+		part = part.Difference(fields.SelectBelow(part, templateRoot))
 	}
 	return part
 }
 
 // excludedFields returns the live fields that are excluded by what is stated, and notes their roots in the plan.
 func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, error) {
-	s, err := e.shapeOf(p.gvk)
-	if err != nil {
-		return nil, err
+	var err error
+	if p.excluded, err = e.comparer.Exclusions(p.gvk, p.wanted, live); err != nil || len(p.excluded) == 0 {
+		return &fieldpath.Set{}, err
 	}
-	if p.excluded = s.exclusionsOf(p.wanted, live); len(p.excluded) == 0 {
-		return &fieldpath.Set{}, nil
-	}
-	value, err := e.typedLive(p, live)
+	value, err := e.comparer.TypedLive(p.gvk, live)
 	if err != nil {
 		return nil, err
 	}
@@ -277,28 +271,13 @@ func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, er
 	if err != nil {
 		return nil, fmt.Errorf("live object: %w", err)
 	}
-	return allBelow(all, p.excluded).Union(fieldpath.NewSet(p.excluded...)), nil
-}
-
-// typedLive returns a live object by its type's schema.
-func (e *Engine) typedLive(p *plan, live client.Object) (*typed.TypedValue, error) {
-	fields, err := literalValue(live)
-	if err != nil {
-		return nil, err
-	}
-	fields["apiVersion"], fields["kind"] = p.gvk.GroupVersion().String(), p.gvk.Kind
-	// What lives may hold duplicates that a plain create lets through.
-	value, err := e.converter.ObjectToTyped(&unstructured.Unstructured{Object: fields}, typed.AllowDuplicates)
-	if err != nil {
-		return nil, fmt.Errorf("live object: %w", err)
-	}
-	return value, nil
+	return fields.SelectBelow(all, p.excluded).Union(fieldpath.NewSet(p.excluded...)), nil
 }
 
 // objectAfterTransfer returns the object as the transfer and the apply after it leave it, by the rules of server-side apply: what was
 // ours and is not stated goes, unless another manager owns it.
 func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (map[string]any, error) {
-	value, err := e.typedLive(p, live)
+	value, err := e.comparer.TypedLive(p.gvk, live)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +288,7 @@ func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (
 	schema, root := value.Schema(), value.TypeRef()
 	members := func(set *fieldpath.Set) *fieldpath.Set { return set.EnsureNamedFieldsAreMembers(schema, root) }
 	removed := members(t.ours).Difference(members(stated)).Difference(members(t.theirs))
-	wanted, err := e.toTyped(p.fields)
+	wanted, err := e.comparer.Typed(p.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -322,13 +301,6 @@ func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (
 		return nil, fmt.Errorf("%s %s is no object", p.gvk.Kind, live.GetName())
 	}
 	return fields, nil
-}
-
-// createdByController reports whether the fields are those of who made the object as a controller: by plain updates, with an owner
-// reference.
-func createdByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
-	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&
-		!fields.WithPrefix(ownersPath[0]).WithPrefix(ownersPath[1]).Empty()
 }
 
 type jsonPatch []operation

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -72,7 +73,7 @@ func TestWholeRequest(t *testing.T) {
 			live := settled(t)
 			live.Annotations[appv1.AnnotationLastAppliedHash] = "old"
 			req := request(live)
-			service := wantedService()
+			service := fieldtest.Service()
 			req.Children = append(req.Children, Child{Desired: service})
 			if c.unchanged {
 				req.Children = req.Children[:1]

@@ -229,3 +229,11 @@ func hashedSecret(obj client.Object) any {
 
 // isManaged reports whether an object has the label of those that the operator applies.
 func isManaged(obj client.Object) bool { return claim.IsManaged(obj) }
+
+// replicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
+// is no change of what is wanted.
+var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
+
+// dataPath is where a Secret has its values. Their names count for the hash, the values do not: it stands in an
+// annotation, and would give a weak password away.
+var dataPath = fieldpath.MakePathOrDie("data")

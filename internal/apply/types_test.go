@@ -19,6 +19,8 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/fields"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // TestTypes checks the table: each row says what the others range over it for, and no type is in it twice.
@@ -52,7 +54,7 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 		&corev1.Secret{Data: secret},
 	} {
 		row := TypeOf(obj)
-		full, err := literalValue(obj)
+		full, err := fields.Literal(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func TestObserve(t *testing.T) {
 		obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelInstance: owner.GetName()})
 		obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "sum"})
 		if applied {
-			obj.SetManagedFields([]metav1.ManagedFieldsEntry{entry("me", apply, "", `{"f:metadata":{"f:annotations":{"f:`+appv1.AnnotationLastAppliedHash+`":{}}}}`)})
+			obj.SetManagedFields([]metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "", `{"f:metadata":{"f:annotations":{"f:`+appv1.AnnotationLastAppliedHash+`":{}}}}`)})
 		}
 		return obj
 	}
@@ -106,8 +108,8 @@ func TestObserve(t *testing.T) {
 		obj.SetLabels(nil)
 		obj.SetAnnotations(nil)
 		obj.SetManagedFields([]metav1.ManagedFieldsEntry{
-			entry("me", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(applied)+`\"}":{}}}}`),
-			entry("kubectl", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(owner.GetUID())+`\"}":{}}}}`),
+			fieldtest.Entry("me", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(applied)+`\"}":{}}}}`),
+			fieldtest.Entry("kubectl", apply, "", `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"`+string(owner.GetUID())+`\"}":{}}}}`),
 		})
 		return obj
 	}
@@ -137,7 +139,7 @@ func TestObserve(t *testing.T) {
 	if got, want := names(found), []string{"*v1.Deployment web", "*v1.Service bare", "*v1.Service former", "*v1.Service web"}; !slices.Equal(got, want) {
 		t.Errorf("the inventory is %q, want %q", got, want)
 	}
-	wanted := []client.Object{wantedDeployment(), wantedService()}
+	wanted := []client.Object{fieldtest.Deployment(), fieldtest.Service()}
 	if got := names(found.Without(wanted...)); !slices.Equal(got, []string{"*v1.Service bare", "*v1.Service former"}) {
 		t.Errorf("what is not wanted is %q", got)
 	}
@@ -149,7 +151,7 @@ func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
 	owner, found := request(nil).Owner, 0
 	for i := range Types {
 		row := &Types[i]
-		if !row.Role.Has(RoleChild) || podSpec(row.Object) != nil {
+		if !row.Role.Has(RoleChild) || fields.PodSpec(row.Object) != nil {
 			continue
 		}
 		spec := reflect.Indirect(reflect.ValueOf(row.Object)).FieldByName("Spec")

@@ -1,4 +1,4 @@
-package apply
+package fields
 
 import (
 	"reflect"
@@ -149,3 +149,37 @@ func (r *oneOf) anySet(set func(reflect.Value, string) bool, of reflect.Value) b
 
 // isBlank reports whether a member is not set.
 func isBlank(v reflect.Value) bool { return !v.IsValid() || v.IsZero() }
+
+// conflictingMembers returns the fields of a live struct that cannot stand next to what is wanted, by the names that lead to them.
+func conflictingMembers(wanted, live reflect.Value) [][]string {
+	var found [][]string
+	for _, rule := range rulesOf(wanted.Type()) {
+		for _, name := range rule.violatedBy(wanted, live) {
+			found = append(found, []string{name})
+		}
+	}
+	if wanted.Type() == reflect.TypeFor[corev1.ResourceRequirements]() {
+		stated, lives := resourcesOf(wanted), resourcesOf(live)
+		found = append(found, quantitiesBeyond("limits", lives.Limits, stated.Limits, stated.Requests, -1)...)
+		found = append(found, quantitiesBeyond("requests", lives.Requests, stated.Requests, stated.Limits, 1)...)
+	}
+	return found
+}
+
+func resourcesOf(v reflect.Value) corev1.ResourceRequirements {
+	resources, _ := v.Interface().(corev1.ResourceRequirements)
+	return resources
+}
+
+// quantitiesBeyond returns the quantities of others that are less, or more, than the ones of ours that bound them.
+func quantitiesBeyond(field string, live, stated, bounds corev1.ResourceList, sign int) [][]string {
+	var found [][]string
+	for name, quantity := range live {
+		_, ours := stated[name]
+		bound, bounded := bounds[name]
+		if !ours && bounded && quantity.Cmp(bound) == sign {
+			found = append(found, []string{field, string(name)})
+		}
+	}
+	return found
+}

@@ -1,7 +1,6 @@
-package apply
+package describe
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"huolala.cn/app-operator/internal/fields"
 )
 
 // FieldChange is how a field differs.
@@ -47,44 +48,6 @@ var publicParts = map[string]bool{"resources": true, "requests": true, "limits":
 // privateNames are the fields below which nothing is shown: users put values there that are nobody else's business.
 var privateNames = regexp.MustCompile(`^` + privateFields + `$`)
 
-// describeValues returns the fields in which two states of an object differ, sorted by their paths. Of an object that is ours,
-// the values are stated where they may be shown: the one before only of a field that the manager owned, the one after only of
-// one that it owns, or that no one does. ours is false for an object that is not the owner's yet.
-func (e *Engine) describeValues(manager string, before, after client.Object, ours bool) ([]Difference, error) {
-	was, err := e.comparableObject(before)
-	if err != nil {
-		return nil, err
-	}
-	is, err := e.comparableObject(after)
-	if err != nil {
-		return nil, err
-	}
-	diff, err := was.Compare(is)
-	if err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
-	if _, secret := after.(*corev1.Secret); secret {
-		ours = false
-	}
-	others := ownedByOthers(after, manager)
-	d := describer{was: was.AsValue().Unstructured(), is: is.AsValue().Unstructured(), ours: ours, owned: ownedFields(before, manager), others: others}
-	d.describe(diff.Removed, FieldRemoved)
-	d.describe(diff.Added.Difference(others), FieldAdded)
-	d.describe(diff.Modified.Difference(others), FieldModified)
-	if len(d.found) == 0 {
-		reorderedLists(d.was, d.is, nil, func(list fieldpath.Path) {
-			d.found = append(d.found, Difference{Path: "the order of " + longPath(list), How: FieldModified})
-		})
-	}
-	if len(d.found) == 0 {
-		for _, name := range append(changedRecords(before, after), ownershipFields)[:1] {
-			d.found = append(d.found, Difference{Path: name, How: FieldModified})
-		}
-	}
-	slices.SortStableFunc(d.found, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
-	return mergeDifferences(d.found), nil
-}
-
 // describer describes the fields of one comparison.
 type describer struct {
 	was, is       any
@@ -103,13 +66,13 @@ func (d *describer) describe(set *fieldpath.Set, how FieldChange) {
 		}
 	}
 	for path := range set.All() {
-		if pathsBelow(path[:len(path)-1], whole) {
+		if fields.IsBelow(path[:len(path)-1], whole) {
 			continue
 		}
 		if end := path[len(path)-1]; end.FieldName != nil && hasBelow(set, path) {
 			continue
 		}
-		from, to := valueAt(d.was, path), valueAt(d.is, path)
+		from, to := fields.ValueAt(d.was, path), fields.ValueAt(d.is, path)
 		name := longPath(path)
 		if name == "" {
 			continue
@@ -166,49 +129,6 @@ func shownValue(path fieldpath.Path, found any) *string {
 	return &shown
 }
 
-// longPath returns how a plan names a field: all of the way to it, but for the spec. A private field is named by what is private,
-// a variable by its name. It is empty for what is named by its parts.
-func longPath(path fieldpath.Path) string {
-	if name, ok := metadataPath(path); ok {
-		return name
-	}
-	elements := path
-	start := ""
-	switch {
-	case elementsBelow(path, "spec", "template", "spec") != nil:
-		elements, start = elementsBelow(path, "spec", "template", "spec"), "template"
-	case elementsBelow(path, "spec", "template") != nil:
-		elements, start = elementsBelow(path, "spec", "template"), "template"
-	case elementsBelow(path, "spec") != nil:
-		elements = elementsBelow(path, "spec")
-	}
-	var b strings.Builder
-	b.WriteString(start)
-	private := false
-	for _, element := range elements {
-		switch {
-		case element.FieldName != nil:
-			if private {
-				return b.String()
-			}
-			if b.Len() > 0 {
-				b.WriteString(".")
-			}
-			b.WriteString(*element.FieldName)
-			private = private || privateNames.MatchString(*element.FieldName)
-		case element.Key != nil:
-			var values []string
-			for _, field := range *element.Key {
-				values = append(values, fmt.Sprint(field.Value.Unstructured()))
-			}
-			b.WriteString("[" + strings.Join(values, "/") + "]")
-		default:
-			return b.String() // A value that is a part of the path is left out.
-		}
-	}
-	return b.String()
-}
-
 // mergeDifferences makes one of differences that have the same path. They are sorted.
 func mergeDifferences(found []Difference) []Difference {
 	var merged []Difference
@@ -220,4 +140,37 @@ func mergeDifferences(found []Difference) []Difference {
 		merged = append(merged, d)
 	}
 	return merged
+}
+
+// Differences returns the fields in which two states of an object differ, sorted by their paths. Of an object of the owner (ours), the
+// values are stated where they may be shown: the earlier value of a field that the manager owned, the later value of a field that the
+// manager or nobody owns. The values of a Secret are never shown.
+func Differences(c *fields.Comparer, manager string, before, after client.Object, ours bool) ([]Difference, error) {
+	compared, err := compareObjects(c, before, after)
+	if err != nil {
+		return nil, err
+	}
+	if _, secret := after.(*corev1.Secret); secret {
+		ours = false
+	}
+	diff, others := compared.diff, fields.OwnedByOthers(after, manager)
+	d := describer{
+		was: compared.before.AsValue().Unstructured(), is: compared.after.AsValue().Unstructured(),
+		ours: ours, owned: fields.OwnedBy(before, manager), others: others,
+	}
+	d.describe(diff.Removed, FieldRemoved)
+	d.describe(diff.Added.Difference(others), FieldAdded)
+	d.describe(diff.Modified.Difference(others), FieldModified)
+	if len(d.found) == 0 {
+		compared.reordered(func(list fieldpath.Path) {
+			d.found = append(d.found, Difference{Path: "the order of " + longPath(list), How: FieldModified})
+		})
+	}
+	if len(d.found) == 0 {
+		for _, name := range append(changedRecords(before, after), OwnershipFields)[:1] {
+			d.found = append(d.found, Difference{Path: name, How: FieldModified})
+		}
+	}
+	slices.SortStableFunc(d.found, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
+	return mergeDifferences(d.found), nil
 }

@@ -1,4 +1,4 @@
-package apply
+package fields_test
 
 import (
 	"cmp"
@@ -14,6 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/describe"
+	"huolala.cn/app-operator/internal/fields"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
 // noOneOfs are the types with several optional members that may be set at once, by package and name, and why.
@@ -120,18 +126,18 @@ func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Ty
 func TestOneOfsAreKnown(t *testing.T) {
 	found := map[reflect.Type]bool{}
 	seen := map[reflect.Type]bool{}
-	for i := range Types {
-		if Types[i].Role.Has(RoleChild) {
-			candidates(reflect.TypeOf(Types[i].Object), found, seen)
+	for i := range apply.Types {
+		if apply.Types[i].Role.Has(apply.RoleChild) {
+			candidates(reflect.TypeOf(apply.Types[i].Object), found, seen)
 		}
 	}
 	if len(found) < 20 {
 		t.Fatalf("%d candidates: the search does not work", len(found))
 	}
-	names := map[string]bool{}
+	names, rules := map[string]bool{}, fields.OneOfRules()
 	for _, c := range slices.SortedFunc(maps.Keys(found), func(a, b reflect.Type) int { return cmp.Compare(a.String(), b.String()) }) {
 		names[c.String()] = true
-		_, rule := oneOfs[c]
+		rule := rules[c]
 		_, none := noOneOfs[c.String()]
 		if rule == none {
 			t.Errorf("%q: \"\", // has a rule: %t, is in the table of those that need none: %t", c.String(), rule, none)
@@ -142,8 +148,8 @@ func TestOneOfsAreKnown(t *testing.T) {
 			t.Errorf("%s is in the table and no candidate", name)
 		}
 	}
-	for declared := range oneOfs {
-		if declared != reflect.TypeFor[affinitySpec]() && !seen[declared] {
+	for declared := range rules {
+		if !seen[declared] {
 			t.Errorf("the rule of %s is of no use", declared)
 		}
 	}
@@ -152,14 +158,13 @@ func TestOneOfsAreKnown(t *testing.T) {
 // excludedOf returns the short names of what is excluded.
 func excludedOf(t *testing.T, wanted, live client.Object) []string {
 	t.Helper()
-	e := comparer()
-	s, err := e.shapeOf(wanted.GetObjectKind().GroupVersionKind())
+	paths, err := comparer().Exclusions(wanted.GetObjectKind().GroupVersionKind(), wanted, live)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, path := range s.exclusionsOf(wanted, live) {
-		names = append(names, shortPath(path, "web"))
+	for _, path := range paths {
+		names = append(names, describe.ShortPaths(fieldpath.NewSet(path), "web")...)
 	}
 	slices.Sort(names)
 	return names
@@ -169,7 +174,7 @@ func excludedOf(t *testing.T, wanted, live client.Object) []string {
 func TestExclusions(t *testing.T) {
 	quantity := resource.MustParse
 	stated := func() *appsv1.Deployment {
-		d := wantedDeployment()
+		d := fieldtest.Deployment()
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		pod := &d.Spec.Template.Spec
 		pod.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "none"}}
@@ -223,16 +228,16 @@ func TestExclusions(t *testing.T) {
 			if got := excludedOf(t, stated(), live); !slices.Equal(got, c.want) {
 				t.Errorf("excluded are %q, want %q", got, c.want)
 			}
-			s, err := comparer().shapeOf(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+			holds, err := comparer().Contains(appsv1.SchemeGroupVersion.WithKind("Deployment"), stated(), live)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.want != nil && s.matchesLive(stated(), live) {
+			if c.want != nil && holds {
 				t.Error("it is taken for what is stated")
 			}
 		})
 	}
-	service := wantedService()
+	service := fieldtest.Service()
 	service.Spec.Type, service.Spec.SessionAffinity = corev1.ServiceTypeClusterIP, corev1.ServiceAffinityNone
 	live := service.DeepCopy()
 	live.Spec.LoadBalancerSourceRanges, live.Spec.SessionAffinityConfig = []string{"10.0.0.0/8"}, &corev1.SessionAffinityConfig{}
@@ -247,7 +252,7 @@ func TestTwins(t *testing.T) {
 	ours := corev1.Container{Name: "web", Image: "r.example:5000/shop/web:2", Command: []string{"run"}, Args: []string{"--all"},
 		Env: []corev1.EnvVar{{Name: "MODE", Value: "web"}}, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}
 	init := corev1.Container{Name: "migrate", Image: "migrate:1"}
-	stated := wantedDeployment()
+	stated := fieldtest.Deployment()
 	stated.Spec.Template.Spec.Containers = []corev1.Container{ours}
 	stated.Spec.Template.Spec.InitContainers = []corev1.Container{init}
 	for name, c := range map[string]struct {
@@ -278,7 +283,7 @@ func TestTwins(t *testing.T) {
 			if c.renamed {
 				pod.Containers = pod.Containers[1:]
 			}
-			if got := len(duplicateContainers(stated, live)) == 1; got != c.want {
+			if got := len(fields.DuplicateContainers(stated, live)) == 1; got != c.want {
 				t.Errorf("it is a twin: %t, want %t", got, c.want)
 			}
 		})

@@ -1,12 +1,9 @@
-package apply
+package fields
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
@@ -16,22 +13,6 @@ import (
 type shape struct {
 	*smd.Schema
 	root smd.TypeRef
-}
-
-// shapeOf returns that of a kind.
-func (e *Engine) shapeOf(gvk schema.GroupVersionKind) (shape, error) {
-	if known, ok := e.shapes.Load(gvk); ok {
-		return known.(shape), nil //nolint:forcetypeassert // Nothing else is stored.
-	}
-	empty := &unstructured.Unstructured{}
-	empty.SetGroupVersionKind(gvk)
-	typed, err := e.converter.ObjectToTyped(empty)
-	if err != nil {
-		return shape{}, fmt.Errorf("schema of %s: %w", gvk, err)
-	}
-	s := shape{typed.Schema(), typed.TypeRef()}
-	e.shapes.Store(gvk, s)
-	return s, nil
 }
 
 // matchesLive reports whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at

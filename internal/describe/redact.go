@@ -1,4 +1,4 @@
-package apply
+package describe
 
 import (
 	"cmp"
@@ -18,18 +18,15 @@ import (
 	"huolala.cn/app-operator/internal/message"
 )
 
-// withheld stands for words that repeat a value of a Secret.
-const withheld = messageSecretValue
-
-// hidden stands for a value of the spec in another program's words.
-const hidden = messageValueHidden
+// Withheld replaces an answer that has a value of a Secret in it.
+const Withheld = messageSecretValue
 
 // minSecret is the length from which on a value of a variable, an argument or a header is removed wherever it occurs. What is
 // shorter is part of too many words to tell anything.
 const minSecret = 4
 
-// maxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.
-const maxAnswer = 16 << 10
+// MaxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.
+const MaxAnswer = 16 << 10
 
 // maxPrefix is how much of a private value, in bytes, is enough to find it in words that are cut.
 const maxPrefix = 1 << 10
@@ -44,11 +41,10 @@ var (
 	privatePath = regexp.MustCompile(`(?:^|[.\[])` + privateFields + `(?:$|[.\[])`)
 )
 
-// redactError returns an answer of the API server, which may have the words of an admission webhook, without those
-// that repeat a value of the spec: it is on its way to a condition, an event and the log.
-func (p *plan) redactError(err error) error {
-	secrets := secretValues(p.child.Desired, p.child.Live)
-	private := privateValues(p.child.Desired, p.child.Live)
+// RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
+// of one of the objects in them. The answer goes to a condition, an event and the log.
+func RedactError(err error, objects ...client.Object) error {
+	secrets, private := secretValues(objects...), privateValues(objects...)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return err
@@ -96,7 +92,7 @@ func redact(words string, private []string) string {
 // spellings returns a value as texts quote it: as it is, and, where that differs, with the escapes of Go's and of JSON's strings.
 func spellings(value string) []string {
 	all := []string{value}
-	start := value[:min(len(value), maxAnswer)]
+	start := value[:min(len(value), MaxAnswer)]
 	encoded, _ := json.Marshal(start) // A string always has an encoding.
 	for _, quoted := range []string{strconv.Quote(start), string(encoded)} {
 		if spelling := quoted[1 : len(quoted)-1]; spelling != value {
@@ -109,20 +105,20 @@ func spellings(value string) []string {
 // hide returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
 func hide(words, value string) string {
 	if len(value) <= maxPrefix {
-		return strings.ReplaceAll(words, value, hidden)
+		return strings.ReplaceAll(words, value, messageValueHidden)
 	}
 	if i := strings.Index(words, value[:maxPrefix]); i >= 0 {
-		return words[:i] + hidden
+		return words[:i] + messageValueHidden
 	}
 	return words
 }
 
 // cutAnswer returns the beginning of long words. What may be open at its end is closed, so that it is found as a value.
 func cutAnswer(words string) string {
-	if len(words) <= maxAnswer {
+	if len(words) <= MaxAnswer {
 		return words
 	}
-	return strings.ToValidUTF8(words[:maxAnswer], "") + `"}]`
+	return strings.ToValidUTF8(words[:MaxAnswer], "") + `"}]`
 }
 
 // privateValues returns the values of variables, arguments, commands, headers and annotations of the pods of objects, the
@@ -199,7 +195,7 @@ func privateOf(c *corev1.Container, add func(...string)) {
 func redactValues(words *string, secrets []string) bool {
 	for _, secret := range secrets {
 		if strings.Contains(*words, secret[:min(len(secret), maxPrefix)]) {
-			*words = withheld
+			*words = Withheld
 			return true
 		}
 	}

@@ -1,18 +1,19 @@
-package apply
+package fields_test
 
 import (
 	"testing"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayapply "sigs.k8s.io/gateway-api/applyconfiguration"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"huolala.cn/app-operator/internal/fields"
 )
 
 // TestSchemaOfCustomResources compares what the operator takes for the schema of an HTTPRoute with the one of the Gateway API: all
@@ -57,7 +58,7 @@ func TestSchemaOfCustomResources(t *testing.T) {
 
 // TestFieldsOfCustomResources has the converter name the fields of objects of both types, as the API server does.
 func TestFieldsOfCustomResources(t *testing.T) {
-	c := newTypeConverter(kinds())
+	c := fields.NewTypeConverter(kinds())
 	meta := metav1.ObjectMeta{
 		Name: "web", Labels: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{{UID: "1", Name: "web"}},
 	}
@@ -94,7 +95,7 @@ func TestFieldsOfCustomResources(t *testing.T) {
 				t.Errorf("%s: %s is no field of its own in %s", name, path, set)
 			}
 		}
-		fields, err := literalValue(test.obj)
+		fields, err := fields.Literal(test.obj)
 		if err != nil {
 			t.Fatal(err)
 		}

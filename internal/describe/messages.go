@@ -1,0 +1,7 @@
+package describe
+
+// Words that replace values in the answers of the API server.
+const (
+	messageSecretValue = "the reason is not shown because it contains a value of the Secret"
+	messageValueHidden = "(value not shown)"
+)
