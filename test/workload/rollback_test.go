@@ -38,7 +38,7 @@ func TestRollback(t *testing.T) {
 	if len(sets) != 2 {
 		t.Errorf("there are the ReplicaSets %q, want two", sets)
 	}
-	staysAsItIs(t, m, app, 100)
+	staysAsItIs(t, m, app, 10)
 	j := harness.Follow[*appv1.App](t, plane, &appv1.AppList{}, ns)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} })
