@@ -66,7 +66,7 @@ func aboutAdoption(t *testing.T, said []string) []string {
 func TestAdoptionIsAnnounced(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	d := adoptee(t, ns, "web")
 	m.Idle(t)
 	m.Requests.Reset()
@@ -130,7 +130,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	adoptee(t, ns, "web")
 	app := newApp(ns, "web")
 	plane.Create(t, app)
@@ -159,10 +159,10 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	small, _ := cpus("small", "3")
-	medium, _ := cpus("medium", "4")
+	small, _ := newCPUSize("small", "3")
+	medium, _ := newCPUSize("medium", "4")
 	newSizes(t, ns, map[string]string{"small": small, "medium": medium})
-	guarded(t, ns, harness.WithSizes(ns+"/sizes"))
+	startGuarded(t, ns, harness.WithSizes(ns+"/sizes"))
 	amounts := corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("3")}
 	for kind, c := range map[string]struct {
 		spec, child string
@@ -179,7 +179,7 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 			Name: c.child, Image: "nginx:old", Resources: corev1.ResourceRequirements{Requests: amounts},
 		}}
 		plane.Create(t, d)
-		obj := written(t, ns, strings.ToLower(kind), strings.ReplaceAll(c.spec, "\t", " "))
+		obj := parseApp(t, ns, strings.ToLower(kind), strings.ReplaceAll(c.spec, "\t", " "))
 		obj.SetKind(kind)
 		plane.Create(t, obj)
 		for size, changes := range map[string]bool{"small": false, "medium": true} {
@@ -246,7 +246,7 @@ func TestForgedReviewLearnsNothing(t *testing.T) {
 	ns := plane.Namespace(t)
 	opts := plane.Webhooks(t, ns)
 	m := plane.Start(t, ns, harness.WithWebhooks(opts))
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 	adoptee(t, ns, "web")
 	adoptee(t, ns, "other")
 	app := newApp(ns, "web")
@@ -309,7 +309,7 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	var broken atomic.Bool
-	guarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	startGuarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if broken.Load() && q.Verb == "get" && (q.Resource == "deployments" || q.Resource == "services") {
 			return nil, fmt.Errorf("no answer in time")
 		}

@@ -98,7 +98,7 @@ func TestStoredBeforeTheRules(t *testing.T) {
 			t.Cleanup(func() { _ = plane.Client.Delete(t.Context(), weak) })
 			stored := make([]*unstructured.Unstructured, len(cases.cases))
 			for i, c := range cases.cases {
-				obj := written(t, ns, c.name, c.spec)
+				obj := parseApp(t, ns, c.name, c.spec)
 				obj.SetAPIVersion(olderGroup + "/v1")
 				obj.SetKind(cases.kind)
 				obj.SetFinalizers([]string{"example.com/hold"})

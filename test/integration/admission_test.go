@@ -31,16 +31,16 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// guarded starts a manager that serves the webhooks for a namespace, and waits until the API server asks them.
-func guarded(t testing.TB, ns string, options ...harness.Option) *harness.Manager {
+// startGuarded starts a manager that serves the webhooks for a namespace, and waits until the API server asks them.
+func startGuarded(t testing.TB, ns string, options ...harness.Option) *harness.Manager {
 	t.Helper()
 	m := plane.Start(t, ns, append(options, harness.WithWebhooks(plane.Webhooks(t, ns)))...)
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 	return m
 }
 
-// consulted waits until the API server asks the webhooks of both kinds for a namespace.
-func consulted(t testing.TB, ns string) {
+// awaitWebhooks waits until the API server asks the webhooks of both kinds for a namespace.
+func awaitWebhooks(t testing.TB, ns string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		box := &appv1.ModelBox{}
@@ -124,8 +124,8 @@ func (u *user) warnings() []string {
 	return said
 }
 
-// object is a resource of a kind as a user writes it, in YAML.
-func object(t testing.TB, namespace, name, kind, spec string) *unstructured.Unstructured {
+// parseResource is a resource of a kind as a user writes it, in YAML.
+func parseResource(t testing.TB, namespace, name, kind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	var fields map[string]any
 	if err := yaml.Unmarshal([]byte(spec), &fields); err != nil {
@@ -138,8 +138,8 @@ func object(t testing.TB, namespace, name, kind, spec string) *unstructured.Unst
 	return obj
 }
 
-// typed returns the resource as its own type, to be read.
-func typed(t testing.TB, obj *unstructured.Unstructured) harness.Resource {
+// asTyped returns the resource as its own type, to be read.
+func asTyped(t testing.TB, obj *unstructured.Unstructured) harness.Resource {
 	t.Helper()
 	var r harness.Resource
 	switch obj.GetKind() {
@@ -162,7 +162,7 @@ func typed(t testing.TB, obj *unstructured.Unstructured) harness.Resource {
 func TestAdmissionRefuses(t *testing.T) {
 	t.Parallel()
 	ns, open := plane.Namespace(t), plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	plane.Start(t, open)
 	tiers := func(front, identity, db string) string {
 		return fmt.Sprintf("{front: {deployment: {image: 'a:1', %s}}, identity: {deployment: {image: 'a:1', %s}}, db: {statefulSet: {image: 'a:1', storage: {size: 1Gi}, %s}}}",
@@ -190,9 +190,9 @@ func TestAdmissionRefuses(t *testing.T) {
 		t.Run(fmt.Sprint(c.kind, i), func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprint("case-", i)
-			late := object(t, open, name, c.kind, c.spec)
+			late := parseResource(t, open, name, c.kind, c.spec)
 			plane.Create(t, late)
-			stalled := typed(t, late)
+			stalled := asTyped(t, late)
 			if c.kind == "CloudManager" && strings.Contains(c.spec, "moon") {
 				// Its tier is not built yet, and says so all the same.
 				plane.Until(t, stalled, func() error {
@@ -205,7 +205,7 @@ func TestAdmissionRefuses(t *testing.T) {
 			}
 			plane.Stands(t, stalled, "Stalled=True/Invalid")
 
-			err := plane.Client.Create(t.Context(), object(t, ns, name, c.kind, c.spec))
+			err := plane.Client.Create(t.Context(), parseResource(t, ns, name, c.kind, c.spec))
 			// Of several errors the API's form is [a, b], that of a condition a; b.
 			for _, words := range strings.Split(harness.Message(stalled, "Stalled"), "; ") {
 				if c.kind == "CloudManager" {
@@ -225,10 +225,10 @@ func TestAdmissionRefuses(t *testing.T) {
 			if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 				t.Errorf("the refusal has no causes for programs: %v", err)
 			}
-			if err := turnedAway(plane.Client.Create(t.Context(), object(t, ns, name, c.kind, c.spec), client.DryRunAll)); err != nil {
+			if err := turnedAway(plane.Client.Create(t.Context(), parseResource(t, ns, name, c.kind, c.spec), client.DryRunAll)); err != nil {
 				t.Errorf("dry-run: %v", err)
 			}
-			plane.Absent(t, object(t, ns, name, c.kind, c.spec))
+			plane.Absent(t, parseResource(t, ns, name, c.kind, c.spec))
 		})
 	}
 }
@@ -237,7 +237,7 @@ func TestAdmissionRefuses(t *testing.T) {
 func TestAdmissionWarns(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	const small = "image: 'a:1', size: small"
 	tiers := "{front: {deployment: {" + small + "}}, identity: {deployment: {" + small + "}}, db: {rootPass: hunter2, statefulSet: {" + small + ", storage: {size: 1Gi}}}}"
 	for _, c := range []struct {
@@ -268,7 +268,7 @@ func TestAdmissionWarns(t *testing.T) {
 			[]string{"spec.configRollout: the operator does not follow Secrets in this cluster, so a change of db-auth replaces no pods"}},
 	} {
 		u := newUser(t)
-		if err := u.Create(t.Context(), object(t, ns, "web", c.kind, c.spec), client.DryRunAll); err != nil {
+		if err := u.Create(t.Context(), parseResource(t, ns, "web", c.kind, c.spec), client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", c.spec, err)
 			continue
 		}
@@ -289,7 +289,7 @@ func TestAdmissionWarns(t *testing.T) {
 func TestAdmissionPodSecurity(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	namespace := &corev1.Namespace{}
 	namespace.Name = ns
 	plane.Read(t, namespace)
@@ -319,7 +319,7 @@ func TestAdmissionPodSecurity(t *testing.T) {
 			}
 		})
 		u := newUser(t)
-		if err := u.Create(t.Context(), object(t, ns, "web", "App", "{"+c.spec+"}"), client.DryRunAll); err != nil {
+		if err := u.Create(t.Context(), parseResource(t, ns, "web", "App", "{"+c.spec+"}"), client.DryRunAll); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(u.warnings(), "; ")
@@ -337,7 +337,7 @@ func TestAdmissionPodSecurity(t *testing.T) {
 func TestAdmissionNeighbours(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	u := newUser(t)
 	// said has a resource be created that is Stalled: the warning is what the status says, or general, where the status says more of objects
 	// of others than a creation may learn.
@@ -391,7 +391,7 @@ func TestAdmissionNeighbours(t *testing.T) {
 	}
 
 	// Of a UnitedDeployment.
-	start(t, newApp(ns, "ours"))
+	createInPlace(t, newApp(ns, "ours"))
 	said(t, "spec.deploymentName", newUnited(ns, "on-ours", "ours"), scaledByOther("ours"))
 	plane.Create(t, newUnited(ns, "first", "site"))
 	m.Idle(t)
@@ -436,7 +436,7 @@ func TestAdmissionUnchanged(t *testing.T) {
 	app, box := invalidApp(ns, "old"), &appv1.ModelBox{}
 	box.Namespace, box.Name, box.Spec.Image = ns, "box", "a:1"
 	plane.Create(t, app, box)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	plane.Stands(t, app, "Stalled=True/Invalid")
 	u := newUser(t)
 	for _, change := range []func(){
@@ -482,9 +482,9 @@ func TestAdmissionUnchanged(t *testing.T) {
 func TestAdmissionDefaults(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	spec := func(name, kind, spec string) map[string]any {
-		obj := object(t, ns, name, kind, spec)
+		obj := parseResource(t, ns, name, kind, spec)
 		if err := plane.Client.Create(t.Context(), obj, client.DryRunAll); err != nil {
 			t.Fatal(err)
 		}
@@ -511,7 +511,7 @@ func TestAdmissionDefaults(t *testing.T) {
 	}
 	// The schema says best what is wrong with what cannot be read.
 	for _, broken := range []string{"{}", "{image: 1}", "{image: a, replicas: many}", "[]"} {
-		box := object(t, ns, "box", "ModelBox", "{}")
+		box := parseResource(t, ns, "box", "ModelBox", "{}")
 		var value any
 		if err := yaml.Unmarshal([]byte(broken), &value); err != nil {
 			t.Fatal(err)
@@ -521,7 +521,7 @@ func TestAdmissionDefaults(t *testing.T) {
 			t.Errorf("%s: %v", broken, err)
 		}
 	}
-	box := object(t, ns, "", "ModelBox", "{image: a}")
+	box := parseResource(t, ns, "", "ModelBox", "{image: a}")
 	box.SetGenerateName("box-")
 	if err := plane.Client.Create(t.Context(), box); err != nil {
 		t.Fatal(err)
@@ -552,7 +552,7 @@ func TestDefaultChangesNothing(t *testing.T) {
 	plane.Gone(t, box)
 	plane.Change(t, d, func() { d.OwnerReferences = nil })
 
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	again := &appv1.ModelBox{}
 	again.Namespace, again.Name, again.Spec.Image = ns, "box", "a:1"
 	again.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
@@ -597,7 +597,7 @@ func TestAdmissionDown(t *testing.T) {
 			ns := plane.Namespace(t)
 			opts := plane.Webhooks(t, ns)
 			m := plane.Start(t, ns, harness.WithWebhooks(opts))
-			consulted(t, ns)
+			awaitWebhooks(t, ns)
 			app := invalidApp(ns, "web")
 			told := plane.Client.Create(t.Context(), app)
 			if err := turnedAway(told); err != nil {
@@ -606,7 +606,7 @@ func TestAdmissionDown(t *testing.T) {
 			m.Stop(t)
 			listen(t, opts.Port)
 			// Of a connection that was kept open, the API server learns with the next request.
-			shipped(t, ns)
+			setShippedTimeouts(t, ns)
 			began := time.Now()
 			plane.Create(t, app)
 			t.Logf("it took %s", time.Since(began).Round(time.Millisecond))
@@ -619,8 +619,8 @@ func TestAdmissionDown(t *testing.T) {
 	}
 }
 
-// shipped has the API server wait for the webhooks of a namespace for as long as in production: briefly.
-func shipped(t *testing.T, ns string) {
+// setShippedTimeouts has the API server wait for the webhooks of a namespace for as long as in production: briefly.
+func setShippedTimeouts(t *testing.T, ns string) {
 	t.Helper()
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	config.Name = "app-operator-validating-webhook-configuration-" + ns
@@ -636,14 +636,14 @@ func shipped(t *testing.T, ns string) {
 func TestAdmissionForbidden(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	startGuarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if q.Resource == "namespaces" {
 			return harness.Answer(apierrors.NewForbidden(corev1.Resource("namespaces"), ns, errors.New("for the test"))), nil
 		}
 		return send()
 	}))
 	u := newUser(t)
-	if err := u.Create(t.Context(), object(t, ns, "web", "App", "{image: 'a:1', size: small, securityContext: {privileged: true}}")); err != nil {
+	if err := u.Create(t.Context(), parseResource(t, ns, "web", "App", "{image: 'a:1', size: small, securityContext: {privileged: true}}")); err != nil {
 		t.Fatal(err)
 	}
 	if said := u.warnings(); len(said) > 0 {
@@ -658,7 +658,7 @@ func TestAdmissionForbidden(t *testing.T) {
 func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	u := newUser(t)
 	for _, kind := range []string{"App", "ModelBox"} {
 		name := strings.ToLower(kind)
@@ -669,7 +669,7 @@ func TestAdmissionWarnsOfUnreadableScale(t *testing.T) {
 		warning := "spec.replicas: is not set, so the HorizontalPodAutoscaler that targets it cannot read the scale of this " + kind
 		for spec, warns := range map[string]bool{"{image: 'a:1'}": true, "{image: 'a:1', replicas: 2}": false} {
 			harness.Eventually(t, func() error {
-				if err := u.Create(t.Context(), object(t, ns, name, kind, spec), client.DryRunAll); err != nil {
+				if err := u.Create(t.Context(), parseResource(t, ns, name, kind, spec), client.DryRunAll); err != nil {
 					return err
 				}
 				said := strings.Join(u.warnings(), "; ")

@@ -244,7 +244,7 @@ func TestPlannedLabels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
-			guarded(t, ns)
+			startGuarded(t, ns)
 			objects := chartObjects(ns, false)
 			before := map[string]map[string]string{}
 			for kind, obj := range objects {

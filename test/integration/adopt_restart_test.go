@@ -144,7 +144,7 @@ func TestAdoptionRestarts(t *testing.T) {
 			selector, spec := c.make(ns, name)
 			d.Spec.Selector, s.Spec = &selector, spec
 			plane.Create(t, d, s)
-			wasD, wasS := whole(t, d), whole(t, s)
+			wasD, wasS := readWhole(t, d), readWhole(t, s)
 			app := newApp(ns, name)
 			app.Annotations = map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart}
 			plane.Create(t, app)
@@ -152,8 +152,8 @@ func TestAdoptionRestarts(t *testing.T) {
 			harness.Says(t, app, "Ready", c.says)
 			harness.Says(t, app, "Ready", "The operator has changed nothing")
 			m.Idle(t)
-			untouched(t, d, wasD)
-			untouched(t, s, wasS)
+			checkUntouched(t, d, wasD)
+			checkUntouched(t, s, wasS)
 		})
 	}
 }

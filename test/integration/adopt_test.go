@@ -50,7 +50,7 @@ func TestAdopt(t *testing.T) {
 
 			annotate(t, app, appv1.AnnotationAdopt, "true")
 			plane.Stands(t, app, progressing...)
-			adopted(t, app, d, s)
+			checkAdopted(t, app, d, s)
 			m.Idle(t)
 			m.Requests.Reset()
 
@@ -66,13 +66,13 @@ func TestAdopt(t *testing.T) {
 			if diff := cmp.Diff(map[string]string{"B": "2", "OTHER": "hand"}, envs); diff != "" {
 				t.Errorf("variables (-want +got):\n%s", diff)
 			}
-			counts(t, m, "a change after the adoption", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
+			checkRequests(t, m, "a change after the adoption", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
 		})
 	}
 }
 
-// adopted checks that the objects made by hand are those of the App now, and the same.
-func adopted(t *testing.T, app *appv1.App, d *appsv1.Deployment, s *corev1.Service) {
+// checkAdopted checks that the objects made by hand are those of the App now, and the same.
+func checkAdopted(t *testing.T, app *appv1.App, d *appsv1.Deployment, s *corev1.Service) {
 	t.Helper()
 	uids := []types.UID{d.UID, s.UID}
 	plane.Read(t, d)
@@ -106,7 +106,7 @@ func adopted(t *testing.T, app *appv1.App, d *appsv1.Deployment, s *corev1.Servi
 	if *d.Spec.Replicas != 2 || container(d).Image != "nginx:1.16.1" || d.Spec.Template.Spec.NodeSelector["disk"] != "ssd" {
 		t.Errorf("Deployment is %+v", d.Spec)
 	}
-	if got := ports(d, s); got != ":8080/TCP>80 | :80/TCP" {
+	if got := portsOf(d, s); got != ":8080/TCP>80 | :80/TCP" {
 		t.Errorf("ports are %s", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestAdoptOrphans(t *testing.T) {
 			// An older release has made them, and its rendering must outlast the adoption.
 			m := plane.Start(t, ns, harness.WithRendering(0))
 			app := newFullApp(ns, "web")
-			d, s := start(t, app)
+			d, s := createInPlace(t, app)
 			m.Stop(t)
 			template := d.Spec.Template
 			plane.Delete(t, app)
@@ -199,13 +199,13 @@ func TestAdoptLeavesOwnedObjects(t *testing.T) {
 				d.OwnerReferences[0] = metav1.OwnerReference{APIVersion: apiVersion, Kind: "App", Name: name, UID: "another", Controller: ptr.To(true)}
 			}
 			plane.Create(t, d)
-			was := whole(t, d)
+			was := readWhole(t, d)
 			app := newApp(ns, name)
 			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 			plane.Create(t, app)
 			plane.Stands(t, app, exists...)
 			m.Idle(t)
-			untouched(t, d, was)
+			checkUntouched(t, d, was)
 			plane.Read(t, service(app)) // What is wrong with one child holds up no other.
 		})
 	}

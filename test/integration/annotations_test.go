@@ -29,9 +29,9 @@ var broken = map[string][]string{
 		removed, "", "what?", `{"image":`, "null", "[]", "{}", `"nginx"`, `{"image":1}`, `{"foo":"bar"}`,
 		`{"image":"a","resources":{"limits":{"cpu":"1 core"}}}`,
 		strings.Repeat("[", 100_000),
-		"gzip:", "gzip:%%%", "gzip:" + base64.StdEncoding.EncodeToString([]byte("plain")), zipped([]byte("what?")),
-		zipped([]byte(`{"image":"nginx"}`))[:40],
-		zipped(slices.Concat([]byte(`{"image":"`), make([]byte, 64<<20), []byte(`"}`))),
+		"gzip:", "gzip:%%%", "gzip:" + base64.StdEncoding.EncodeToString([]byte("plain")), zipRecord([]byte("what?")),
+		zipRecord([]byte(`{"image":"nginx"}`))[:40],
+		zipRecord(slices.Concat([]byte(`{"image":"`), make([]byte, 64<<20), []byte(`"}`))),
 		"sha256:", "sha256:what?", "sha256:" + strings.Repeat("G", 64),
 	},
 	appv1.AnnotationLastAppliedInputs: {
@@ -51,8 +51,8 @@ var broken = map[string][]string{
 // operator has made it.
 const allAndLabels = "all labels and annotations"
 
-// zipped is a record as the operator compresses it.
-func zipped(text []byte) string {
+// zipRecord is a record as the operator compresses it.
+func zipRecord(text []byte) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	// Writing to a buffer does not fail.
@@ -115,7 +115,7 @@ func (b *brokenRecord) repaired(t *testing.T) {
 	d.SetNamespace(b.app.Namespace)
 	d.SetName(b.app.Name)
 	plane.Until(t, d, func() error {
-		if err := holds(stable(b.was), stable(d)); err != nil {
+		if err := diffOf(withoutVersions(b.was), withoutVersions(d)); err != nil {
 			return fmt.Errorf("%s: %w", b, err)
 		}
 		return nil
@@ -127,15 +127,15 @@ func TestBrokenRecords(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	records := brokenRecords(ns)
-	each(t, len(records), func(i int) {
+	forEachNumber(t, len(records), func(i int) {
 		b := records[i]
-		start(t, b.app)
+		createInPlace(t, b.app)
 		b.was = asUnstructured(t, plane, deployment(b.app))
 		b.spoil(t)
 		b.repaired(t)
 	})
 	m.Idle(t)
-	each(t, len(records), func(i int) { records[i].repaired(t) })
+	forEachNumber(t, len(records), func(i int) { records[i].repaired(t) })
 }
 
 // TestBrokenRecordsOfAnotherRelease breaks the annotations while no manager runs, and then starts one of another release.
@@ -164,16 +164,16 @@ func TestBrokenRecordsOfAnotherRelease(t *testing.T) {
 				}
 			}
 			m := plane.Start(t, ns, releases[0])
-			each(t, len(records), func(i int) {
+			forEachNumber(t, len(records), func(i int) {
 				b := records[i]
 				if i%2 == 0 {
 					b.app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"}
 				}
-				start(t, b.app)
+				createInPlace(t, b.app)
 			})
 			m.Idle(t)
 			m.Stop(t)
-			each(t, len(records), func(i int) {
+			forEachNumber(t, len(records), func(i int) {
 				b := records[i]
 				b.was = asUnstructured(t, plane, deployment(b.app))
 				b.spoil(t)
@@ -181,10 +181,10 @@ func TestBrokenRecordsOfAnotherRelease(t *testing.T) {
 
 			m = plane.Start(t, ns, releases[1])
 			m.Idle(t)
-			each(t, len(records), func(i int) { records[i].repaired(t) })
+			forEachNumber(t, len(records), func(i int) { records[i].repaired(t) })
 			m.Stop(t)
 			m = plane.Start(t, ns, releases[1])
-			counts(t, m, "restart after the repair", map[string]int{})
+			checkRequests(t, m, "restart after the repair", map[string]int{})
 		})
 	}
 }
@@ -196,17 +196,17 @@ var nearlyTrue = []string{"yes", "True", "TRUE", "1", "t", "on", " true", "true 
 func TestSwitchesAreTrueOrOff(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	each(t, len(nearlyTrue), func(i int) {
+	forEachNumber(t, len(nearlyTrue), func(i int) {
 		value := nearlyTrue[i]
 		app := newApp(ns, fmt.Sprintf("adopt-%d", i))
 		app.Annotations = map[string]string{appv1.AnnotationAdopt: value}
 		foreign := service(app)
 		foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}
 		plane.Create(t, foreign)
-		was := whole(t, foreign)
+		was := readWhole(t, foreign)
 		plane.Create(t, app)
 		plane.Stands(t, app, "Stalled=True/ResourceExists")
-		untouched(t, foreign, was)
+		checkUntouched(t, foreign, was)
 	})
 	m.Idle(t)
 }
@@ -216,16 +216,16 @@ func TestSwitchesBelongOnTheApp(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	m.Idle(t)
 	m.Requests.Reset()
 	plane.Change(t, d, func() {
 		d.Annotations[appv1.AnnotationAdopt] = "true"
 		d.Annotations[appv1.AnnotationRefresh] = "1"
 	}, intruder)
-	counts(t, m, "annotations of the Deployment", map[string]int{})
+	checkRequests(t, m, "annotations of the Deployment", map[string]int{})
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 }
 
 // TestTutorialAnnotationIsHistory changes the annotation of the tutorial's operator on an App whose Deployment is ours
@@ -236,7 +236,7 @@ func TestTutorialAnnotationIsHistory(t *testing.T) {
 	m.Requests.Reset()
 	for _, value := range []string{`{"image":"other"}`, "what?", `{}`} {
 		annotate(t, app, appv1.AnnotationTutorialSpec, value)
-		counts(t, m, "annotation "+value, map[string]int{})
+		checkRequests(t, m, "annotation "+value, map[string]int{})
 	}
 	// Not even where our own record is lost: that one speaks of another time.
 	annotate(t, app, appv1.AnnotationTutorialSpec, `{"image":"other"}`)
@@ -251,9 +251,9 @@ func TestTutorialAnnotationIsHistory(t *testing.T) {
 	sameTemplate(t, d, template)
 }
 
-// odd has every character of the first planes that an annotation and a variable may have, and what JSON and YAML each
+// oddCharacters has every character of the first planes that an annotation and a variable may have, and what JSON and YAML each
 // take for markup.
-func odd() string {
+func oddCharacters() string {
 	var all strings.Builder
 	all.WriteString(`{"rendering":0} <&> \ \\ \" ' # : - | > % @ !tag &anchor *alias` + " \r\n\t---\n...\n")
 	for r := rune(1); r < 0x20_000; r++ {
@@ -270,23 +270,23 @@ func TestOddCharacters(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	app.Spec.Envs = []corev1.EnvVar{{Name: "ODD", Value: odd()}}
-	app.Spec.Args = []string{odd(), ""}
-	d, _ := start(t, app)
-	if container(d).Env[0].Value != odd() || container(d).Args[0] != odd() {
+	app.Spec.Envs = []corev1.EnvVar{{Name: "ODD", Value: oddCharacters()}}
+	app.Spec.Args = []string{oddCharacters(), ""}
+	d, _ := createInPlace(t, app)
+	if container(d).Env[0].Value != oddCharacters() || container(d).Args[0] != oddCharacters() {
 		t.Error("the Deployment has another text")
 	}
 	m.Idle(t)
 	m.Requests.Reset()
-	annotate(t, d, "x", odd())
-	counts(t, m, "another owner's annotation", map[string]int{})
+	annotate(t, d, "x", oddCharacters())
+	checkRequests(t, m, "another owner's annotation", map[string]int{})
 }
 
 // TestOddRefresh refreshes by values that look like anything but a token.
 func TestOddRefresh(t *testing.T) {
 	t.Parallel()
 	m, app, d := startRendering(t)
-	for i, value := range []string{`{"rendering":0}`, " ", odd()} {
+	for i, value := range []string{`{"rendering":0}`, " ", oddCharacters()} {
 		annotate(t, app, appv1.AnnotationRefresh, value)
 		inputs := string(marshal(t, map[string]any{"rendering": resource.RenderingLatest, "refresh": value}))
 		plane.Until(t, d, func() error {
@@ -297,11 +297,11 @@ func TestOddRefresh(t *testing.T) {
 			if err := json.Unmarshal([]byte(inputs), &want); err != nil {
 				return err
 			}
-			return holds(want, got)
+			return diffOf(want, got)
 		})
 		m.Idle(t)
 		m.Requests.Reset()
 		annotate(t, app, "x", value)
-		counts(t, m, fmt.Sprintf("another annotation next to refresh %d", i), map[string]int{})
+		checkRequests(t, m, fmt.Sprintf("another annotation next to refresh %d", i), map[string]int{})
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // How an App of newApp stands while nothing is in the way. No pod ever runs here, so it is ready only if a test plays
-// the Deployment's controller; see settle.
+// the Deployment's controller; see completeRollout.
 var progressing = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled"}
 
 // newApp returns an App of two pods with one port.
@@ -57,8 +57,8 @@ func newFullApp(namespace, name string) *appv1.App {
 // deployment and service are the App's children, to be read.
 var deployment, service = fixture.Deployment, fixture.Service
 
-// children reads both children.
-func children(t testing.TB, app client.Object) (*appsv1.Deployment, *corev1.Service) {
+// readChildren reads both children.
+func readChildren(t testing.TB, app client.Object) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := deployment(app), service(app)
 	plane.Read(t, d)
@@ -66,16 +66,16 @@ func children(t testing.TB, app client.Object) (*appsv1.Deployment, *corev1.Serv
 	return d, s
 }
 
-// start creates an App and waits until its children are in place.
-func start(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
+// createInPlace creates an App and waits until its children are in place.
+func createInPlace(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	plane.Create(t, app)
 	plane.Stands(t, app, progressing...)
-	return children(t, app)
+	return readChildren(t, app)
 }
 
-// image waits until the Deployment runs an image.
-func image(t testing.TB, d *appsv1.Deployment, image string) {
+// awaitImage waits until the Deployment runs an image.
+func awaitImage(t testing.TB, d *appsv1.Deployment, image string) {
 	t.Helper()
 	plane.Until(t, d, func() error {
 		if got := d.Spec.Template.Spec.Containers[0].Image; got != image {
@@ -109,8 +109,8 @@ func annotate(t testing.TB, obj client.Object, key, value string) {
 	})
 }
 
-// whole returns an object as the API server has it, with everything.
-func whole(t testing.TB, obj client.Object) map[string]any {
+// readWhole returns an object as the API server has it, with everything.
+func readWhole(t testing.TB, obj client.Object) map[string]any {
 	t.Helper()
 	plane.Read(t, obj)
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -120,24 +120,24 @@ func whole(t testing.TB, obj client.Object) map[string]any {
 	return fields
 }
 
-// untouched fails the test if an object differs in anything from how it was.
-func untouched(t testing.TB, obj client.Object, was map[string]any) {
+// checkUntouched fails the test if an object differs in anything from how it was.
+func checkUntouched(t testing.TB, obj client.Object, was map[string]any) {
 	t.Helper()
-	if diff := cmp.Diff(was, whole(t, obj)); diff != "" {
+	if diff := cmp.Diff(was, readWhole(t, obj)); diff != "" {
 		t.Errorf("%T %s was touched (-before +after):\n%s", obj, obj.GetName(), diff)
 	}
 }
 
-// events fails the test if the events about an object differ from those wanted, each as "Type Reason: note".
-func events(t testing.TB, obj client.Object, want ...string) {
+// checkEvents fails the test if the events about an object differ from those wanted, each as "Type Reason: note".
+func checkEvents(t testing.TB, obj client.Object, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, notes(t, obj)); diff != "" {
+	if diff := cmp.Diff(want, listEvents(t, obj)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// notes returns the events about an object, each as "Type Reason: note".
-func notes(t testing.TB, obj client.Object) []string {
+// listEvents returns the events about an object, each as "Type Reason: note".
+func listEvents(t testing.TB, obj client.Object) []string {
 	t.Helper()
 	var list eventsv1.EventList
 	if err := plane.Client.List(t.Context(), &list, client.InNamespace(obj.GetNamespace())); err != nil {
@@ -153,8 +153,8 @@ func notes(t testing.TB, obj client.Object) []string {
 	return got
 }
 
-// counts fails the test if the requests of the manager differ from those wanted.
-func counts(t testing.TB, m *harness.Manager, what string, want map[string]int) {
+// checkRequests fails the test if the requests of the manager differ from those wanted.
+func checkRequests(t testing.TB, m *harness.Manager, what string, want map[string]int) {
 	t.Helper()
 	var diff string
 	harness.Eventually(t, func() error {
@@ -195,8 +195,8 @@ func sameTemplate(t testing.TB, d *appsv1.Deployment, was corev1.PodTemplateSpec
 	}
 }
 
-// holds returns an error that says in what got differs from want, nil if in nothing.
-func holds(want, got any) error {
+// diffOf returns an error that says in what got differs from want, nil if in nothing.
+func diffOf(want, got any) error {
 	if diff := cmp.Diff(want, got); diff != "" {
 		return errors.New("(-want +got):\n" + diff)
 	}

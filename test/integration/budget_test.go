@@ -29,7 +29,7 @@ func TestBudgets(t *testing.T) {
 	}{
 		{"create", func() { plane.Create(t, app) },
 			map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1}},
-		{"pods become available", func() { settle(t, d) },
+		{"pods become available", func() { completeRollout(t, d) },
 			map[string]int{"patch apps/status": 1}},
 		{"change the image", func() { setImage(t, app, "nginx:1.17") },
 			map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}},
@@ -61,7 +61,7 @@ func TestBudgets(t *testing.T) {
 	} {
 		m.Requests.Reset()
 		step.do()
-		counts(t, m, step.what, step.want)
+		checkRequests(t, m, step.what, step.want)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestModelBoxBudgets(t *testing.T) {
 	}{
 		{"create", func() { plane.Create(t, box) },
 			map[string]int{"patch deployments": 1, "patch services": 1, "patch modelboxes/status": 1, "create events": 1}},
-		{"pods become available", func() { settle(t, deployment(app)) },
+		{"pods become available", func() { completeRollout(t, deployment(app)) },
 			map[string]int{"patch modelboxes/status": 1}},
 		{"change the image", func() { plane.Read(t, box); plane.Change(t, box, func() { box.Spec.Image = "nginx:1.8" }) },
 			map[string]int{"patch deployments": 1, "patch modelboxes/status": 1, "create events": 1}},
@@ -100,7 +100,7 @@ func TestModelBoxBudgets(t *testing.T) {
 	} {
 		m.Requests.Reset()
 		step.do()
-		counts(t, m, step.what, step.want)
+		checkRequests(t, m, step.what, step.want)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestUnitedDeploymentBudgets(t *testing.T) {
 	m.Idle(t)
 	ud, d := newUnited(ns, "holder", "site"), handMade(ns, "site")
 	younger := newUnited(ns, "younger", "site")
-	hpa := autoscaler(d, "apps/v1", "Deployment")
+	hpa := newAutoscaler(d, "apps/v1", "Deployment")
 
 	for _, step := range []struct {
 		what string
@@ -122,15 +122,15 @@ func TestUnitedDeploymentBudgets(t *testing.T) {
 			map[string]int{"patch uniteddeployments/status": 1}},
 		{"the Deployment appears", func() { plane.Create(t, d) },
 			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
-		{"pods become available", func() { settle(t, d) },
+		{"pods become available", func() { completeRollout(t, d) },
 			map[string]int{"patch uniteddeployments/status": 1}},
 		{"scale", func() { setReplicas(t, ud, 4) },
 			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
-		{"pods become available again", func() { settle(t, d) },
+		{"pods become available again", func() { completeRollout(t, d) },
 			map[string]int{"patch uniteddeployments/status": 1}},
-		{"drift", func() { scale(t, d, 9) },
+		{"drift", func() { scaleTo(t, d, 9) },
 			map[string]int{"patch deployments/scale": 1, "patch uniteddeployments/status": 1, "create events": 1}},
-		{"drift repaired", func() { settle(t, d) },
+		{"drift repaired", func() { completeRollout(t, d) },
 			map[string]int{"patch uniteddeployments/status": 1}},
 		{"another owner's label on the Deployment", func() { plane.Read(t, d); plane.Change(t, d, func() { d.Labels["x"] = "y" }) },
 			map[string]int{}},
@@ -155,7 +155,7 @@ func TestUnitedDeploymentBudgets(t *testing.T) {
 	} {
 		m.Requests.Reset()
 		step.do()
-		counts(t, m, step.what, step.want)
+		checkRequests(t, m, step.what, step.want)
 	}
 }
 
@@ -182,11 +182,11 @@ func TestCloudManagerBudgets(t *testing.T) {
 		{"change the image of front", change(func() { cm.Spec.Front.Deployment.Image = "nginx:1.21" }),
 			// One look at the Secret for each generation of the spec.
 			map[string]int{"get secrets": 1, "patch deployments": 1, "patch cloudmanagers/status": 1, "create events": 1}},
-		{"its pods become available", func() { settle(t, front) },
+		{"its pods become available", func() { completeRollout(t, front) },
 			map[string]int{"patch cloudmanagers/status": 1}},
 		{"change the image of the database", change(func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" }),
 			map[string]int{"get secrets": 1, "patch statefulsets": 1, "patch cloudmanagers/status": 1, "create events": 1}},
-		{"its pods become available", func() { settleSet(t, namedStatefulSet(ns, "db"), 1) },
+		{"its pods become available", func() { setReadyPods(t, namedStatefulSet(ns, "db"), 1) },
 			map[string]int{"patch cloudmanagers/status": 1}},
 		{"drift of a Service", func() { plane.Read(t, s); plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }) },
 			map[string]int{"patch services": 1, "create events": 1}},
@@ -210,7 +210,7 @@ func TestCloudManagerBudgets(t *testing.T) {
 	} {
 		m.Requests.Reset()
 		step.do()
-		counts(t, m, step.what, step.want)
+		checkRequests(t, m, step.what, step.want)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestCloudManagerBudgets(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	most := fixture.Of(60, 200)
-	few, many := restart(t, 20), restart(t, most)
+	few, many := countRestartReads(t, 20), countRestartReads(t, most)
 	if few != many {
 		t.Errorf("a restart sends %d reads for 20 Apps and %d for %d", few, many, most)
 	}
@@ -228,30 +228,30 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// restart settles a number of Apps, starts another manager over them, and returns how many reads that has sent.
-func restart(t *testing.T, apps int) int {
+// countRestartReads settles a number of Apps, starts another manager over them, and returns how many reads that has sent.
+func countRestartReads(t *testing.T, apps int) int {
 	t.Helper()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
-	each(t, apps, func(i int) {
+	forEachNumber(t, apps, func(i int) {
 		plane.Create(t, newApp(ns, fmt.Sprintf("app-%d", i)))
 	})
-	each(t, apps, func(i int) {
+	forEachNumber(t, apps, func(i int) {
 		app := newApp(ns, fmt.Sprintf("app-%d", i))
 		plane.Stands(t, app, progressing...)
-		settle(t, deployment(app))
+		completeRollout(t, deployment(app))
 		plane.Stands(t, app, "Ready=True")
 	})
 	m.Idle(t)
 	m.Stop(t)
 
 	m = plane.Start(t, ns)
-	counts(t, m, fmt.Sprintf("restart over %d Apps", apps), map[string]int{})
+	checkRequests(t, m, fmt.Sprintf("restart over %d Apps", apps), map[string]int{})
 	return m.Requests.Reads()
 }
 
-// each calls do for 0 to n-1, several at a time.
-func each(t *testing.T, n int, do func(i int)) {
+// forEachNumber calls do for 0 to n-1, several at a time.
+func forEachNumber(t *testing.T, n int, do func(i int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// reads counts the objects that a manager has got one by one.
-func reads(m *harness.Manager) (reads int) {
+// countReads counts the objects that a manager has got one by one.
+func countReads(m *harness.Manager) (reads int) {
 	for request, n := range m.Requests.Counts() {
 		if strings.HasPrefix(request, "get ") {
 			reads += n
@@ -34,18 +34,18 @@ func TestBeyondCacheBudget(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns, harness.WithNamespaceCache(1))
 	large := newApp(ns, "large")
-	large.Spec.Envs = variables(incompressible(200 << 10))
-	d, s := start(t, large)
-	settle(t, d)
+	large.Spec.Envs = newVariables(incompressible(200 << 10))
+	d, s := createInPlace(t, large)
+	completeRollout(t, d)
 	plane.Stands(t, large, "Ready=True")
 
 	plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
-	plane.Until(t, d, func() error { return contains(d.Spec.Template.Spec.Containers[0].Image, large.Spec.Image) })
+	plane.Until(t, d, func() error { return checkContains(d.Spec.Template.Spec.Containers[0].Image, large.Spec.Image) })
 	plane.Read(t, s)
 	plane.Change(t, s, func() { s.Spec.Selector["theirs"] = "x" })
 	plane.Until(t, s, func() error {
 		if s.Spec.Selector["theirs"] != "" {
-			return contains(s.Spec.Selector["theirs"], "")
+			return checkContains(s.Spec.Selector["theirs"], "")
 		}
 		return nil
 	})
@@ -53,7 +53,7 @@ func TestBeyondCacheBudget(t *testing.T) {
 
 	m.Requests.Reset()
 	setImage(t, large, "nginx:1.17")
-	plane.Until(t, d, func() error { return contains(d.Spec.Template.Spec.Containers[0].Image, "nginx:1.17") })
+	plane.Until(t, d, func() error { return checkContains(d.Spec.Template.Spec.Containers[0].Image, "nginx:1.17") })
 	m.Idle(t)
 	if counts := m.Requests.Counts(); counts["patch deployments"] != 1 || counts["patch services"] != 0 || counts["get apps"] == 0 {
 		t.Errorf("a change costs %v", counts)
@@ -62,22 +62,22 @@ func TestBeyondCacheBudget(t *testing.T) {
 	setPaused(t, large, true)
 	plane.Change(t, large, func() { large.Spec.Image = "nginx:1.18" })
 	plane.Until(t, large, func() error {
-		return contains(strings.Join(large.Status.Pending, "\n"), "Deployment large: template.containers[large].image: nginx:1.17 -> nginx:1.18")
+		return checkContains(strings.Join(large.Status.Pending, "\n"), "Deployment large: template.containers[large].image: nginx:1.17 -> nginx:1.18")
 	})
 	setPaused(t, large, false)
-	plane.Until(t, d, func() error { return contains(d.Spec.Template.Spec.Containers[0].Image, "nginx:1.18") })
+	plane.Until(t, d, func() error { return checkContains(d.Spec.Template.Spec.Containers[0].Image, "nginx:1.18") })
 
 	plain := newApp(ns, "plain")
 	m.Idle(t)
 	m.Requests.Reset()
 	plane.Create(t, plain)
-	counts(t, m, "a plain App", map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1})
+	checkRequests(t, m, "a plain App", map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1})
 
 	m.Stop(t)
 	m = plane.Start(t, ns, harness.WithNamespaceCache(1))
 	m.Idle(t)
-	if stored := m.Requests.Stored(); len(stored) > 0 || reads(m) > 6 {
-		t.Errorf("a restart writes %v and reads %d objects", stored, reads(m))
+	if stored := m.Requests.Stored(); len(stored) > 0 || countReads(m) > 6 {
+		t.Errorf("a restart writes %v and reads %d objects", stored, countReads(m))
 	}
 	plane.Read(t, large)
 	plane.Change(t, large, func() { large.Spec.Ports = nil })
@@ -93,8 +93,8 @@ func TestPlainAppNeedsNoBudget(t *testing.T) {
 	for i := range 20 {
 		app.Spec.Envs = append(app.Spec.Envs, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), Value: strings.Repeat("v", 40)})
 	}
-	d, s := start(t, app)
-	settle(t, d)
+	d, s := createInPlace(t, app)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	plane.Read(t, d)
 	total := heap.Size(app)
@@ -114,7 +114,7 @@ func TestForgedOwners(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	start(t, app)
+	createInPlace(t, app)
 	m.Idle(t)
 	m.Requests.Reset()
 	forge := func(namespace, name, kind string) *corev1.Service {
@@ -139,8 +139,8 @@ func TestForgedOwners(t *testing.T) {
 	}
 }
 
-// contains returns an error unless a text holds what is wanted.
-func contains(is, want string) error {
+// checkContains returns an error unless a text holds what is wanted.
+func checkContains(is, want string) error {
 	if want == "" && is != "" || !strings.Contains(is, want) {
 		return fmt.Errorf("it is %q, want %q", is, want)
 	}

@@ -65,11 +65,11 @@ func TestKindsBeyondCacheBudget(t *testing.T) {
 			ns := plane.Namespace(t)
 			m := plane.Start(t, ns, harness.WithNamespaceCache(1))
 			large := newLargeResources[k.Name](ns)
-			large.spec.Envs = variables(incompressible(200 << 10))
+			large.spec.Envs = newVariables(incompressible(200 << 10))
 			plane.Create(t, large.resource)
 			runs := func(image string) {
 				t.Helper()
-				plane.Until(t, large.workload, func() error { return contains(templateOf(t, large.workload).Containers[0].Image, image) })
+				plane.Until(t, large.workload, func() error { return checkContains(templateOf(t, large.workload).Containers[0].Image, image) })
 			}
 			runs(large.spec.Image)
 			m.Idle(t)
@@ -90,8 +90,8 @@ func TestKindsBeyondCacheBudget(t *testing.T) {
 			m.Stop(t)
 			m = plane.Start(t, ns, harness.WithNamespaceCache(1))
 			m.Idle(t)
-			if stored := m.Requests.Stored(); len(stored) > 0 || reads(m) > 12 {
-				t.Errorf("a restart writes %v and reads %d objects", stored, reads(m))
+			if stored := m.Requests.Stored(); len(stored) > 0 || countReads(m) > 12 {
+				t.Errorf("a restart writes %v and reads %d objects", stored, countReads(m))
 			}
 		})
 	}

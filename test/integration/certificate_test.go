@@ -93,15 +93,15 @@ func (f *front) remove(port int) {
 
 func (f *front) port() int { return f.Addr().(*net.TCPAddr).Port }
 
-// kept returns the Secret of the certificate, to be read.
-func kept() *corev1.Secret {
+// keptSecret returns the Secret of the certificate, to be read.
+func keptSecret() *corev1.Secret {
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = harness.SystemNamespace, "app-operator-webhook-cert"
 	return secret
 }
 
-// serial tells one certificate from another.
-func serial(t testing.TB, data []byte) string {
+// serialOf tells one certificate from another.
+func serialOf(t testing.TB, data []byte) string {
 	t.Helper()
 	block, _ := pem.Decode(data)
 	cert := &x509.Certificate{}
@@ -115,8 +115,8 @@ func serial(t testing.TB, data []byte) string {
 	return cert.NotAfter.String() + string(cert.Signature[:8])
 }
 
-// serves returns which certificate a port serves now.
-func serves(port int) (*x509.Certificate, error) {
+// servedSerial returns which certificate a port serves now.
+func servedSerial(port int) (*x509.Certificate, error) {
 	conn, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It is looked at below.
 	if err != nil {
 		return nil, err
@@ -125,9 +125,9 @@ func serves(port int) (*x509.Certificate, error) {
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// trusted connects again to the ports of managers, again and again, and trusts what the webhook configuration said a moment
+// trustPorts connects again to the ports of managers, again and again, and trusts what the webhook configuration said a moment
 // before, as an API server does that learns of a change late. It returns the first error about a certificate.
-func trusted(ctx context.Context, ports ...int) error {
+func trustPorts(ctx context.Context, ports ...int) error {
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	key := client.ObjectKey{Name: "app-operator-validating-webhook-configuration"}
 	var known []byte
@@ -178,10 +178,10 @@ func TestCertificate(t *testing.T) {
 	first := plane.Start(t, ns, lease, harness.WithWebhooks(options(one)), harness.WithProbes(probes[0]))
 	second := plane.Start(t, ns, lease, harness.WithWebhooks(options(two)), harness.WithProbes(probes[1]), harness.WithFault(withoutStreams))
 	for _, probe := range probes {
-		answers(t, probe, "readyz", 200)
+		awaitProbe(t, probe, "readyz", 200)
 	}
 	plane.Ask(t, ns, "", f.port(), nil)
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 
 	ctx, stop := context.WithCancel(t.Context())
 	type tally struct {
@@ -190,7 +190,7 @@ func TestCertificate(t *testing.T) {
 		err      error
 	}
 	done, verified := make(chan tally), make(chan error, 1)
-	go func() { verified <- trusted(ctx, one, two) }()
+	go func() { verified <- trustPorts(ctx, one, two) }()
 	go func() {
 		var n tally
 		next := time.NewTicker(20 * time.Millisecond)
@@ -213,9 +213,9 @@ func TestCertificate(t *testing.T) {
 
 	authorities, certificates := map[string]bool{}, map[string]bool{}
 	look := func() {
-		secret := kept()
+		secret := keptSecret()
 		if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err == nil {
-			authorities[serial(t, secret.Data["ca.crt"])], certificates[serial(t, secret.Data["tls.crt"])] = true, true
+			authorities[serialOf(t, secret.Data["ca.crt"])], certificates[serialOf(t, secret.Data["tls.crt"])] = true, true
 		}
 	}
 	until := func(n int) {
@@ -230,14 +230,14 @@ func TestCertificate(t *testing.T) {
 	until(fixture.Of(2, 3))
 	// Both serve what is kept.
 	harness.Eventually(t, func() error {
-		secret := kept()
+		secret := keptSecret()
 		plane.Read(t, secret)
 		for _, port := range []int{one, two} {
-			cert, err := serves(port)
+			cert, err := servedSerial(port)
 			if err != nil {
 				return err
 			}
-			if is := cert.NotAfter.String() + string(cert.Signature[:8]); is != serial(t, secret.Data["tls.crt"]) {
+			if is := cert.NotAfter.String() + string(cert.Signature[:8]); is != serialOf(t, secret.Data["tls.crt"]) {
 				return fmt.Errorf("port %d serves another certificate", port)
 			}
 		}
@@ -261,7 +261,7 @@ func TestCertificate(t *testing.T) {
 	t.Logf("%d authorities, %d certificates, %d refusals, the longest took %s", len(authorities), len(certificates), n.refusals, n.longest.Round(time.Millisecond))
 
 	// A user takes the Secret away.
-	secret := kept()
+	secret := keptSecret()
 	plane.Read(t, secret)
 	before := secret.Data["ca.crt"]
 	plane.Delete(t, secret)
@@ -275,7 +275,7 @@ func TestCertificate(t *testing.T) {
 		}
 		return nil
 	})
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 
 	// And the trust.
 	plane.Change(t, config, func() {
@@ -308,13 +308,13 @@ func TestManagersEndWhileTheyAreAsked(t *testing.T) {
 		opts, authority := harness.LocalWebhooks(t)
 		probe := harness.FreeAddress(t)
 		m := plane.Start(t, ns, harness.WithElection(ns), harness.WithWebhooks(opts), harness.WithProbes(probe))
-		answers(t, probe, "readyz", 200)
+		awaitProbe(t, probe, "readyz", 200)
 		return m, opts.Port, authority
 	}
 	m, port, authority := start()
 	f := newFront(t, port)
 	plane.Ask(t, ns, "-"+ns, f.port(), authority)
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

@@ -266,8 +266,8 @@ func TestClientProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	image(t, d, want)
-	settle(t, d)
+	awaitImage(t, d, want)
+	completeRollout(t, d)
 	if err := run.Wait(); err != nil {
 		t.Error(err)
 	}

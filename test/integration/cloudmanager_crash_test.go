@@ -101,7 +101,7 @@ func (tr *stackTrial) add(task, mishap string, request int) {
 func (tr *stackTrial) each(t *testing.T, do func(*stackVictim)) {
 	t.Helper()
 	list := slices.Collect(maps.Values(tr.victims))
-	each(t, len(list), func(i int) { do(list[i]) })
+	forEachNumber(t, len(list), func(i int) { do(list[i]) })
 }
 
 // run carries out all tasks, and returns once the manager that does it has nothing left to do.
@@ -114,7 +114,7 @@ func (tr *stackTrial) run(t *testing.T) *harness.Manager {
 			return
 		}
 		plane.Create(t, v.cm)
-		reaches(t, v.cm, appv1.PhaseReady, "Ready=True")
+		awaitPhase(t, v.cm, appv1.PhaseReady, "Ready=True")
 		claim := namedClaim(tr.namespace, "datadir-"+v.cm.Name+"-db-0")
 		claim.Labels[appv1.LabelCloudManager], claim.Spec.StorageClassName = v.cm.Name, &tr.class
 		claim.Annotations[appv1.AnnotationRetainedFor] = "CloudManager." + v.cm.Name
@@ -142,7 +142,7 @@ func (tr *stackTrial) run(t *testing.T) *harness.Manager {
 		m.Stop(t)
 		m = plane.Start(t, tr.namespace)
 	}
-	tr.each(t, func(v *stackVictim) { reaches(t, v.cm, appv1.PhaseReady, "Ready=True", "Stalled=False") })
+	tr.each(t, func(v *stackVictim) { awaitPhase(t, v.cm, appv1.PhaseReady, "Ready=True", "Stalled=False") })
 	m.Idle(t)
 	return m
 }
@@ -293,7 +293,7 @@ func TestCloudManagerCrash(t *testing.T) {
 			tr.each(t, func(v *stackVictim) { v.check(t) })
 			m.Stop(t)
 			m = plane.Start(t, tr.namespace)
-			counts(t, m, "restart", map[string]int{})
+			checkRequests(t, m, "restart", map[string]int{})
 			if errs := tr.missed(); errs != nil {
 				t.Error(errs)
 			}

@@ -67,7 +67,7 @@ func TestCloudManagerFields(t *testing.T) {
 		setFields(t, spec, manyFields)
 	}
 	plane.Create(t, cm)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 	m.Idle(t)
 
 	app := newApp(ns, "twin")
@@ -152,7 +152,7 @@ func TestCloudManagerRandomSpecs(t *testing.T) {
 		random[i].SetNamespace(ns)
 		random[i].SetName(fmt.Sprintf("cm-%d", i))
 	}
-	each(t, count, func(i int) {
+	forEachNumber(t, count, func(i int) {
 		plane.Create(t, random[i])
 		cm := newCloudManager(ns)
 		cm.Name = random[i].GetName()
@@ -171,5 +171,5 @@ func TestCloudManagerRandomSpecs(t *testing.T) {
 		}
 	}
 	m.Stop(t)
-	counts(t, plane.Start(t, ns), "restart", map[string]int{})
+	checkRequests(t, plane.Start(t, ns), "restart", map[string]int{})
 }

@@ -74,12 +74,12 @@ func TestCloudManagerForeign(t *testing.T) {
 			obj := c.make(ns)
 			plane.Create(t, obj)
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
-				settleSet(t, set, 1)
+				setReadyPods(t, set, 1)
 			}
 			if d, ok := obj.(*appsv1.Deployment); ok {
-				settle(t, d)
+				completeRollout(t, d)
 			}
-			was := whole(t, obj)
+			was := readWhole(t, obj)
 			cm := newCloudManager(ns)
 			plane.Create(t, cm)
 			conditions := []string{"Ready=False/ResourceExists", "Stalled=True/ResourceExists", "FrontReady=False"}
@@ -89,7 +89,7 @@ func TestCloudManagerForeign(t *testing.T) {
 			plane.Stands(t, cm, conditions...)
 			harness.Says(t, cm, "Stalled", name+" exists")
 			m.Idle(t)
-			untouched(t, obj, was)
+			checkUntouched(t, obj, was)
 			made := madeBeside[name]
 			if found := ownedObjects(t, cm); len(found) != made {
 				t.Errorf("%d objects are made, want %d: %v", len(found), made, found)
@@ -108,7 +108,7 @@ func TestCloudManagerForeign(t *testing.T) {
 			if !c.watched && name != "Secret dbauth" {
 				annotate(t, cm, "test", "again") // It is looked for after a minute. That is waited for once, with the Secret.
 			}
-			reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+			awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 		})
 	}
 }
@@ -147,7 +147,7 @@ func TestCloudManagerAdopts(t *testing.T) {
 		uids[name] = string(obj.GetUID())
 	}
 	plane.Create(t, cm)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 	m.Idle(t)
 	for name, uid := range uids {
 		obj := strangers[name].make(ns)
@@ -221,7 +221,7 @@ func TestCloudManagerNames(t *testing.T) {
 		cm.Name = "shop"
 		cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name = "", "", ""
 		plane.Create(t, cm)
-		reaches(t, cm, appv1.PhaseReady, "Ready=True")
+		awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 		if cm.Status.DB.Name != "shop-db" || cm.Status.Identity.Name != "shop-identity" || cm.Status.Front.Name != "shop-front" {
 			t.Errorf("names: %+v", cm.Status)
 		}

@@ -78,7 +78,7 @@ func TestCloudManagerSecrecy(t *testing.T) {
 			set := namedStatefulSet(ns, "db")
 			plane.Read(t, set)
 			plane.Change(t, set, func() { set.Spec.Template.Spec.Containers[0].Image = "theirs" })
-			plane.Until(t, set, func() error { return holds("mariadb:10.3", set.Spec.Template.Spec.Containers[0].Image) })
+			plane.Until(t, set, func() error { return diffOf("mariadb:10.3", set.Spec.Template.Spec.Containers[0].Image) })
 			restate := func(rootPass string) {
 				t.Helper()
 				plane.Read(t, cm)
@@ -87,13 +87,13 @@ func TestCloudManagerSecrecy(t *testing.T) {
 			restate("another-one")
 			plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
 			plane.Undisclosed(t, ns, password, l, append(c.except, "Secret/dbauth")...)
-			if text := string(marshal(t, cm.Status)) + strings.Join(notes(t, cm), ""); strings.Contains(text, "another-one") || strings.Contains(text, password) {
+			if text := string(marshal(t, cm.Status)) + strings.Join(listEvents(t, cm), ""); strings.Contains(text, "another-one") || strings.Contains(text, password) {
 				t.Errorf("the status or an event has a password: %s", text)
 			}
 			restate("")
 			plane.Stands(t, cm, "Stalled=False", "PasswordInClearText=False/PasswordInSecret")
 			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "data" })
-			reaches(t, cm, appv1.PhaseDatabase)
+			awaitPhase(t, cm, appv1.PhaseDatabase)
 			m.Idle(t)
 			plane.Undisclosed(t, ns, password, l, append(c.except, "Secret/dbauth")...)
 			if passwordOf(t, ns) != password {
@@ -111,16 +111,16 @@ func leaveRetained(t testing.TB, cm *appv1.CloudManager) {
 	plane.Delete(t, cm)
 	plane.Gone(t, cm.DeepCopy())
 	harness.Eventually(t, func() error {
-		if n := collect(t.Context(), dead); n != 0 {
+		if n := collectChildren(t.Context(), dead); n != 0 {
 			return fmt.Errorf("%d objects of %s are left", n, dead.Name)
 		}
 		return nil
 	})
-	repeat(t, func(ctx context.Context) { collect(ctx, dead) })
+	repeatUntilEnd(t, func(ctx context.Context) { collectChildren(ctx, dead) })
 }
 
-// collect deletes what an owner controls, and returns how many objects that were. What fails is tried again in the next round.
-func collect(ctx context.Context, owner client.Object) int {
+// collectChildren deletes what an owner controls, and returns how many objects that were. What fails is tried again in the next round.
+func collectChildren(ctx context.Context, owner client.Object) int {
 	found := 0
 	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.SecretList{}} {
 		_ = plane.Client.List(ctx, list, client.InNamespace(owner.GetNamespace()))
@@ -199,7 +199,7 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 	}
 	// Anyone who knows the password states it.
 	plane.Change(t, cm, func() { cm.Spec.DB.RootPass = password })
-	reaches(t, cm, appv1.PhaseDatabase, "Stalled=False", "PasswordInClearText=True")
+	awaitPhase(t, cm, appv1.PhaseDatabase, "Stalled=False", "PasswordInClearText=True")
 	if is := passwordOf(t, ns); is != password {
 		t.Errorf("the password that was stated has become %q", is)
 	}
@@ -220,7 +220,7 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 	}
 	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
 	m.Idle(t)
-	was, kept := whole(t, set), whole(t, secret)
+	was, kept := readWhole(t, set), readWhole(t, secret)
 	for _, c := range []struct {
 		rootPass   string
 		ref        *appv1.SecretKeyRef
@@ -242,8 +242,8 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 		if c.words != "" {
 			harness.Says(t, cm, "Stalled", c.words)
 		}
-		untouched(t, set, was)
-		untouched(t, secret, kept)
+		checkUntouched(t, set, was)
+		checkUntouched(t, secret, kept)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestCloudManagerRetain(t *testing.T) {
 		if !retain {
 			policy = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		}
-		plane.Until(t, set, func() error { return holds(policy, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted) })
+		plane.Until(t, set, func() error { return diffOf(policy, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted) })
 		plane.Until(t, secret, func() error {
 			_, marked := secret.Annotations[appv1.AnnotationRetainedFor]
 			if owned := metav1.IsControlledBy(secret, cm); owned == retain || marked != retain || owned && len(secret.OwnerReferences) != 1 {
@@ -274,12 +274,12 @@ func TestCloudManagerRetain(t *testing.T) {
 			}
 			return nil
 		})
-		settleSet(t, set, 1)
-		reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+		setReadyPods(t, set, 1)
+		awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 		if passwordOf(t, ns) != password {
 			t.Errorf("%d: the password has changed", i)
 		}
-		if err := holds(template, set.Spec.Template); err != nil {
+		if err := diffOf(template, set.Spec.Template); err != nil {
 			t.Errorf("%d: the pods restart: %v", i, err)
 		}
 		m.Idle(t)

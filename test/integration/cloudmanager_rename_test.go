@@ -51,7 +51,7 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 	})
 	// At once, not only when the old one is about to go: the CloudManager may be deleted before.
 	plane.Until(t, set, func() error {
-		return holds(appsv1.RetainPersistentVolumeClaimRetentionPolicyType, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted)
+		return diffOf(appsv1.RetainPersistentVolumeClaimRetentionPolicyType, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted)
 	})
 	plane.Until(t, secret, func() error {
 		if len(secret.OwnerReferences) > 0 || secret.Annotations[appv1.AnnotationRetainedFor] != "CloudManager.cm" {
@@ -59,17 +59,17 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 		}
 		return nil
 	})
-	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
 	for _, name := range []string{"identity", "front"} {
 		d := namedDeployment(ns, name)
-		plane.Until(t, d, func() error { return holds("data."+ns+".svc", hostOf(d)) })
-		settle(t, d)
+		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
+		completeRollout(t, d)
 	}
 	m.Idle(t)
 	plane.Read(t, set) // Its controller does not know yet.
 	harness.Says(t, lookup(t, cm), "Ready", "StatefulSet db", "retain the volumes")
 
-	settleSet(t, set, 1)
+	setReadyPods(t, set, 1)
 	plane.Stands(t, cm, "Ready=False/Progressing", "Stalled=False")
 	plane.Until(t, cm, func() error {
 		if said := harness.Message(cm, "Ready"); !strings.Contains(said, "PersistentVolumeClaim datadir-db-0 before deleting StatefulSet db") {
@@ -77,13 +77,13 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 		}
 		return nil
 	})
-	release(t, claims[0])
+	releaseClaim(t, claims[0])
 	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed")
 	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "Remove metadata.ownerReferences")
 	m.Idle(t)
 	plane.Read(t, set)
-	release(t, claims[1])
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	releaseClaim(t, claims[1])
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 	plane.Absent(t, set)
 	if is := passwordOf(t, ns); is != "123456" {
 		t.Errorf("the old password is %q", is)
@@ -91,7 +91,7 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 
 	// Back to the old name: its volumes and its password are in use again.
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "db" })
-	reaches(t, cm, appv1.PhaseDatabase, "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseDatabase, "Stalled=False")
 }
 
 // TestCloudManagerForgetsOnRename renames a database whose volumes are to go with it: its Secret is deleted too.
@@ -117,17 +117,17 @@ func TestCloudManagerForgetsOnRename(t *testing.T) {
 func settleNew(t testing.TB, cm *appv1.CloudManager) {
 	t.Helper()
 	ns := cm.Namespace
-	reaches(t, cm, appv1.PhaseDatabase)
-	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	awaitPhase(t, cm, appv1.PhaseDatabase)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
 	for _, d := range []*appsv1.Deployment{namedDeployment(ns, "identity"), namedDeployment(ns, "front")} {
-		plane.Until(t, d, func() error { return holds("data."+ns+".svc", hostOf(d)) })
-		settle(t, d)
+		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
+		completeRollout(t, d)
 	}
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 }
 
-// release takes the references off a claim.
-func release(t testing.TB, claim *corev1.PersistentVolumeClaim) {
+// releaseClaim takes the references off a claim.
+func releaseClaim(t testing.TB, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	plane.Read(t, claim)
 	plane.Change(t, claim, func() { claim.OwnerReferences = nil })
@@ -146,11 +146,11 @@ func TestCloudManagerReleases(t *testing.T) {
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(true) })
 	m.Idle(t)
-	settleSet(t, set, 1)
+	setReadyPods(t, set, 1)
 	plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed", "DatabaseReady=False/VolumeResizeFailed", "FrontReady=True")
 	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "spec.db.statefulSet.storage.retain")
-	release(t, claim)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	releaseClaim(t, claim)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 }
 
 // TestCloudManagerRenameBack gives a component its old name again while the new one is not up: the new one goes, and the old
@@ -190,11 +190,11 @@ func TestCloudManagerRenameBack(t *testing.T) {
 		}
 		plane.Read(t, namedService(ns, old))
 		if old == "db" {
-			settleSet(t, namedStatefulSet(ns, "other"), 0)
+			setReadyPods(t, namedStatefulSet(ns, "other"), 0)
 		}
 		plane.Read(t, cm)
 		plane.Change(t, cm, func() { *name = old })
-		reaches(t, cm, appv1.PhaseReady, "Ready=True")
+		awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 		harness.Eventually(t, func() error {
 			for _, obj := range []client.Object{namedStatefulSet(ns, "other"), namedDeployment(ns, "other"), namedService(ns, "other")} {
 				if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {

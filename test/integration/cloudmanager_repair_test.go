@@ -35,7 +35,7 @@ func refuseStatefulSets(t *testing.T, ns string) *admissionregistrationv1.Valida
 		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 	}}
 	plane.Create(t, policy, binding)
-	t.Cleanup(func() { remove(t, policy) })
+	t.Cleanup(func() { removeAtEnd(t, policy) })
 	// The API server takes a while to know of it.
 	harness.Eventually(t, func() error {
 		probe := namedStatefulSet(ns, "probe")
@@ -79,7 +79,7 @@ func TestCloudManagerReplaceRefused(t *testing.T) {
 		}
 		return nil
 	})
-	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 }
 
 // countSets has a quota limit the number of a namespace's StatefulSets, and waits until it is in force: there is no controller
@@ -250,6 +250,6 @@ func formerStatefulSet(t *testing.T, set *appsv1.StatefulSet, annotations ...str
 		delete(again.Spec.VolumeClaimTemplates[0].Annotations, key)
 	}
 	plane.Create(t, again)
-	settleSet(t, again, 1)
+	setReadyPods(t, again, 1)
 	return again.UID
 }

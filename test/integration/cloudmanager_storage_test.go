@@ -35,7 +35,7 @@ var storageRefusals = map[string]struct {
 	rebuilt bool
 }{
 	"shrinks": {
-		change: resize("10Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "size cannot shrink from 20Gi to 10Gi",
+		change: resizeStorage("10Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "size cannot shrink from 20Gi to 10Gi",
 	},
 	"another class": {
 		change: func(t *testing.T, cm *appv1.CloudManager) {
@@ -49,24 +49,24 @@ var storageRefusals = map[string]struct {
 		reason: appv1.ReasonImmutableField, stalled: true, rebuilt: true, says: "storage.class cannot be changed",
 	},
 	"the claim is not bound": {
-		change: resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
+		change: resizeStorage("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
 	},
 	"the class allows no expansion": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, false) },
-		change:  resize("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
+		change:  resizeStorage("30Gi"), reason: appv1.ReasonVolumeResizeFailed, stalled: true, rebuilt: true, says: "PersistentVolumeClaim datadir-db-0 is unchanged",
 	},
 	"a quota of storage": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, true); limitStorage(t, ns, "25Gi", "20Gi") },
-		change:  resize("30Gi"), reason: appv1.ReasonForbidden, rebuilt: true, says: "exceeded quota: storage",
+		change:  resizeStorage("30Gi"), reason: appv1.ReasonForbidden, rebuilt: true, says: "exceeded quota: storage",
 	},
 	"a policy against larger StatefulSets": {
 		prepare: func(t *testing.T, ns string) { t.Helper(); bindClaim(t, ns, true); refuseLargeSets(t, ns) },
-		change:  resize("30Gi"), reason: appv1.ReasonForbidden, says: "no databases that large",
+		change:  resizeStorage("30Gi"), reason: appv1.ReasonForbidden, says: "no databases that large",
 	},
 }
 
-// resize returns a change of the size of the storage.
-func resize(size string) func(*testing.T, *appv1.CloudManager) {
+// resizeStorage returns a change of the size of the storage.
+func resizeStorage(size string) func(*testing.T, *appv1.CloudManager) {
 	return func(t *testing.T, cm *appv1.CloudManager) {
 		t.Helper()
 		plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse(size) })
@@ -81,7 +81,7 @@ func bindClaim(t *testing.T, ns string, expands bool) {
 		Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &expands,
 	}
 	plane.Create(t, class)
-	t.Cleanup(func() { remove(t, class) })
+	t.Cleanup(func() { removeAtEnd(t, class) })
 	claim := namedClaim(ns, "datadir-db-0")
 	plane.Read(t, claim)
 	plane.ChangeStatus(t, claim, func() {
@@ -129,7 +129,7 @@ func refuseLargeSets(t *testing.T, ns string) {
 		PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 	}}
 	plane.Create(t, policy, binding)
-	t.Cleanup(func() { remove(t, policy); remove(t, binding) })
+	t.Cleanup(func() { removeAtEnd(t, policy); removeAtEnd(t, binding) })
 	harness.Eventually(t, func() error {
 		probe := handMadeSet(ns, "probe")
 		probe.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: namedClaim(ns, "a").Spec}}
@@ -181,8 +181,8 @@ func staysRefused(t *testing.T, cm *appv1.CloudManager, name string) {
 	}
 }
 
-// fits reports how a StatefulSet differs from the one of the CloudManager's last applied spec.
-func fits(set *appsv1.StatefulSet) error {
+// diffSet reports how a StatefulSet differs from the one of the CloudManager's last applied spec.
+func diffSet(set *appsv1.StatefulSet) error {
 	volume, c := set.Spec.VolumeClaimTemplates[0].Spec, set.Spec.Template.Spec.Containers[0]
 	var mode string
 	for _, env := range c.Env {
@@ -191,8 +191,8 @@ func fits(set *appsv1.StatefulSet) error {
 		}
 	}
 	return errors.Join(
-		holds("mariadb:10.3", c.Image), holds("safe", mode), holds(int32(1), *set.Spec.Replicas),
-		holds("20Gi", volume.Resources.Requests.Storage().String()), holds("class-"+set.Namespace, *volume.StorageClassName),
+		diffOf("mariadb:10.3", c.Image), diffOf("safe", mode), diffOf(int32(1), *set.Spec.Replicas),
+		diffOf("20Gi", volume.Resources.Requests.Storage().String()), diffOf("class-"+set.Namespace, *volume.StorageClassName),
 	)
 }
 
@@ -212,16 +212,16 @@ var drifts = []struct {
 	})},
 	{"the StatefulSet is deleted", func(t *testing.T, ns string) {
 		t.Helper()
-		replaced(t, namedStatefulSet(ns, "db"))
+		awaitReplaced(t, namedStatefulSet(ns, "db"))
 	}},
-	{"the Service is deleted", func(t *testing.T, ns string) { t.Helper(); replaced(t, namedService(ns, "db")) }},
-	{"the headless Service is deleted", func(t *testing.T, ns string) { t.Helper(); replaced(t, namedService(ns, "db-headless")) }},
+	{"the Service is deleted", func(t *testing.T, ns string) { t.Helper(); awaitReplaced(t, namedService(ns, "db")) }},
+	{"the headless Service is deleted", func(t *testing.T, ns string) { t.Helper(); awaitReplaced(t, namedService(ns, "db-headless")) }},
 	{"the Service is edited", func(t *testing.T, ns string) {
 		t.Helper()
 		service := namedService(ns, "db")
 		plane.Read(t, service)
 		plane.Change(t, service, func() { service.Spec.Ports[0].TargetPort = intstr.FromInt32(1) })
-		plane.Until(t, service, func() error { return holds("3306", service.Spec.Ports[0].TargetPort.String()) })
+		plane.Until(t, service, func() error { return diffOf("3306", service.Spec.Ports[0].TargetPort.String()) })
 	}},
 	{"the Secret is deleted", func(t *testing.T, ns string) {
 		t.Helper()
@@ -231,12 +231,12 @@ var drifts = []struct {
 		plane.Read(t, cm)
 		// It is not watched. The next change of the spec has it looked at.
 		plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Image = "nginx:1.21" })
-		plane.Until(t, secret, func() error { return holds("123456", string(secret.Data["password"])) })
+		plane.Until(t, secret, func() error { return diffOf("123456", string(secret.Data["password"])) })
 	}},
 	{"all is deleted", func(t *testing.T, ns string) {
 		t.Helper()
 		plane.Delete(t, namedSecret(ns, "dbauth"))
-		replaced(t, namedStatefulSet(ns, "db"), namedService(ns, "db"), namedService(ns, "db-headless"), namedDeployment(ns, "front"), namedService(ns, "front"))
+		awaitReplaced(t, namedStatefulSet(ns, "db"), namedService(ns, "db"), namedService(ns, "db-headless"), namedDeployment(ns, "front"), namedService(ns, "front"))
 		plane.Until(t, namedSecret(ns, "dbauth"), func() error { return nil })
 	}},
 }
@@ -249,15 +249,15 @@ func editSet(edit func(*appsv1.StatefulSet)) func(*testing.T, string) {
 		plane.Read(t, set)
 		was := set.UID
 		plane.Change(t, set, func() { edit(set) })
-		plane.Until(t, set, func() error { return fits(set) })
+		plane.Until(t, set, func() error { return diffSet(set) })
 		if set.UID != was {
 			t.Error("the StatefulSet is replaced")
 		}
 	}
 }
 
-// replaced deletes objects and waits until there are others of their names.
-func replaced(t *testing.T, objects ...client.Object) {
+// awaitReplaced deletes objects and waits until there are others of their names.
+func awaitReplaced(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	was := make([]types.UID, len(objects))
 	for i, obj := range objects {
@@ -292,19 +292,19 @@ func TestCloudManagerRepairsWhileVolumeResizeFailed(t *testing.T) {
 			cm := bringUpRefused(t, ns, name)
 			set := namedStatefulSet(ns, "db")
 			plane.Read(t, set)
-			if err := fits(set); err != nil {
+			if err := diffSet(set); err != nil {
 				t.Fatalf("a part of the refused spec is applied: %v", err)
 			}
 			for _, drift := range edits {
 				drift.edit(t, ns)
-				plane.Until(t, set, func() error { return fits(set) })
+				plane.Until(t, set, func() error { return diffSet(set) })
 				if t.Failed() {
 					t.Fatalf("not repaired: %s", drift.name)
 				}
 				staysRefused(t, cm, name)
 			}
 			m.Idle(t)
-			for _, note := range notes(t, cm) {
+			for _, note := range listEvents(t, cm) {
 				if strings.Contains(note, "mariadb:11") {
 					t.Errorf("the event %q", note)
 				}
@@ -318,8 +318,8 @@ func TestCloudManagerRepairsWhileVolumeResizeFailed(t *testing.T) {
 				}
 			})
 			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "db" })
-			plane.Until(t, set, func() error { return holds("mariadb:11", set.Spec.Template.Spec.Containers[0].Image) })
-			reaches(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
+			plane.Until(t, set, func() error { return diffOf("mariadb:11", set.Spec.Template.Spec.Containers[0].Image) })
+			awaitPhase(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
 		})
 	}
 }
@@ -345,7 +345,7 @@ func TestCloudManagerRebuildsWhileVolumeResizeFailed(t *testing.T) {
 			plane.Start(t, ns, harness.WithForbidden())
 			plane.Until(t, set, func() error {
 				volume := set.Spec.VolumeClaimTemplates[0].Spec
-				return errors.Join(holds("20Gi", volume.Resources.Requests.Storage().String()), holds("class-"+ns, *volume.StorageClassName))
+				return errors.Join(diffOf("20Gi", volume.Resources.Requests.Storage().String()), diffOf("class-"+ns, *volume.StorageClassName))
 			})
 			staysRefused(t, cm, name)
 		})

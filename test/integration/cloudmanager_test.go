@@ -36,8 +36,8 @@ var (
 	namedSecret      = fixture.Named[corev1.Secret]
 )
 
-// reaches waits until a CloudManager's phase is the wanted one, for its current spec.
-func reaches(t testing.TB, cm *appv1.CloudManager, phase appv1.Phase, conditions ...string) {
+// awaitPhase waits until a CloudManager's phase is the wanted one, for its current spec.
+func awaitPhase(t testing.TB, cm *appv1.CloudManager, phase appv1.Phase, conditions ...string) {
 	t.Helper()
 	plane.Until(t, cm, func() error {
 		if cm.Status.Phase != phase || cm.Status.ObservedGeneration != cm.Generation {
@@ -54,13 +54,13 @@ func bringUp(t testing.TB, cm *appv1.CloudManager) {
 	ns, spec := cm.Namespace, &cm.Spec
 	db, identity, front := spec.DB.StatefulSet.Name, spec.Identity.Deployment.Name, spec.Front.Deployment.Name
 	plane.Create(t, cm)
-	reaches(t, cm, appv1.PhaseDatabase)
-	settleSet(t, namedStatefulSet(ns, db), 1)
-	reaches(t, cm, appv1.PhaseIdentity)
-	settle(t, namedDeployment(ns, identity))
-	reaches(t, cm, appv1.PhaseFront)
-	settle(t, namedDeployment(ns, front))
-	reaches(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseDatabase)
+	setReadyPods(t, namedStatefulSet(ns, db), 1)
+	awaitPhase(t, cm, appv1.PhaseIdentity)
+	completeRollout(t, namedDeployment(ns, identity))
+	awaitPhase(t, cm, appv1.PhaseFront)
+	completeRollout(t, namedDeployment(ns, front))
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False")
 }
 
 // TestCloudManager brings a CloudManager up: nothing of a tier exists before the one below it is up, and each step is told.
@@ -71,22 +71,22 @@ func TestCloudManager(t *testing.T) {
 	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
 
 	plane.Create(t, cm)
-	reaches(t, cm, appv1.PhaseDatabase, "Ready=False/Progressing", "Reconciling=True", "DatabaseReady=False/Progressing",
+	awaitPhase(t, cm, appv1.PhaseDatabase, "Ready=False/Progressing", "Reconciling=True", "DatabaseReady=False/Progressing",
 		"IdentityReady=False/DependencyNotReady", "FrontReady=False/DependencyNotReady", "PasswordInClearText=True/PasswordInSpec")
 	m.Idle(t)
 	plane.Absent(t, identity)
 	plane.Absent(t, front)
 	plane.Absent(t, namedService(ns, "front"))
 
-	settleSet(t, namedStatefulSet(ns, "db"), 1)
-	reaches(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/DependencyNotReady")
+	setReadyPods(t, namedStatefulSet(ns, "db"), 1)
+	awaitPhase(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/DependencyNotReady")
 	m.Idle(t)
 	plane.Absent(t, front)
 
-	settle(t, identity)
-	reaches(t, cm, appv1.PhaseFront, "IdentityReady=True/Ready", "FrontReady=False/Progressing")
-	settle(t, front)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False", "FrontReady=True")
+	completeRollout(t, identity)
+	awaitPhase(t, cm, appv1.PhaseFront, "IdentityReady=True/Ready", "FrontReady=False/Progressing")
+	completeRollout(t, front)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False", "FrontReady=True")
 	m.Idle(t)
 	plane.Read(t, cm)
 	want := appv1.CloudManagerStatus{
@@ -98,13 +98,13 @@ func TestCloudManager(t *testing.T) {
 	if diff := cmp.Diff(want, cm.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	events(t, cm,
+	checkEvents(t, cm,
 		"Normal Updated: phase Database; Created Secret dbauth, StatefulSet db, Service db-headless, Service db",
 		"Normal Updated: phase Front; Created Deployment front, Service front",
 		"Normal Updated: phase Identity; Created Deployment identity",
 		"Normal Updated: phase Ready")
 	checkTiers(t, cm)
-	counts(t, m, "a CloudManager from nothing to ready", map[string]int{
+	checkRequests(t, m, "a CloudManager from nothing to ready", map[string]int{
 		"get secrets": 1, "patch secrets": 1, "patch statefulsets": 1, "patch services": 3, "patch deployments": 2,
 		"patch cloudmanagers/status": 4, "create events": 4,
 	})
@@ -226,8 +226,8 @@ func TestCloudManagerGrows(t *testing.T) {
 	if cm.Status.Phase != appv1.PhaseReady {
 		t.Errorf("the phase is %s while the StatefulSet is replaced", cm.Status.Phase)
 	}
-	settleSet(t, set, 1)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	setReadyPods(t, set, 1)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 }
 
 // TestCloudManagerPassword goes through the ways in which a password comes, and what may be changed when.
@@ -237,7 +237,7 @@ func TestCloudManagerPassword(t *testing.T) {
 	secret, mine := namedSecret(ns, "dbauth"), namedSecret(ns, "mine")
 	password := func(want string) {
 		t.Helper()
-		plane.Until(t, secret, func() error { return holds(want, string(secret.Data["password"])) })
+		plane.Until(t, secret, func() error { return diffOf(want, string(secret.Data["password"])) })
 	}
 	cm := newCloudManager(ns)
 	cm.Spec.DB.RootPass = ""
@@ -338,12 +338,12 @@ func TestCloudManagerRename(t *testing.T) {
 		plane.Change(t, cm, change)
 	}
 	rename(func() { cm.Spec.Front.Deployment.Name = "web" })
-	reaches(t, cm, appv1.PhaseFront, "Ready=False/Progressing", "FrontReady=False")
+	awaitPhase(t, cm, appv1.PhaseFront, "Ready=False/Progressing", "FrontReady=False")
 	m.Idle(t)
 	plane.Read(t, namedDeployment(ns, "front"))
 	plane.Read(t, namedService(ns, "front"))
-	settle(t, namedDeployment(ns, "web"))
-	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	completeRollout(t, namedDeployment(ns, "web"))
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 	plane.Absent(t, namedDeployment(ns, "front"))
 	plane.Absent(t, namedService(ns, "front"))
 
@@ -352,7 +352,7 @@ func TestCloudManagerRename(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Name = "data"
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"
 	})
-	reaches(t, cm, appv1.PhaseDatabase)
+	awaitPhase(t, cm, appv1.PhaseDatabase)
 	m.Idle(t)
 	for _, d := range []*appsv1.Deployment{identity, web} {
 		plane.Read(t, d)
@@ -360,24 +360,24 @@ func TestCloudManagerRename(t *testing.T) {
 			t.Errorf("%s is changed before its database is up: %s", d.Name, host)
 		}
 	}
-	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
 	for _, d := range []*appsv1.Deployment{identity, web} {
-		plane.Until(t, d, func() error { return holds("data."+ns+".svc", hostOf(d)) })
+		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
 	}
 	m.Idle(t)
 	plane.Read(t, namedStatefulSet(ns, "db"))
-	settle(t, identity)
-	settle(t, web)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	completeRollout(t, identity)
+	completeRollout(t, web)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 	plane.Absent(t, namedStatefulSet(ns, "db"))
 	plane.Absent(t, namedService(ns, "db"))
 	plane.Absent(t, namedService(ns, "db-headless"))
 	plane.Read(t, namedSecret(ns, "dbauth"))
 	plane.Read(t, namedSecret(ns, "dataauth"))
-	image(t, web, "nginx:1.21")
+	awaitImage(t, web, "nginx:1.21")
 	m.Idle(t)
 	var deleted []string
-	for _, note := range notes(t, cm) {
+	for _, note := range listEvents(t, cm) {
 		if strings.HasPrefix(note, "Normal Deleted") {
 			deleted = append(deleted, note)
 		}
@@ -407,21 +407,21 @@ func TestCloudManagerDegrades(t *testing.T) {
 	cm := newCloudManager(ns)
 	bringUp(t, cm)
 	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
-	settleSet(t, set, 0)
-	reaches(t, cm, appv1.PhaseDegraded, "Ready=False", "DatabaseReady=False/Progressing", "FrontReady=True")
-	plane.Until(t, cm, func() error { return holds("2/3", cm.Status.Ready) })
+	setReadyPods(t, set, 0)
+	awaitPhase(t, cm, appv1.PhaseDegraded, "Ready=False", "DatabaseReady=False/Progressing", "FrontReady=True")
+	plane.Until(t, cm, func() error { return diffOf("2/3", cm.Status.Ready) })
 	plane.Read(t, front)
 	plane.Change(t, front, func() { front.Spec.Template.Spec.Containers[0].Image = "theirs" })
-	image(t, front, "nginx:1.20")
-	settle(t, front)
-	settleSet(t, set, 1)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True")
+	awaitImage(t, front, "nginx:1.20")
+	completeRollout(t, front)
+	setReadyPods(t, set, 1)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
 
 	// A change of a tier is no fall: until its controller has looked at it, all is as it was.
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" })
-	reaches(t, cm, appv1.PhaseReady, "Ready=False/Progressing", "DatabaseReady=False")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=False/Progressing", "DatabaseReady=False")
 	m.Idle(t)
-	reaches(t, cm, appv1.PhaseReady)
+	awaitPhase(t, cm, appv1.PhaseReady)
 }
 
 // TestCloudManagerStorage changes what cannot be changed about the volumes: nothing of the database is written, and the
@@ -433,7 +433,7 @@ func TestCloudManagerStorage(t *testing.T) {
 	bringUp(t, cm)
 	m.Idle(t)
 	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
-	was := whole(t, set)
+	was := readWhole(t, set)
 	for i, c := range []struct {
 		change func(*appv1.Storage)
 		reason string
@@ -452,8 +452,8 @@ func TestCloudManagerStorage(t *testing.T) {
 		})
 		plane.Stands(t, cm, "Stalled=True/"+c.reason, "DatabaseReady=False/"+c.reason)
 		harness.Says(t, cm, "Stalled", c.words)
-		image(t, front, newImage)
-		untouched(t, set, was)
+		awaitImage(t, front, newImage)
+		checkUntouched(t, set, was)
 		plane.Read(t, cm)
 		plane.Change(t, cm, func() {
 			cm.Spec.DB.StatefulSet.Storage = before
@@ -482,7 +482,7 @@ func TestCloudManagerVolumesStay(t *testing.T) {
 	bringUp(t, cm)
 	m.Idle(t)
 	set := namedStatefulSet(ns, "db")
-	was := whole(t, set)
+	was := readWhole(t, set)
 	for _, c := range volumeChanges {
 		plane.Read(t, cm)
 		before := cm.DeepCopy()
@@ -500,7 +500,7 @@ func TestCloudManagerVolumesStay(t *testing.T) {
 		plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "db" })
 		plane.Stands(t, cm, "Stalled=True/ImmutableField", "DatabaseReady=False/ImmutableField")
 		harness.Says(t, cm, "Stalled", c.later)
-		untouched(t, set, was)
+		checkUntouched(t, set, was)
 		plane.Change(t, cm, func() {
 			cm.Spec.DB.StatefulSet.Storage = before.Spec.DB.StatefulSet.Storage
 			cm.Spec.DB.StatefulSet.Name = "another"

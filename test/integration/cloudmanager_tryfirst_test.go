@@ -55,7 +55,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 			bindClaim(t, ns, true)
 			m.Idle(t)
 			set, service, headless := namedStatefulSet(ns, "db"), namedService(ns, "db"), namedService(ns, "db-headless")
-			setWas, serviceWas, headlessWas := whole(t, set), whole(t, service), whole(t, headless)
+			setWas, serviceWas, headlessWas := readWhole(t, set), readWhole(t, service), readWhole(t, headless)
 			plane.Read(t, cm)
 			right := cm.Spec.DB.StatefulSet.DeepCopy()
 			plane.Change(t, cm, func() {
@@ -66,9 +66,9 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 			plane.Stands(t, cm, stands...)
 			harness.Says(t, cm, "Stalled", c.says)
 			m.Idle(t)
-			untouched(t, set, setWas)
-			untouched(t, service, serviceWas)
-			untouched(t, headless, headlessWas)
+			checkUntouched(t, set, setWas)
+			checkUntouched(t, service, serviceWas)
+			checkUntouched(t, headless, headlessWas)
 			plane.Read(t, claim)
 			if size := claim.Spec.Resources.Requests.Storage().String(); size != "20Gi" {
 				t.Errorf("the claim has grown to %s", size)
@@ -77,7 +77,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 			playControllers(t, ns)
 			plane.Change(t, set, func() { set.Spec.Template.Spec.Containers[0].Image = "theirs" })
 			setImageIs(t, set, "mariadb:10.3")
-			replaced(t, set, headless)
+			awaitReplaced(t, set, headless)
 			setImageIs(t, set, "mariadb:10.3")
 			plane.Stands(t, cm, stands...)
 
@@ -87,7 +87,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 				cm.Spec.DB.StatefulSet.Image = "mariadb:12"
 			})
 			setImageIs(t, set, "mariadb:12")
-			reaches(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
+			awaitPhase(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
 	plane.Change(t, cm, func() { cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = "", &appv1.SecretKeyRef{Name: "missing"} })
 	plane.Stands(t, cm, "Applied=False/SecretNotFound", "Ready=False/SecretNotFound", "Stalled=False")
 	set, services := namedStatefulSet(ns, "db"), []client.Object{namedService(ns, "db"), namedService(ns, "db-headless")}
-	replaced(t, append(services, set)...)
+	awaitReplaced(t, append(services, set)...)
 	plane.Stands(t, cm, "Applied=False/SecretNotFound")
 
 	plane.Delete(t, namedSecret(ns, "dbauth"))
@@ -114,7 +114,7 @@ func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
 	plane.Read(t, set)
 	plane.Delete(t, set)
 	plane.Gone(t, set)
-	replaced(t, services...)
+	awaitReplaced(t, services...)
 	m.Idle(t)
 	plane.Absent(t, set)
 	plane.Stands(t, cm, "Stalled=True/PasswordLost")
@@ -123,7 +123,7 @@ func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
 // setImageIs waits until a StatefulSet's main container has an image.
 func setImageIs(t *testing.T, set *appsv1.StatefulSet, image string) {
 	t.Helper()
-	plane.Until(t, set, func() error { return holds(image, set.Spec.Template.Spec.Containers[0].Image) })
+	plane.Until(t, set, func() error { return diffOf(image, set.Spec.Template.Spec.Containers[0].Image) })
 }
 
 // TestCloudManagerRecreatesTiers deletes the objects of later tiers while the database is in trouble: a tier waits for the one
@@ -133,7 +133,7 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 	for name, fail := range map[string]func(t *testing.T, cm *appv1.CloudManager){
 		"down": func(t *testing.T, cm *appv1.CloudManager) {
 			t.Helper()
-			settleSet(t, namedStatefulSet(cm.Namespace, "db"), 0)
+			setReadyPods(t, namedStatefulSet(cm.Namespace, "db"), 0)
 		},
 		"another's": func(t *testing.T, cm *appv1.CloudManager) {
 			t.Helper()
@@ -154,7 +154,7 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 			plane.Stands(t, cm, "DatabaseReady=False")
 			m.Idle(t)
 			identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
-			replaced(t, identity, front, namedService(ns, "front"))
+			awaitReplaced(t, identity, front, namedService(ns, "front"))
 			plane.Until(t, cm, func() error {
 				if cm.Status.Front.Ready != "0/1" || cm.Status.Identity.Ready != "0/1" {
 					return fmt.Errorf("the status is %+v", cm.Status)
@@ -177,14 +177,14 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 		cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Ports = "data", []appv1.Port{{Port: 3307}}
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"
 	})
-	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
+	awaitPhase(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
 	m.Idle(t)
 	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
 	right := func(d *appsv1.Deployment, wanted string) {
 		t.Helper()
 		plane.Until(t, d, func() error {
 			c := d.Spec.Template.Spec.Containers[0]
-			return errors.Join(holds(wanted, c.Image), holds("db."+ns+".svc", hostOf(d)), holds("3306", portOf(d)))
+			return errors.Join(diffOf(wanted, c.Image), diffOf("db."+ns+".svc", hostOf(d)), diffOf("3306", portOf(d)))
 		})
 	}
 	for _, d := range []*appsv1.Deployment{identity, front} {
@@ -195,17 +195,17 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 		if d.UID != was {
 			t.Errorf("%s is replaced", d.Name)
 		}
-		replaced(t, d)
+		awaitReplaced(t, d)
 		right(d, wanted)
 	}
-	replaced(t, namedService(ns, "front"))
+	awaitReplaced(t, namedService(ns, "front"))
 	plane.Stands(t, cm, "Applied=False/DependencyNotReady")
 
-	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
 	for _, d := range []*appsv1.Deployment{identity, front} {
-		plane.Until(t, d, func() error { return errors.Join(holds("data."+ns+".svc", hostOf(d)), holds("3307", portOf(d))) })
+		plane.Until(t, d, func() error { return errors.Join(diffOf("data."+ns+".svc", hostOf(d)), diffOf("3307", portOf(d))) })
 	}
-	image(t, front, "nginx:1.21")
+	awaitImage(t, front, "nginx:1.21")
 }
 
 // TestCloudManagerRepairsPreviousNames renames all three components: until the new ones are available, the ones of the earlier names
@@ -223,7 +223,7 @@ func TestCloudManagerRepairsPreviousNames(t *testing.T) {
 		db.Image, identity.Image, front.Image = "mariadb:11", "busybox:2", "nginx:2"
 		db.Storage.Size, db.Ports, identity.Ports = resource.MustParse("1Gi"), []appv1.Port{{Port: 3307}}, []appv1.Port{{Port: 81}}
 	})
-	reaches(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
+	awaitPhase(t, cm, appv1.PhaseDatabase, "Applied=False/DependencyNotReady")
 	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
 	repair := func(what string) {
 		t.Helper()
@@ -232,20 +232,20 @@ func TestCloudManagerRepairsPreviousNames(t *testing.T) {
 		version, id := secret.ResourceVersion, set.UID
 		plane.Change(t, set, func() { set.Spec.Template.Spec.Containers[0].Image = "theirs" })
 		plane.Until(t, set, func() error {
-			return errors.Join(holds("mariadb:10.3", set.Spec.Template.Spec.Containers[0].Image), holds(id, set.UID))
+			return errors.Join(diffOf("mariadb:10.3", set.Spec.Template.Spec.Containers[0].Image), diffOf(id, set.UID))
 		})
 		for name, wanted := range map[string]string{"identity": "busybox:1.32.1", "front": "nginx:1.20"} {
 			d := namedDeployment(ns, name)
 			plane.Read(t, d)
 			template := d.Spec.Template.DeepCopy()
 			plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
-			image(t, d, wanted)
-			if err := holds(template, &d.Spec.Template); err != nil {
+			awaitImage(t, d, wanted)
+			if err := diffOf(template, &d.Spec.Template); err != nil {
 				t.Errorf("%s: Deployment %s %v", what, name, err)
 			}
 		}
 		for _, name := range []string{"db", "db-headless", "identity", "front"} {
-			replaced(t, namedService(ns, name))
+			awaitReplaced(t, namedService(ns, name))
 		}
 		m.Idle(t)
 		plane.Read(t, secret)
@@ -254,16 +254,16 @@ func TestCloudManagerRepairsPreviousNames(t *testing.T) {
 		}
 	}
 	repair("all of them renamed")
-	settleSet(t, namedStatefulSet(ns, "data"), 1)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
 	id, web := namedDeployment(ns, "id"), namedDeployment(ns, "web")
-	image(t, id, "busybox:2")
+	awaitImage(t, id, "busybox:2")
 	repair("the new database available")
 
-	settle(t, id)
-	image(t, web, "nginx:2")
-	settleSet(t, set, 1)
-	settle(t, web)
-	reaches(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	completeRollout(t, id)
+	awaitImage(t, web, "nginx:2")
+	setReadyPods(t, set, 1)
+	completeRollout(t, web)
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 	for _, name := range []string{"identity", "front"} {
 		plane.Absent(t, namedDeployment(ns, name))
 		plane.Absent(t, namedService(ns, name))
@@ -287,12 +287,12 @@ func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
 	})
 	plane.Stands(t, cm, "Applied=False/VolumeResizeFailed")
 	front := namedDeployment(ns, "front")
-	image(t, front, "nginx:1.21")
+	awaitImage(t, front, "nginx:1.21")
 	if port := portOf(front); port != "3306" {
 		t.Errorf("the front is led to port %s", port)
 	}
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("20Gi") })
-	plane.Until(t, front, func() error { return holds("3307", portOf(front)) })
+	plane.Until(t, front, func() error { return diffOf("3307", portOf(front)) })
 }
 
 // portOf is at which port a tier is told that the database is.

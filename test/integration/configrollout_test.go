@@ -61,7 +61,7 @@ func settleFollower(t testing.TB, app *appv1.App) {
 	plane.Stands(t, app, progressing...)
 	d := deployment(app)
 	plane.Until(t, app, func() error {
-		settle(t, d) // Once more, if the content was recorded on it meanwhile, which is a new generation.
+		completeRollout(t, d) // Once more, if the content was recorded on it meanwhile, which is a new generation.
 		for _, condition := range []string{appv1.ConditionReady, appv1.ConditionConfigFollowed} {
 			if !meta.IsStatusConditionTrue(app.Status.Conditions, condition) {
 				return fmt.Errorf("the App is not %s", condition)
@@ -157,12 +157,12 @@ func TestConfigRolloutBudgets(t *testing.T) {
 	}{
 		{"create", func() { plane.Create(t, config, app) },
 			map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "get configmaps": 1, "create events": 1}, true},
-		{"pods become available", func() { settle(t, d) }, map[string]int{"patch apps/status": 1}, false},
+		{"pods become available", func() { completeRollout(t, d) }, map[string]int{"patch apps/status": 1}, false},
 		{"an unused key", func() { setData(t, config, "unused", "2") },
 			map[string]int{"get configmaps": 1, "patch apps/status": 1}, false},
 		{"a used key", func() { setData(t, config, "level", "2") },
 			map[string]int{"get configmaps": 1, "patch deployments": 1, "patch apps/status": 1, "create events": 1}, true},
-		{"pods become available", func() { settle(t, d) }, map[string]int{"patch apps/status": 1}, false},
+		{"pods become available", func() { completeRollout(t, d) }, map[string]int{"patch apps/status": 1}, false},
 		{"nothing", func() {}, map[string]int{}, false},
 		{"the ConfigMap is deleted", func() { plane.Delete(t, config); afterQuiet(t, ns) }, nil, false},
 		{"it is there again", func() {
@@ -171,7 +171,7 @@ func TestConfigRolloutBudgets(t *testing.T) {
 		}, map[string]int{"get configmaps": 1, "patch apps/status": 1}, false},
 		{"the image, of known content", func() { setImage(t, app, "nginx:1.17") },
 			map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}, true},
-		{"pods become available", func() { settle(t, d) }, map[string]int{"patch apps/status": 1}, false},
+		{"pods become available", func() { completeRollout(t, d) }, map[string]int{"patch apps/status": 1}, false},
 		{"the Service alone", func() {
 			plane.Read(t, app)
 			plane.Change(t, app, func() { app.Spec.Service.Annotations = map[string]string{"a": "b"} })
@@ -193,12 +193,12 @@ func TestConfigRolloutBudgets(t *testing.T) {
 		m.Requests.Reset()
 		step.do()
 		if step.want != nil {
-			counts(t, m, step.what, step.want)
+			checkRequests(t, m, step.what, step.want)
 		} else if got := countsOf(m, "web", "settings"); len(got) > 0 {
 			t.Errorf("%s: %v", step.what, got)
 		}
 		if now := template(); !step.restarts && !apiEqual(now, was) {
-			t.Errorf("%s: the pod template has changed: %v", step.what, holds(was, now))
+			t.Errorf("%s: the pod template has changed: %v", step.what, diffOf(was, now))
 		} else {
 			was = now
 		}
@@ -229,7 +229,7 @@ func TestConfigRolloutWaits(t *testing.T) {
 	if got := countsOf(m, "web", "settings"); len(got) > 0 {
 		t.Errorf("while a rollout is under way: %v", got)
 	}
-	settle(t, d)
+	completeRollout(t, d)
 	second := configSum(t, d, first)
 	if got := countsOf(m, "settings"); got["get configmaps"] != 1 {
 		t.Errorf("five changes: %v", got)
@@ -290,8 +290,8 @@ func TestConfigRolloutOneApply(t *testing.T) {
 			t.Errorf("order %d: the spec has not waited", i)
 		}
 		clk.release()
-		image(t, d, fmt.Sprintf("nginx:1.%d", 17+i))
-		settle(t, d)
+		awaitImage(t, d, fmt.Sprintf("nginx:1.%d", 17+i))
+		completeRollout(t, d)
 		plane.Stands(t, app, "Ready=True")
 		afterQuiet(t, ns)
 		if plane.Read(t, d); d.Generation != before+1 {
@@ -317,8 +317,8 @@ func TestConfigRolloutShared(t *testing.T) {
 		app.Spec.Ports = nil
 		return app
 	}
-	each(t, apps, func(i int) { plane.Create(t, newOne(i)) })
-	each(t, apps, func(i int) { settleFollower(t, newOne(i)) })
+	forEachNumber(t, apps, func(i int) { plane.Create(t, newOne(i)) })
+	forEachNumber(t, apps, func(i int) { settleFollower(t, newOne(i)) })
 	m.Idle(t)
 	if got := countsOf(m, "settings"); got["get configmaps"] != 1 {
 		t.Errorf("%d Apps of one ConfigMap: %v", apps, got)
@@ -331,13 +331,13 @@ func TestConfigRolloutShared(t *testing.T) {
 		}
 		return nil
 	})
-	counts(t, m, "restart", map[string]int{})
+	checkRequests(t, m, "restart", map[string]int{})
 	if got := listsOf(m, "configmaps"); got != 1 {
 		t.Errorf("a restart lists the ConfigMaps %d times", got)
 	}
 	m.Requests.Reset()
 	setData(t, config, "level", "2")
-	each(t, apps, func(i int) {
+	forEachNumber(t, apps, func(i int) {
 		configSum(t, deployment(newOne(i)), "")
 		plane.Stands(t, newOne(i), progressing...)
 	})
@@ -366,7 +366,7 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 		key, want := c.key, c.want
 		m.Idle(t)
 		m.Stop(t)
-		settle(t, d)
+		completeRollout(t, d)
 		setData(t, config, key, "2")
 		m = plane.Start(t, ns)
 		plane.Until(t, app, func() error {
@@ -381,7 +381,7 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 		if key == "unused" {
 			got["patch apps/status"] = 1 // One more tells of the pods.
 		}
-		if err := holds(want, got); err != nil {
+		if err := diffOf(want, got); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 		if changed := recordedConfig(t, d).Sum != ""; changed != (got["patch deployments"] > 0) {
@@ -411,11 +411,11 @@ func TestConfigRolloutMissing(t *testing.T) {
 		}
 		return nil
 	})
-	settle(t, d)
+	completeRollout(t, d)
 	more := newConfigMap(ns, "more", map[string]string{"a": "1"})
 	plane.Create(t, more)
 	sum := configSum(t, d, "")
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Delete(t, more)
 	afterQuiet(t, ns)
 	if now := recordedConfig(t, d).Sum; now != sum {
@@ -432,7 +432,7 @@ func TestConfigRolloutInvalidSpec(t *testing.T) {
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
 	configSum(t, d, "")
-	settle(t, d)
+	completeRollout(t, d)
 	was := *d.Spec.Template.DeepCopy()
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.MinReadySeconds = new(int32); *app.Spec.MinReadySeconds = 600 })
@@ -462,7 +462,7 @@ func TestConfigRolloutKeepsOthersVariable(t *testing.T) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = append(c.Env, theirs)
 	}, client.FieldOwner("Reloader"))
-	settle(t, d)
+	completeRollout(t, d)
 	setData(t, config, "level", "2")
 	configSum(t, d, "")
 	if !slices.Contains(d.Spec.Template.Spec.Containers[0].Env, theirs) || d.Annotations["reloader.stakater.com/auto"] != "true" {
@@ -491,14 +491,14 @@ func TestConfigRolloutForbidden(t *testing.T) {
 	plane.Stands(t, app, "ConfigFollowed=False/Forbidden", "Applied=True", "Stalled=False")
 	harness.Says(t, app, appv1.ConditionConfigFollowed, "ConfigMaps", "permission")
 	d := deployment(app)
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True", "ConfigFollowed=False/Forbidden")
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
-	settle(t, d)
+	awaitImage(t, d, "nginx:1.17")
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	plain := newApp(ns, "plain")
-	start(t, plain)
+	createInPlace(t, plain)
 	plane.Read(t, plain)
 	if meta.FindStatusCondition(plain.Status.Conditions, appv1.ConditionConfigFollowed) != nil {
 		t.Error("an App that follows nothing has the condition")
@@ -515,7 +515,7 @@ func TestConfigRolloutForbidden(t *testing.T) {
 		}
 		return nil
 	})
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "ConfigFollowed=True/Followed", "Ready=True")
 	m.Idle(t)
 	was := *deploymentOf(t, d).Spec.Template.DeepCopy()
@@ -538,10 +538,10 @@ func TestPlainAppFollowsNothing(t *testing.T) {
 	m := plane.Start(t, ns)
 	app := newFollower(ns, "web")
 	app.Spec.ConfigRollout = ""
-	start(t, app)
+	createInPlace(t, app)
 	on := newApp(ns, "nothing")
 	on.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
-	start(t, on)
+	createInPlace(t, on)
 	plane.Stands(t, on, "ConfigFollowed=True/Followed")
 	m.Idle(t)
 	for _, q := range m.Requests.All() {
@@ -573,12 +573,12 @@ func TestConfigRolloutSecrets(t *testing.T) {
 		plane.Create(t, s, app)
 		plane.Stands(t, app, progressing...)
 		d := deployment(app)
-		settle(t, d)
+		completeRollout(t, d)
 		plane.Change(t, s, func() { s.Data["password"] = []byte("second-secret-value") })
 		sums[configSum(t, d, "")] = true
 		sums[recordedConfig(t, d).Objects["Secret/"+name]] = true
 		plane.Stands(t, app, "ConfigFollowed=True/Followed")
-		settle(t, d)
+		completeRollout(t, d)
 	}
 	if len(sums) != 4 {
 		t.Errorf("equal values have equal sums: %v", sums)
@@ -590,7 +590,7 @@ func TestConfigRolloutSecrets(t *testing.T) {
 	m.Stop(t)
 	m = plane.Start(t, ns, harness.WithSecrets())
 	plane.Stands(t, newApp(ns, "one"), "Ready=True")
-	counts(t, m, "restart", map[string]int{"get secrets": 1}) // The key.
+	checkRequests(t, m, "restart", map[string]int{"get secrets": 1}) // The key.
 }
 
 // grantSecrets gives the managers the rights of the component secret-rollout in a namespace.
@@ -619,7 +619,7 @@ func TestConfigRolloutWithoutSecrets(t *testing.T) {
 	app := newApp(ns, "web")
 	app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "db-auth"}}}}
-	start(t, app)
+	createInPlace(t, app)
 	plane.Stands(t, app, "ConfigFollowed=True/Followed")
 	harness.Says(t, app, appv1.ConditionConfigFollowed, "does not follow Secrets in this cluster", "db-auth")
 	m.Idle(t)
@@ -670,7 +670,7 @@ func TestConfigRolloutKilled(t *testing.T) {
 				next := plane.Start(t, ns)
 				sum := configSum(t, d, "")
 				next.Idle(t)
-				settle(t, d)
+				completeRollout(t, d)
 				plane.Stands(t, app, "Ready=True")
 				afterQuiet(t, ns)
 				if c := recordedConfig(t, d); c.Sum != sum || d.Spec.Template.Annotations[appv1.AnnotationConfig] != sum {

@@ -22,8 +22,8 @@ import (
 // storm is how often another client edits an object, one edit right after the other.
 const storm = 100
 
-// edit changes an object as another client does that reads, changes and writes, and tries again if it was too late.
-func edit(t *testing.T, obj client.Object, mutate func()) {
+// editWithRetry changes an object as another client does that reads, changes and writes, and tries again if it was too late.
+func editWithRetry(t *testing.T, obj client.Object, mutate func()) {
 	t.Helper()
 	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
 		plane.Read(t, obj)
@@ -41,14 +41,14 @@ func TestForeignFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	m.Idle(t)
 	m.Requests.Reset()
 
 	const changes = 5
 	for i := range storm {
 		for _, child := range []client.Object{d, s} {
-			edit(t, child, func() { child.GetAnnotations()[fmt.Sprintf("theirs-%d", i)] = "x" })
+			editWithRetry(t, child, func() { child.GetAnnotations()[fmt.Sprintf("theirs-%d", i)] = "x" })
 		}
 		if i%(storm/changes) == 0 {
 			plane.Read(t, app)
@@ -65,7 +65,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 	if writes["patch deployments"] > 2*changes || writes["patch services"] > changes {
 		t.Errorf("more writes than changes: %v", writes)
 	}
-	d, s = children(t, app)
+	d, s = readChildren(t, app)
 	if container(d).Image != app.Spec.Image || s.Spec.Ports[0].Port != app.Spec.Ports[0].Port {
 		t.Errorf("the last change is not there: %s, %v", container(d).Image, s.Spec.Ports)
 	}
@@ -88,7 +88,7 @@ type fight struct {
 	spoiled func() bool
 }
 
-func fights(app *appv1.App, d *appsv1.Deployment, s *corev1.Service) map[string]*fight {
+func fightsOver(app *appv1.App, d *appsv1.Deployment, s *corev1.Service) map[string]*fight {
 	return map[string]*fight{
 		"Deployment": {d, `.spec.template.spec.containers[name="web"].image`,
 			func(i int) { container(d).Image = fmt.Sprintf("intruder:%d", i) },
@@ -110,8 +110,8 @@ func TestStormWithin(t *testing.T) {
 			clk := clocktesting.NewFakePassiveClock(time.Now())
 			m := plane.Start(t, ns, harness.WithClock(clk))
 			app := newApp(ns, "web")
-			d, s := start(t, app)
-			f := fights(app, d, s)[kind]
+			d, s := createInPlace(t, app)
+			f := fightsOver(app, d, s)[kind]
 			m.Idle(t)
 			m.Requests.Reset()
 			repairs := func() int { return m.Requests.Writes()["patch "+strings.ToLower(kind)+"s"] }
@@ -127,10 +127,10 @@ func TestStormWithin(t *testing.T) {
 			}
 
 			for i := range storm {
-				edit(t, f.child, func() { f.spoil(i) })
+				editWithRetry(t, f.child, func() { f.spoil(i) })
 			}
 			harness.Eventually(t, func() error {
-				edit(t, f.child, func() { f.spoil(storm + repairs()) })
+				editWithRetry(t, f.child, func() { f.spoil(storm + repairs()) })
 				plane.Read(t, app)
 				if !meta.IsStatusConditionTrue(app.Status.Conditions, "Stalled") {
 					return errors.New("the App is not stalled")
@@ -144,7 +144,7 @@ func TestStormWithin(t *testing.T) {
 			later(time.Second, 6)
 			// Each pause is twice as long as the one before.
 			for i, pause := range []time.Duration{20 * time.Second, 40 * time.Second} {
-				edit(t, f.child, func() { f.spoil(i) })
+				editWithRetry(t, f.child, func() { f.spoil(i) })
 				later(pause-time.Second, 6+i)
 				later(time.Second, 7+i)
 			}
@@ -154,7 +154,7 @@ func TestStormWithin(t *testing.T) {
 				t.Errorf("%s is not repaired", f.field)
 			}
 			later(5*time.Minute, 8)
-			edit(t, f.child, func() { f.spoil(0) })
+			editWithRetry(t, f.child, func() { f.spoil(0) })
 			later(0, 9)
 		})
 	}
@@ -166,10 +166,10 @@ func TestStormAndSpec(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns, harness.WithClock(clocktesting.NewFakePassiveClock(time.Now())))
 	app := newApp(ns, "web")
-	d, s := start(t, app)
-	f := fights(app, d, s)["Deployment"]
+	d, s := createInPlace(t, app)
+	f := fightsOver(app, d, s)["Deployment"]
 	harness.Eventually(t, func() error {
-		edit(t, f.child, func() { f.spoil(len(m.Requests.All())) })
+		editWithRetry(t, f.child, func() { f.spoil(len(m.Requests.All())) })
 		plane.Read(t, app)
 		if !meta.IsStatusConditionTrue(app.Status.Conditions, "Stalled") {
 			return errors.New("the App is not stalled")
@@ -177,7 +177,7 @@ func TestStormAndSpec(t *testing.T) {
 		return nil
 	})
 	plane.Change(t, app, func() { app.Spec.Image, app.Spec.Ports[0].Port = "nginx:1.17", 9090 })
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	plane.Until(t, s, func() error {
 		if s.Spec.Ports[0].Port != 9090 {
 			return errors.New("the Service is not changed")

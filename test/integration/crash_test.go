@@ -48,7 +48,7 @@ var tasks = map[string]task{
 			app.Spec.Ports = append(app.Spec.Ports, appv1.Port{Port: 9090})
 		})
 	}},
-	"takeover": {begin: func(t testing.TB, app *appv1.App) { leave(t, app) }},
+	"takeover": {begin: func(t testing.TB, app *appv1.App) { leaveByTutorial(t, app) }},
 	"adopt": {begin: func(t testing.TB, app *appv1.App) {
 		d, s := tutorialDeployment(app), tutorialService(app)
 		d.OwnerReferences, s.OwnerReferences = nil, nil
@@ -89,34 +89,34 @@ var tasks = map[string]task{
 		plane.Change(t, app, func() { app.Spec.Ports = nil })
 	}},
 	"handover": {settled: true, begin: func(t testing.TB, app *appv1.App) {
-		plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
+		plane.Create(t, newAutoscaler(app, "apps/v1", "Deployment"))
 		plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
 	}},
-	"serve": {prepare: func(app *appv1.App) { surround(app, blockNames) }, begin: func(t testing.TB, app *appv1.App) { plane.Create(t, app) }},
+	"serve": {prepare: func(app *appv1.App) { setBlocks(app, blockNames) }, begin: func(t testing.TB, app *appv1.App) { plane.Create(t, app) }},
 	// The account stays until no pod runs as it, so it is not among them.
 	"withdraw": {
-		prepare: func(app *appv1.App) { surround(app, blockNames[1:]) }, settled: true,
+		prepare: func(app *appv1.App) { setBlocks(app, blockNames[1:]) }, settled: true,
 		begin: func(t testing.TB, app *appv1.App) {
 			plane.Change(t, app, func() { app.Spec.ServingSpec = appv1.ServingSpec{} })
 		},
 	},
 	"hold": {settled: true, begin: func(t testing.TB, app *appv1.App) {
-		ranWell(t, app)
+		makeEarlierGood(t, app)
 		annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
 	}},
 	"rollback": {
 		prepare: func(app *appv1.App) { app.Spec.Rollback = appv1.RollbackOnStall }, settled: true,
 		begin: func(t testing.TB, app *appv1.App) {
-			ranWell(t, app)
-			stall(t, deployment(app))
+			makeEarlierGood(t, app)
+			timeOutRollout(t, deployment(app))
 		},
 	},
 	// Nothing but the status is written here, so that no child's event brings the App up again.
-	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { settle(t, deployment(app)) }},
+	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { completeRollout(t, deployment(app)) }},
 }
 
-// surround states blocks, and the request that an autoscaler counts from.
-func surround(app *appv1.App, names []string) {
+// setBlocks states blocks, and the request that an autoscaler counts from.
+func setBlocks(app *appv1.App, names []string) {
 	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity("100m")}
 	for _, name := range names {
 		blocks[name].set(&app.Spec.ServingSpec)
@@ -143,19 +143,19 @@ var mishaps = map[string]harness.Fault{
 		}
 		return nil, errors.Join(io.ErrUnexpectedEOF, err)
 	},
-	"error": answered(func(harness.Request) apierrors.APIStatus {
+	"error": answerRequests(func(harness.Request) apierrors.APIStatus {
 		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	}),
-	"conflict": answered(func(q harness.Request) apierrors.APIStatus {
+	"conflict": answerRequests(func(q harness.Request) apierrors.APIStatus {
 		return apierrors.NewConflict(schema.GroupResource{Resource: q.Resource}, q.Name, errors.New("the object has been modified"))
 	}),
-	"busy": answered(func(harness.Request) apierrors.APIStatus {
+	"busy": answerRequests(func(harness.Request) apierrors.APIStatus {
 		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	}),
 }
 
-// answered is a request that the API server answers with an error and does not carry out.
-func answered(with func(harness.Request) apierrors.APIStatus) harness.Fault {
+// answerRequests is a request that the API server answers with an error and does not carry out.
+func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Fault {
 	return func(q harness.Request, _ func() (*http.Response, error)) (*http.Response, error) {
 		return harness.Answer(with(q)), nil
 	}
@@ -215,7 +215,7 @@ func (tr *trial) add(task, mishap string, request int) {
 func (tr *trial) each(t *testing.T, do func(*victim)) {
 	t.Helper()
 	list := slices.Collect(maps.Values(tr.victims))
-	each(t, len(list), func(i int) { do(list[i]) })
+	forEachNumber(t, len(list), func(i int) { do(list[i]) })
 }
 
 // run carries out the task of every App, and returns once the manager that does it has nothing left to do.
@@ -227,7 +227,7 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 			found(t, v.app)
 		}
 		if tasks[v.task].settled {
-			start(t, v.app)
+			createInPlace(t, v.app)
 		}
 	})
 	m.Idle(t)
@@ -328,8 +328,8 @@ func (v *victim) general(text string) string {
 	return strings.NewReplacer(v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID").Replace(text)
 }
 
-// undisturbed carries out each task without a mishap, and returns the outcomes and the numbers of requests.
-func undisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map[string]int) {
+// runUndisturbed carries out each task without a mishap, and returns the outcomes and the numbers of requests.
+func runUndisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map[string]int) {
 	t.Helper()
 	tr := &trial{namespace: plane.Namespace(t), victims: map[string]*victim{}}
 	for name := range tasks {
@@ -353,7 +353,7 @@ func undisturbed(t *testing.T) (outcomes map[string]map[string]any, requests map
 // moment and has a successor. The short form has a quarter of them, each with one of the two. Nothing of that may be seen in what comes out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	outcomes, requests := undisturbed(t)
+	outcomes, requests := runUndisturbed(t)
 	chosen, turns := fixture.Part(t), fixture.Turns(t, false, true)
 	type crash struct {
 		task, mishap string
@@ -389,7 +389,7 @@ func TestCrash(t *testing.T) {
 			m.Stop(t)
 			// The hashes, which differ from App to App, are right as well if nothing is left to do.
 			m = plane.Start(t, tr.namespace)
-			counts(t, m, "restart", map[string]int{})
+			checkRequests(t, m, "restart", map[string]int{})
 		})
 	}
 }

@@ -32,7 +32,7 @@ func TestCreate(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "DEMO", Value: "app"}}
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 
 	for _, child := range []client.Object{d, s} {
 		checkChild(t, app, child)
@@ -52,7 +52,7 @@ func TestCreate(t *testing.T) {
 	checkStatus(t, app)
 
 	m.Idle(t)
-	events(t, app, "Normal Created: Created Deployment web, Service web")
+	checkEvents(t, app, "Normal Created: Created Deployment web, Service web")
 }
 
 // checkChild checks the metadata of a child, and that our manager alone has written it.
@@ -173,9 +173,9 @@ func TestStatusFollows(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False/NotStalled")
 	if got := app.Status; got.Ready != "2/2" || got.Replicas != 2 || got.UpdatedReplicas != 2 || got.ReadyReplicas != 2 || got.AvailableReplicas != 2 {
 		t.Errorf("status is %+v", got)
@@ -183,11 +183,11 @@ func TestStatusFollows(t *testing.T) {
 
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, progressing...)
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True/Ready")
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](0) })
 	plane.Stands(t, app, progressing...)
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True/ScaledToZero", "Reconciling=False/Settled")
 	if app.Status.Ready != "0/0" || app.Status.Replicas != 0 {
 		t.Errorf("status is %+v", app.Status)
@@ -204,7 +204,7 @@ func TestCreateWithoutPorts(t *testing.T) {
 	foreign := service(other)
 	foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}
 	plane.Create(t, foreign)
-	was := whole(t, foreign)
+	was := readWhole(t, foreign)
 
 	for _, app := range []*appv1.App{app, other} {
 		plane.Create(t, app)
@@ -214,7 +214,7 @@ func TestCreateWithoutPorts(t *testing.T) {
 			t.Errorf("the endpoint is %q", app.Status.Endpoint)
 		}
 	}
-	counts(t, m, "creating two Apps without ports", map[string]int{"patch deployments": 2, "patch apps/status": 2, "create events": 2})
+	checkRequests(t, m, "creating two Apps without ports", map[string]int{"patch deployments": 2, "patch apps/status": 2, "create events": 2})
 	plane.Absent(t, service(app))
-	untouched(t, foreign, was)
+	checkUntouched(t, foreign, was)
 }

@@ -35,15 +35,15 @@ func TestAdmissionDenies(t *testing.T) {
 		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 	}}
 	plane.Create(t, policy, binding)
-	t.Cleanup(func() { remove(t, policy) })
-	tries(t, ns, func(_ string, err error) bool { return apierrors.IsInvalid(err) })
+	t.Cleanup(func() { removeAtEnd(t, policy) })
+	awaitPolicy(t, ns, func(_ string, err error) bool { return apierrors.IsInvalid(err) })
 
 	app := newApp(ns, "web")
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/Forbidden", "Reconciling=True/Forbidden", "Stalled=False/NotStalled")
 	harness.Says(t, app, "Ready", "Deployment web: ", "ValidatingAdmissionPolicy", "not in this namespace")
 	harness.Eventually(t, func() error {
-		said := notes(t, app)
+		said := listEvents(t, app)
 		if !slices.ContainsFunc(said, func(note string) bool {
 			return strings.HasPrefix(note, "Warning ErrForbidden: Deployment web: ") && strings.Contains(note, "not in this namespace")
 		}) {
@@ -53,7 +53,7 @@ func TestAdmissionDenies(t *testing.T) {
 	})
 	plane.Delete(t, binding)
 	plane.Stands(t, app, progressing...)
-	children(t, app)
+	readChildren(t, app)
 }
 
 // TestAdmissionDeniesTheNewSpec has an admission policy refuse the new image of an App: edits of the Deployment are still
@@ -62,7 +62,7 @@ func TestAdmissionDeniesTheNewSpec(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	was := app.Spec.Image
 	rule := admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -80,7 +80,7 @@ func TestAdmissionDeniesTheNewSpec(t *testing.T) {
 		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 	}}
 	plane.Create(t, policy, binding)
-	t.Cleanup(func() { remove(t, policy) })
+	t.Cleanup(func() { removeAtEnd(t, policy) })
 	harness.Eventually(t, func() error {
 		probe := handMade(ns, "probe")
 		probe.Spec.Template.Spec.Containers[0].Image = "nginx:7.7"
@@ -93,13 +93,13 @@ func TestAdmissionDeniesTheNewSpec(t *testing.T) {
 	setImage(t, app, "nginx:7.7")
 	plane.Stands(t, app, "Applied=False/Forbidden", "Ready=False/Forbidden", "Stalled=False/NotStalled")
 	m.Idle(t)
-	settled := whole(t, d)
+	settled := readWhole(t, d)
 	plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
-	image(t, d, was)
-	if spec := whole(t, d)["spec"]; !cmp.Equal(spec, settled["spec"]) {
+	awaitImage(t, d, was)
+	if spec := readWhole(t, d)["spec"]; !cmp.Equal(spec, settled["spec"]) {
 		t.Errorf("the Deployment is not as it was:\n%s", cmp.Diff(settled["spec"], spec))
 	}
 	plane.Delete(t, binding)
-	image(t, d, "nginx:7.7")
+	awaitImage(t, d, "nginx:7.7")
 	plane.Stands(t, app, progressing...)
 }

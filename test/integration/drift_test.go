@@ -29,8 +29,8 @@ import (
 // intruder is a writer of fields that are ours.
 const intruder = client.FieldOwner("intruder")
 
-// owned returns the fields that our manager has applied, by the object's own account.
-func owned(t testing.TB, obj client.Object) *fieldpath.Set {
+// ownedFields returns the fields that our manager has applied, by the object's own account.
+func ownedFields(t testing.TB, obj client.Object) *fieldpath.Set {
 	t.Helper()
 	for _, entry := range obj.GetManagedFields() {
 		if strings.HasPrefix(entry.Manager, "app-operator/") && entry.Operation == metav1.ManagedFieldsOperationApply {
@@ -45,8 +45,8 @@ func owned(t testing.TB, obj client.Object) *fieldpath.Set {
 	return nil
 }
 
-// locate returns what a path leads to in an object, and functions that replace and remove it.
-func locate(obj map[string]any, path fieldpath.Path) (found any, replace func(any), remove func()) {
+// locatePath returns what a path leads to in an object, and functions that replace and remove it.
+func locatePath(obj map[string]any, path fieldpath.Path) (found any, replace func(any), remove func()) {
 	var at any = obj
 	for _, element := range path {
 		switch {
@@ -57,7 +57,7 @@ func locate(obj map[string]any, path fieldpath.Path) (found any, replace func(an
 			remove = func() { delete(fields, name) }
 		case element.Key != nil:
 			list, put := at.([]any), replace
-			i := position(list, element.Key)
+			i := findItem(list, element.Key)
 			found = list[i]
 			replace = func(v any) { list[i] = v }
 			remove = func() { put(append(append([]any{}, list[:i]...), list[i+1:]...)) }
@@ -69,8 +69,8 @@ func locate(obj map[string]any, path fieldpath.Path) (found any, replace func(an
 	return found, replace, remove
 }
 
-// position finds the item of a list that has the key.
-func position(list []any, key *value.FieldList) int {
+// findItem finds the item of a list that has the key.
+func findItem(list []any, key *value.FieldList) int {
 	for i, item := range list {
 		matches := true
 		for _, field := range *key {
@@ -100,8 +100,8 @@ var others = map[string]any{
 	"type":            "NodePort",
 }
 
-// otherwise returns another value for a field.
-func otherwise(name string, was any) any {
+// anotherValue returns another value for a field.
+func anotherValue(name string, was any) any {
 	if other, ok := others[name]; ok && reflect.TypeOf(other) == reflect.TypeOf(was) {
 		return other
 	}
@@ -201,19 +201,19 @@ func TestDrift(t *testing.T) {
 			plane.Start(t, ns, harness.WithClock(clk))
 			app := newFullApp(ns, "web")
 			setFields(t, &app.Spec.WorkloadSpec, driftFields)
-			d, s := start(t, app)
+			d, s := createInPlace(t, app)
 			child := map[string]client.Object{"Deployment": d, "Service": s}[kind]
 
 			turns := fixture.Turns(t, "changed", "removed")
 			found, tried := map[string]string{}, map[string]bool{}
-			for path := range owned(t, child).All() {
+			for path := range ownedFields(t, child).All() {
 				path = path.Copy()
 				for _, how := range turns() {
 					// More repairs in a minute would count as a fight.
 					clk.SetTime(clk.Now().Add(10 * time.Minute))
 					what := fmt.Sprintf("%s %s %s", kind, path, how)
 					tried[what] = true
-					if outcome := drift(t, plane, asUnstructured(t, plane, child), path, what); outcome != repaired {
+					if outcome := driftField(t, plane, asUnstructured(t, plane, child), path, what); outcome != repaired {
 						found[what] = outcome
 					}
 				}
@@ -229,7 +229,7 @@ func TestDrift(t *testing.T) {
 
 // editField changes or removes one field of an object, and reports whether there is an edit that would be a change of ours.
 func editField(obj *unstructured.Unstructured, path fieldpath.Path, removed bool) bool {
-	was, replace, remove := locate(obj.Object, path)
+	was, replace, remove := locatePath(obj.Object, path)
 	switch last := path[len(path)-1]; {
 	case isKey(path) && obj.GetKind() != "Service":
 		return false // An item by another key is another owner's, next to ours; see TestOthersSurvive.
@@ -240,25 +240,25 @@ func editField(obj *unstructured.Unstructured, path fieldpath.Path, removed bool
 	case last.Key != nil:
 		return false // An item is its fields, which are changed by themselves.
 	default:
-		replace(otherwise(*last.FieldName, was))
+		replace(anotherValue(*last.FieldName, was))
 	}
 	return true
 }
 
-// drift changes or removes one field of a live object, waits until it is as it was, and says what became of it.
-func drift(t *testing.T, p *harness.Plane, live *unstructured.Unstructured, path fieldpath.Path, what string) string {
+// driftField changes or removes one field of a live object, waits until it is as it was, and says what became of it.
+func driftField(t *testing.T, p *harness.Plane, live *unstructured.Unstructured, path fieldpath.Path, what string) string {
 	t.Helper()
 	edited := live.DeepCopy()
 	if !editField(edited, path, strings.HasSuffix(what, "removed")) {
 		return repaired
 	}
-	wanted := stable(live)
+	wanted := withoutVersions(live)
 	switch err := p.Client.Update(t.Context(), edited, intruder); {
 	case apierrors.IsInvalid(err):
 		return refused
 	case err != nil:
 		t.Fatalf("%s: %v", what, err)
-	case cmp.Equal(wanted, stable(edited)):
+	case cmp.Equal(wanted, withoutVersions(edited)):
 		return same
 	}
 	now := &unstructured.Unstructured{}
@@ -266,7 +266,7 @@ func drift(t *testing.T, p *harness.Plane, live *unstructured.Unstructured, path
 	now.SetNamespace(live.GetNamespace())
 	now.SetName(live.GetName())
 	p.Until(t, now, func() error {
-		if err := holds(wanted, stable(now)); err != nil {
+		if err := diffOf(wanted, withoutVersions(now)); err != nil {
 			return fmt.Errorf("%s %w", what, err)
 		}
 		return nil
@@ -287,8 +287,8 @@ func isKey(path fieldpath.Path) bool {
 	return false
 }
 
-// stable returns an object without what every write changes.
-func stable(obj *unstructured.Unstructured) map[string]any {
+// withoutVersions returns an object without what every write changes.
+func withoutVersions(obj *unstructured.Unstructured) map[string]any {
 	fields := obj.DeepCopy().Object
 	for _, name := range []string{"resourceVersion", "generation", "managedFields"} {
 		unstructured.RemoveNestedField(fields, "metadata", name)
@@ -313,7 +313,7 @@ func TestDriftOfMetadata(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, s := start(t, newApp(ns, name))
+			d, s := createInPlace(t, newApp(ns, name))
 			for _, child := range []client.Object{d, s} {
 				live := asUnstructured(t, plane, child)
 				edited := live.DeepCopy()
@@ -321,7 +321,7 @@ func TestDriftOfMetadata(t *testing.T) {
 				if err := plane.Client.Update(t.Context(), edited, intruder); err != nil {
 					t.Fatal(err)
 				}
-				plane.Until(t, edited, func() error { return holds(stable(live), stable(edited)) })
+				plane.Until(t, edited, func() error { return diffOf(withoutVersions(live), withoutVersions(edited)) })
 			}
 		})
 	}
@@ -332,7 +332,7 @@ func TestOthersSurvive(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newFullApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "another-owner"}}
 	plane.Create(t, owner)
 	for _, child := range []client.Object{d, s} {
@@ -356,7 +356,7 @@ func TestOthersSurvive(t *testing.T) {
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		s.Spec.PublishNotReadyAddresses = true
 	}, intruder)
-	d, s = children(t, app)
+	d, s = readChildren(t, app)
 	wantPod, wantService := d.Spec.DeepCopy(), s.Spec.DeepCopy()
 
 	plane.Change(t, app, func() {
@@ -369,7 +369,7 @@ func TestOthersSurvive(t *testing.T) {
 	wantPod.Template.Spec.Containers[0].Env = wantPod.Template.Spec.Containers[0].Env[1:]
 	wantPod.Template.Spec.Containers[0].Ports = wantPod.Template.Spec.Containers[0].Ports[:1]
 	wantService.Ports = wantService.Ports[:1]
-	d, s = children(t, app)
+	d, s = readChildren(t, app)
 	if diff := cmp.Diff(wantPod, &d.Spec); diff != "" {
 		t.Errorf("Deployment (-want +got):\n%s", diff)
 	}
@@ -390,7 +390,7 @@ func TestDriftOfPorts(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Ports[0].Name = "http"
-	_, s := start(t, app)
+	_, s := createInPlace(t, app)
 	want := s.Spec.DeepCopy()
 	for what, edit := range map[string]func(){
 		"renumbered": func() { s.Spec.Ports[0].Port++ },
@@ -399,7 +399,7 @@ func TestDriftOfPorts(t *testing.T) {
 	} {
 		plane.Change(t, s, edit, intruder)
 		plane.Until(t, s, func() error {
-			if err := holds(want, &s.Spec); err != nil {
+			if err := diffOf(want, &s.Spec); err != nil {
 				return fmt.Errorf("%s %w", what, err)
 			}
 			return nil
@@ -407,7 +407,7 @@ func TestDriftOfPorts(t *testing.T) {
 	}
 	m.Idle(t)
 	m.Requests.Reset()
-	counts(t, m, "after the repairs", map[string]int{})
+	checkRequests(t, m, "after the repairs", map[string]int{})
 }
 
 // TestDeletedChild deletes each child. It must be recreated, once what holds it back has let it go.
@@ -415,7 +415,7 @@ func TestDeletedChild(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	for _, child := range []client.Object{d, s} {
 		live := asUnstructured(t, plane, child)
 		plane.Delete(t, child)
@@ -467,7 +467,7 @@ func TestRemadeByOthers(t *testing.T) {
 			ns := plane.Namespace(t)
 			m := plane.Start(t, ns)
 			app := newFullApp(ns, "web")
-			d, _ := start(t, app)
+			d, _ := createInPlace(t, app)
 			template := d.Spec.Template
 			m.Stop(t)
 			remake(t, d)

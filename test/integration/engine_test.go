@@ -32,9 +32,9 @@ type driver struct {
 	writes *atomic.Int32
 }
 
-// drive returns a driver for a new owner, in a namespace where no manager runs. It reads objects in an encoding of the
+// newDriver returns a driver for a new owner, in a namespace where no manager runs. It reads objects in an encoding of the
 // API server's; the manager's is the default.
-func drive(t *testing.T, ns, name string, encoding ...string) *driver {
+func newDriver(t *testing.T, ns, name string, encoding ...string) *driver {
 	t.Helper()
 	d := &driver{owner: newApp(ns, name), writes: &atomic.Int32{}}
 	plane.Create(t, d.owner)
@@ -106,7 +106,7 @@ func (d *driver) stalls(t *testing.T, child apply.Child, reason string, words ..
 	var was map[string]any
 	live := child.Desired.DeepCopyObject().(client.Object)
 	if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(live), live); err == nil {
-		was = whole(t, live)
+		was = readWhole(t, live)
 	}
 	got, err := d.apply(t, child)
 	var stalled *reconciler.StalledError
@@ -121,7 +121,7 @@ func (d *driver) stalls(t *testing.T, child apply.Child, reason string, words ..
 	if was == nil {
 		plane.Absent(t, live)
 	} else {
-		untouched(t, live, was)
+		checkUntouched(t, live, was)
 	}
 	return stalled.RetryAfter
 }
@@ -130,7 +130,7 @@ func (d *driver) stalls(t *testing.T, child apply.Child, reason string, words ..
 func TestNodePortTaken(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	d := drive(t, ns, "web")
+	d := newDriver(t, ns, "web")
 	other := handMadeService(ns, "other")
 	other.Spec.Type = corev1.ServiceTypeNodePort
 	// In the part of the range that the API server hands out last: once free, nobody else is given it.
@@ -160,8 +160,8 @@ func TestNodePortTaken(t *testing.T) {
 	d.does(t, apply.Created, wanted("new", taken))
 }
 
-// secret is a Secret of a driver's owner.
-func secret(d *driver, password string) *corev1.Secret {
+// newDriverSecret is a Secret of a driver's owner.
+func newDriverSecret(d *driver, password string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.owner.Namespace, Name: "auth", Labels: map[string]string{"app": "db"}, OwnerReferences: d.ref()},
@@ -172,14 +172,14 @@ func secret(d *driver, password string) *corev1.Secret {
 // TestSecretHash changes the values of a Secret: in what is wanted, and by others. The hash tells nothing of them.
 func TestSecretHash(t *testing.T) {
 	t.Parallel()
-	d := drive(t, plane.Namespace(t), "db")
-	d.does(t, apply.Created, apply.Child{Desired: secret(d, "123456")})
-	live := secret(d, "")
+	d := newDriver(t, plane.Namespace(t), "db")
+	d.does(t, apply.Created, apply.Child{Desired: newDriverSecret(d, "123456")})
+	live := newDriverSecret(d, "")
 	plane.Read(t, live)
 	sum := live.Annotations[appv1.AnnotationLastAppliedHash]
 	// More often than a fight is fought.
 	for _, password := range strings.Split("abcdefghij", "") {
-		d.does(t, apply.Configured, apply.Child{Desired: secret(d, password)})
+		d.does(t, apply.Configured, apply.Child{Desired: newDriverSecret(d, password)})
 	}
 	plane.Read(t, live)
 	if got := live.Annotations[appv1.AnnotationLastAppliedHash]; got != sum {
@@ -188,16 +188,16 @@ func TestSecretHash(t *testing.T) {
 	for i := range 6 {
 		plane.Change(t, live, func() { live.Data["password"] = []byte("theirs") }, client.FieldOwner("thief"))
 		if i == 5 {
-			d.stalls(t, apply.Child{Desired: secret(d, "j")}, appv1.ReasonFieldConflict, `"thief"`, ".data.password")
+			d.stalls(t, apply.Child{Desired: newDriverSecret(d, "j")}, appv1.ReasonFieldConflict, `"thief"`, ".data.password")
 			break
 		}
-		d.does(t, apply.Repaired, apply.Child{Desired: secret(d, "j")})
+		d.does(t, apply.Repaired, apply.Child{Desired: newDriverSecret(d, "j")})
 		plane.Read(t, live)
 		if got := string(live.Data["password"]); got != "j" {
 			t.Fatalf("the password is %q after the repair", got)
 		}
 	}
-	more := secret(d, "j")
+	more := newDriverSecret(d, "j")
 	more.Data = map[string][]byte{"password": []byte("j")}
 	d.does(t, apply.Configured, apply.Child{Desired: more})
 	plane.Read(t, live)
@@ -208,5 +208,5 @@ func TestSecretHash(t *testing.T) {
 	if err := plane.Client.Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	d.stalls(t, apply.Child{Desired: secret(d, "another")}, appv1.ReasonImmutableField, "data: Forbidden: field is immutable")
+	d.stalls(t, apply.Child{Desired: newDriverSecret(d, "another")}, appv1.ReasonImmutableField, "data: Forbidden: field is immutable")
 }

@@ -106,8 +106,8 @@ func seenFor(spec *appv1.WorkloadSpec) resource.BuildOptions {
 	return resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
 }
 
-// meant are the objects that a workload means.
-func meant(w *resource.Workload) []client.Object {
+// meantObjects are the objects that a workload means.
+func meantObjects(w *resource.Workload) []client.Object {
 	var objects []client.Object
 	for _, obj := range w.Objects() {
 		objects = append(objects, obj)
@@ -121,7 +121,7 @@ func judgeApp(u *unstructured.Unstructured) (field.ErrorList, []client.Object, e
 		return nil, nil, err
 	}
 	w, errs := resource.App(app, seenFor(&app.Spec.WorkloadSpec))
-	return append(validation.App(app), errs...), meant(w), nil
+	return append(validation.App(app), errs...), meantObjects(w), nil
 }
 
 func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -130,7 +130,7 @@ func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Obje
 		return nil, nil, err
 	}
 	w, errs := resource.ModelBox(box, seenFor(&box.Spec.WorkloadSpec))
-	return append(validation.ModelBox(box), errs...), meant(w), nil
+	return append(validation.ModelBox(box), errs...), meantObjects(w), nil
 }
 
 func judgeUnitedDeployment(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -142,7 +142,7 @@ func judgeUnitedDeployment(u *unstructured.Unstructured) (field.ErrorList, []cli
 		return validation.UnitedDeployment(ud), nil, nil
 	}
 	w, errs := resource.UnitedDeployment(ud, seenFor(ud.Spec.Template))
-	return append(validation.UnitedDeployment(ud), errs...), meant(w), nil
+	return append(validation.UnitedDeployment(ud), errs...), meantObjects(w), nil
 }
 
 func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -155,7 +155,7 @@ func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.
 	db, ofDB := resource.CloudManagerDatabase(cm, seenFor(&cm.Spec.DB.StatefulSet.WorkloadSpec))
 	identity, ofIdentity := resource.CloudManagerIdentity(cm, seenFor(&cm.Spec.Identity.Deployment.WorkloadSpec))
 	front, ofFront := resource.CloudManagerFront(cm, seenFor(&cm.Spec.Front.Deployment.WorkloadSpec))
-	objects := append(slices.Concat(meant(identity), meant(front), meant(db)), resource.Secret(db, map[string]string{resource.SecretPassword: "a"}))
+	objects := append(slices.Concat(meantObjects(identity), meantObjects(front), meantObjects(db)), resource.Secret(db, map[string]string{resource.SecretPassword: "a"}))
 	return slices.Concat(wrong.Database, wrong.Identity, wrong.Front, ofDB, ofIdentity, ofFront), objects, nil
 }
 
@@ -286,8 +286,8 @@ func dryRun(t *testing.T, p *harness.Plane, obj client.Object) error {
 		client.DryRunAll, client.FieldOwner("rules"), client.ForceOwnership)
 }
 
-// mutated returns a random kind with a random spec for it.
-func mutated(src specs.Source) (ruled, map[string]any) {
+// randomSpec returns a random kind with a random spec for it.
+func randomSpec(src specs.Source) (ruled, map[string]any) {
 	k := ruledKinds[max(0, src.IntN(len(ruledKinds)+2)-2)] // The first is an App, which is drawn more often.
 	spec := k.random(src)
 	if src.IntN(8) > 0 {
@@ -312,8 +312,8 @@ func TestRulesAreTheAPIServers(t *testing.T) {
 	defer func() {
 		t.Logf("%d specs: %d refused by the schema, %d by the rules, %d accepted; %d disagreements", count, n.schema.Load(), n.rules.Load(), n.accepted.Load(), n.disagreements.Load())
 	}()
-	each(t, count, func(i int) {
-		k, spec := mutated(rand.New(rand.NewPCG(seeds[i], 0)))
+	forEachNumber(t, count, func(i int) {
+		k, spec := randomSpec(rand.New(rand.NewPCG(seeds[i], 0)))
 		n.compare(t, p, k, ns, "web", spec)
 	})
 	if n.rules.Load() == 0 || n.accepted.Load() == 0 || n.schema.Load() == 0 {
@@ -343,11 +343,11 @@ func TestRulesNeverPanic(t *testing.T) {
 		src := rand.New(rand.NewPCG(src.Uint64(), 0))
 		group.Go(func() {
 			for range count / workers {
-				k, spec := mutated(src)
+				k, spec := randomSpec(src)
 				cr := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 				cr.SetName("web")
 				setDefaults(schemas[k.kind], cr.Object)
-				switch errs, err := judged(k, cr); {
+				switch errs, err := judgeSpec(k, cr); {
 				case errors.Is(err, errPanic):
 					text, _ := json.Marshal(spec)
 					t.Errorf("%s: %v\n%.6000s", k.kind, err, text)
@@ -355,7 +355,7 @@ func TestRulesNeverPanic(t *testing.T) {
 					unreadable.Add(1)
 				case len(errs) > 0:
 					refused.Add(1)
-					if again, _ := judged(k, cr); again.ToAggregate().Error() != errs.ToAggregate().Error() {
+					if again, _ := judgeSpec(k, cr); again.ToAggregate().Error() != errs.ToAggregate().Error() {
 						t.Errorf("%s: the errors are others each time:\n%v\n%v", k.kind, errs.ToAggregate(), again.ToAggregate())
 					}
 				default:
@@ -372,8 +372,8 @@ func TestRulesNeverPanic(t *testing.T) {
 
 var errPanic = errors.New("panic")
 
-// judged judges one spec, and returns errPanic for a panic.
-func judged(k ruled, cr *unstructured.Unstructured) (errs field.ErrorList, err error) {
+// judgeSpec judges one spec, and returns errPanic for a panic.
+func judgeSpec(k ruled, cr *unstructured.Unstructured) (errs field.ErrorList, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errPanic, p)

@@ -50,7 +50,7 @@ func TestNamedFields(t *testing.T) {
 	namedFields(&app.Spec)
 	d, s := deployment(app), namedService(ns, "cart")
 	plane.Create(t, app)
-	counts(t, m, "create", map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1})
+	checkRequests(t, m, "create", map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1})
 	plane.Read(t, d)
 	plane.Read(t, s)
 	for _, diff := range []string{
@@ -83,11 +83,11 @@ func TestNamedFields(t *testing.T) {
 		t.Errorf("the endpoint is %s", app.Status.Endpoint)
 	}
 
-	start(t, plain)
+	createInPlace(t, plain)
 	plane.Change(t, app, func() { app.Spec = *plain.Spec.DeepCopy() })
 	plane.Stands(t, app, progressing...)
 	m.Idle(t)
-	settle(t, d)
+	completeRollout(t, d)
 	m.Idle(t)
 	compareFresh(t, app)
 	plane.Absent(t, s)
@@ -99,7 +99,7 @@ func TestServiceRename(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	template := d.Spec.Template
 
 	rename := func(name string) {
@@ -110,14 +110,14 @@ func TestServiceRename(t *testing.T) {
 	// No pod is ready: both are there.
 	rename("cart")
 	cart := namedService(ns, "cart")
-	plane.Until(t, app, func() error { return holds("cart."+ns+".svc:8080", app.Status.Endpoint) })
+	plane.Until(t, app, func() error { return diffOf("cart."+ns+".svc:8080", app.Status.Endpoint) })
 	m.Idle(t)
 	plane.Read(t, cart)
 	plane.Read(t, s)
 	if diff := cmp.Diff(s.Spec.Selector, cart.Spec.Selector); diff != "" {
 		t.Errorf("the two lead to other pods:\n%s", diff)
 	}
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	m.Idle(t)
 	plane.Absent(t, s)
@@ -125,18 +125,18 @@ func TestServiceRename(t *testing.T) {
 
 	m.Requests.Reset()
 	rename("basket")
-	counts(t, m, "rename", map[string]int{
+	checkRequests(t, m, "rename", map[string]int{
 		// One of a Deployment's is a dry run. The App is read as it had a Service, which is missing under the new name.
 		"patch deployments": 2, "get apps": 1, "patch services": 1, "patch apps/status": 1, "create events": 1,
 	})
 	m.Requests.Reset()
-	settle(t, d) // Its record is new.
-	counts(t, m, "pods are ready", map[string]int{"delete services": 1, "patch apps/status": 1, "create events": 1})
+	completeRollout(t, d) // Its record is new.
+	checkRequests(t, m, "pods are ready", map[string]int{"delete services": 1, "patch apps/status": 1, "create events": 1})
 	plane.Absent(t, cart)
 	rename("")
 	m.Idle(t)
 	plane.Read(t, namedService(ns, "web"))
-	settle(t, d)
+	completeRollout(t, d)
 	m.Idle(t)
 	plane.Absent(t, namedService(ns, "basket"))
 	plane.Read(t, d)
@@ -160,10 +160,10 @@ func TestServiceRenameWithNodePort(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Service.Type, app.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30077
-	_, s := start(t, app)
+	_, s := createInPlace(t, app)
 	plane.Change(t, app, func() { app.Spec.Service.Name = "cart" })
 	cart := namedService(ns, "cart")
-	plane.Until(t, cart, func() error { return holds(int32(30077), cart.Spec.Ports[0].NodePort) })
+	plane.Until(t, cart, func() error { return diffOf(int32(30077), cart.Spec.Ports[0].NodePort) })
 	m.Idle(t)
 	plane.Absent(t, s)
 	plane.Stands(t, app, progressing...)
@@ -197,7 +197,7 @@ func TestServiceNameTaken(t *testing.T) {
 			ns, m := plane.Shared(t)
 			foreign := handMadeService(ns, "cart")
 			plane.Create(t, foreign)
-			was := whole(t, foreign)
+			was := readWhole(t, foreign)
 			obj, rename, own := make(ns)
 			plane.Create(t, obj)
 			m.Idle(t)
@@ -208,7 +208,7 @@ func TestServiceNameTaken(t *testing.T) {
 			plane.Stands(t, obj, "Stalled=True/ResourceExists")
 			harness.Says(t, obj, "Stalled", "Service cart")
 			m.Idle(t)
-			untouched(t, foreign, was)
+			checkUntouched(t, foreign, was)
 			plane.Read(t, former)
 			plane.Delete(t, foreign)
 			plane.Until(t, foreign, func() error {
@@ -236,10 +236,10 @@ func TestCloudManagerServiceNames(t *testing.T) {
 	plane.Until(t, namedDeployment(ns, "identity"), func() error { return nil })
 	for _, d := range []string{"identity", "front"} {
 		obj := namedDeployment(ns, d)
-		plane.Until(t, obj, func() error { return holds("mysql."+ns+".svc", hostOf(obj)) })
-		settle(t, obj)
+		plane.Until(t, obj, func() error { return diffOf("mysql."+ns+".svc", hostOf(obj)) })
+		completeRollout(t, obj)
 	}
-	reaches(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Stalled=False")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Stalled=False")
 	m.Idle(t)
 	for name, there := range map[string]bool{"mysql": true, "accounts": true, "db-headless": true, "front": true, "db": false, "identity": false} {
 		if s := namedService(ns, name); there {
@@ -283,7 +283,7 @@ func TestSelectorByAStatedLabel(t *testing.T) {
 	plane.Change(t, ud, func() {
 		ud.Spec.Template.PodLabels = map[string]string{appv1.LabelName: "site", appv1.LabelComponent: "api"}
 	})
-	plane.Until(t, d, func() error { return holds("api", d.Spec.Template.Labels[appv1.LabelComponent]) })
+	plane.Until(t, d, func() error { return diffOf("api", d.Spec.Template.Labels[appv1.LabelComponent]) })
 }
 
 // TestRestrictedPods creates pods from the templates of Apps in a namespace that enforces the level restricted: with the profile
@@ -326,7 +326,7 @@ func TestRestrictedPods(t *testing.T) {
 			app := newApp(ns, strings.TrimSuffix(fmt.Sprintf("%s-%s", name, profile), "-"))
 			add(&app.Spec)
 			app.Spec.SecurityProfile = profile
-			d, _ := start(t, app)
+			d, _ := createInPlace(t, app)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: app.Name}, Spec: d.Spec.Template.Spec}
 			err := plane.Client.Create(t.Context(), pod)
 			if profile == "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity")) {

@@ -32,7 +32,7 @@ func TestForeignAccount(t *testing.T) {
 			pod.Spec.ServiceAccountName = c.account
 			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "httpd"}}
 			plane.Create(t, account, handMade(ns, "web"), pod)
-			was := whole(t, account)
+			was := readWhole(t, account)
 			app := newApp(ns, "web")
 			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 			app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{}
@@ -46,7 +46,7 @@ func TestForeignAccount(t *testing.T) {
 			}
 			plane.Stands(t, app, "Applied=False/ResourceExists")
 			harness.Says(t, app, "Applied", "pods that do not belong to this resource run as it")
-			untouched(t, account, was)
+			checkUntouched(t, account, was)
 		})
 	}
 }

@@ -43,7 +43,7 @@ func TestForeignService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
-			m := guarded(t, ns)
+			m := startGuarded(t, ns)
 			d, s := handMade(ns, "web"), handMadeService(ns, "shared")
 			d.Spec.Template.Labels = map[string]string{"run": "web", "tier": "all"}
 			s.Spec.Selector = c.selector
@@ -63,7 +63,7 @@ func TestForeignService(t *testing.T) {
 				idle.Spec.Replicas, idle.Spec.Selector.MatchLabels, idle.Spec.Template.Labels = ptr.To[int32](0), c.idle, c.idle
 				plane.Create(t, idle)
 			}
-			was := whole(t, s)
+			was := readWhole(t, s)
 			u := newUser(t)
 			plane.Read(t, app)
 			plane.Change(t, app, func() { app.Annotations, app.Spec.Service.Name = nil, "shared" })
@@ -100,7 +100,7 @@ func TestForeignService(t *testing.T) {
 				if strings.Contains(harness.Message(app, "Stalled"), own) {
 					t.Errorf("the condition advises an adoption: %s", harness.Message(app, "Stalled"))
 				}
-				untouched(t, s, was)
+				checkUntouched(t, s, was)
 				return
 			}
 			plane.Stands(t, app, progressing...)

@@ -86,7 +86,7 @@ func TestForeignObject(t *testing.T) {
 			t.Parallel()
 			obj := foreign(t, ns, name)
 			plane.Create(t, obj)
-			was := whole(t, obj)
+			was := readWhole(t, obj)
 
 			app := newApp(ns, name)
 			plane.Create(t, app)
@@ -100,19 +100,19 @@ func TestForeignObject(t *testing.T) {
 			plane.Read(t, other) // What is in the way of the one is not in the way of the other.
 			setImage(t, app, "nginx:1.17")
 			plane.Stands(t, app, exists...)
-			untouched(t, obj, was)
+			checkUntouched(t, obj, was)
 			if (app.Status.Endpoint != "") != (kind == "Deployment") || (app.Status.Selector != "") != (kind == "Service") || app.Status.Ready != "0/2" {
 				t.Errorf("the status is that of the foreign object: %+v", app.Status)
 			}
 			m.Idle(t)
 			warning := fmt.Sprintf("Warning ErrResourceExists: %s (Created %T %s)", harness.Message(app, "Stalled"), other, name)
-			if said := notes(t, app); !slices.Contains(said, strings.Replace(warning, "*v1.", "", 1)) {
+			if said := listEvents(t, app); !slices.Contains(said, strings.Replace(warning, "*v1.", "", 1)) {
 				t.Errorf("events %q lack %q", said, warning)
 			}
 
 			plane.Delete(t, obj)
 			plane.Stands(t, app, progressing...)
-			d, s := children(t, app)
+			d, s := readChildren(t, app)
 			if !metav1.IsControlledBy(d, app) || !metav1.IsControlledBy(s, app) || d.UID == obj.GetUID() || s.UID == obj.GetUID() {
 				t.Error("a child does not belong to the App, or is the foreign object")
 			}
@@ -152,15 +152,15 @@ func TestForeignObjectUnseen(t *testing.T) {
 			plane.Create(t, app)
 			plane.Stands(t, app, exists...)
 			m.Idle(t)
-			untouched(t, obj, was)
+			checkUntouched(t, obj, was)
 			setImage(t, app, "nginx:1.17")
 			plane.Stands(t, app, exists...)
 			m.Idle(t)
-			untouched(t, obj, was)
+			checkUntouched(t, obj, was)
 
 			plane.Delete(t, obj)
 			plane.Stands(t, app, progressing...)
-			image(t, deployment(app), "nginx:1.17")
+			awaitImage(t, deployment(app), "nginx:1.17")
 		})
 	}
 }
@@ -170,14 +170,14 @@ func TestForeignObjectTakesOver(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	plane.Change(t, d, func() { controlled(t, d) })
 	plane.Stands(t, app, exists...)
 	harness.Says(t, app, "Stalled", "Deployment web exists and is owned by ConfigMap owner-of-web")
-	was := whole(t, d)
+	was := readWhole(t, d)
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, exists...)
-	untouched(t, d, was)
+	checkUntouched(t, d, was)
 }
 
 // TestStrippedChild replaces a child as "kubectl replace" does with a file that has neither labels, annotations nor an owner: only
@@ -192,10 +192,10 @@ func TestStrippedChild(t *testing.T) {
 				ns := plane.Namespace(t)
 				m := plane.Start(t, ns)
 				app := newApp(ns, "web")
-				d, s := start(t, app)
+				d, s := createInPlace(t, app)
 				child := map[string]client.Object{"Deployment": d, "Service": s}[kind]
 				template, uid := d.Spec.Template, child.GetUID()
-				edit(t, child, func() {
+				editWithRetry(t, child, func() {
 					child.SetLabels(nil)
 					child.SetAnnotations(nil)
 					child.SetOwnerReferences(nil)
@@ -204,17 +204,17 @@ func TestStrippedChild(t *testing.T) {
 				plane.Stands(t, app, exists...)
 				harness.Says(t, app, "Stalled", message)
 				m.Idle(t)
-				if said := notes(t, app); !slices.Contains(said, "Warning ErrResourceExists: "+message) {
+				if said := listEvents(t, app); !slices.Contains(said, "Warning ErrResourceExists: "+message) {
 					t.Errorf("events %q lack a warning", said)
 				}
 				m.Stop(t)
-				was := whole(t, child)
+				was := readWhole(t, child)
 				m = plane.Start(t, ns)
 				annotate(t, app, "again", "x")
 				m.Idle(t)
 				plane.Stands(t, app, exists...)
 				harness.Says(t, app, "Stalled", message)
-				untouched(t, child, was)
+				checkUntouched(t, child, was)
 
 				if way == "delete" {
 					plane.Delete(t, child)
@@ -222,7 +222,7 @@ func TestStrippedChild(t *testing.T) {
 					annotate(t, app, appv1.AnnotationAdopt, "true")
 				}
 				plane.Stands(t, app, progressing...)
-				d, s = children(t, app)
+				d, s = readChildren(t, app)
 				child = map[string]client.Object{"Deployment": d, "Service": s}[kind]
 				if !metav1.IsControlledBy(child, app) || (child.GetUID() == uid) != (way == "adopt") {
 					t.Errorf("%s %s, before %s, belongs to %v", kind, child.GetUID(), uid, child.GetOwnerReferences())
@@ -239,7 +239,7 @@ func TestNamespaceTerminates(t *testing.T) {
 	ns := plane.Namespace(t)
 	plane.Start(t, ns, harness.WithForbidden())
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	plane.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	plane.Delete(t, d)
 	plane.Stands(t, app, "Ready=False/NamespaceTerminating", "Reconciling=True/NamespaceTerminating", "Stalled=False")

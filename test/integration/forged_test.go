@@ -18,9 +18,9 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// forge applies an object as it lives, with an edit, under the name of the operator's own field manager. By its managed fields
+// forgeApply applies an object as it lives, with an edit, under the name of the operator's own field manager. By its managed fields
 // it looks as if the operator had applied it so.
-func forge(t *testing.T, obj client.Object, edit func()) {
+func forgeApply(t *testing.T, obj client.Object, edit func()) {
 	t.Helper()
 	plane.Read(t, obj)
 	edit()
@@ -77,8 +77,8 @@ func TestForgedManager(t *testing.T) {
 				m := plane.Start(t, ns)
 				app := newApp(ns, "web")
 				app.Spec.Envs = []corev1.EnvVar{{Name: "DEMO", Value: "app"}}
-				d, s := start(t, app)
-				settle(t, d)
+				d, s := createInPlace(t, app)
+				completeRollout(t, d)
 				plane.Stands(t, app, "Ready=True", "Applied=True/Applied")
 				m.Idle(t)
 				if how == "stopped" {
@@ -88,21 +88,21 @@ func TestForgedManager(t *testing.T) {
 				if name == "port" {
 					child = s
 				}
-				forge(t, child, func() { c.edit(d, s) })
+				forgeApply(t, child, func() { c.edit(d, s) })
 				if how == "stopped" {
 					m = plane.Start(t, ns)
 				}
 				plane.Until(t, child, func() error {
 					if c.forged(d, s) {
-						return fmt.Errorf("%s is not repaired: %s, %q", c.field, harness.Message(app, "Applied"), notes(t, app))
+						return fmt.Errorf("%s is not repaired: %s, %q", c.field, harness.Message(app, "Applied"), listEvents(t, app))
 					}
 					return nil
 				})
 				m.Idle(t)
-				settle(t, d)
+				completeRollout(t, d)
 				plane.Stands(t, app, "Ready=True", "Applied=True/Applied", "Stalled=False")
 				repairedEvent(t, app, ": "+c.field)
-				for _, note := range notes(t, app) {
+				for _, note := range listEvents(t, app) {
 					if strings.Contains(note, "admission") || strings.Contains(note, "did not keep") {
 						t.Errorf("the API server is blamed: %s", note)
 					}
@@ -116,7 +116,7 @@ func TestForgedManager(t *testing.T) {
 func repairedEvent(t *testing.T, app *appv1.App, words string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		said := notes(t, app)
+		said := listEvents(t, app)
 		if !slices.ContainsFunc(said, func(note string) bool {
 			return strings.HasPrefix(note, "Normal Repaired: Repaired ") && strings.Contains(note, words)
 		}) {
@@ -133,17 +133,17 @@ func TestForgedManagerUnderAdmission(t *testing.T) {
 	ns := plane.Namespace(t)
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	m := plane.Start(t, ns, harness.WithClock(clk))
-	mirrored(t, ns)
+	makeMirrorPolicy(t, ns)
 	app := newApp(ns, "web")
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
-	d, _ := children(t, app)
+	d, _ := readChildren(t, app)
 	for _, how := range []string{"running", "stopped"} {
 		m.Idle(t)
 		if how == "stopped" {
 			m.Stop(t)
 		}
-		forge(t, d, func() { container(d).ImagePullPolicy = corev1.PullNever })
+		forgeApply(t, d, func() { container(d).ImagePullPolicy = corev1.PullNever })
 		if how == "stopped" {
 			m = plane.Start(t, ns, harness.WithClock(clk))
 		}

@@ -17,7 +17,7 @@ func TestFormerChildren(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	formerDeployment, formerService, theirs := handMade(ns, "former"), handMadeService(ns, "former"), handMadeService(ns, "theirs")
 	for _, obj := range []client.Object{formerDeployment, formerService, theirs} {
 		obj.SetOwnerReferences(s.OwnerReferences)
@@ -37,7 +37,7 @@ func TestFormerChildren(t *testing.T) {
 		}
 	}
 	other := newApp(ns, "other")
-	otherDeployment, _ := start(t, other)
+	otherDeployment, _ := createInPlace(t, other)
 	plane.Change(t, otherDeployment, func() { otherDeployment.OwnerReferences = s.OwnerReferences })
 	m.Idle(t)
 	plane.Read(t, formerDeployment)

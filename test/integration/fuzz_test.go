@@ -76,8 +76,8 @@ func specOf(kind string, spec map[string]any) map[string]any {
 	return spec
 }
 
-// observed waits until every App and ModelBox of the namespace has a status, and returns them.
-func observed(t *testing.T, p *harness.Plane, ns string) []harness.Resource {
+// awaitStatuses waits until every App and ModelBox of the namespace has a status, and returns them.
+func awaitStatuses(t *testing.T, p *harness.Plane, ns string) []harness.Resource {
 	t.Helper()
 	var found []harness.Resource
 	harness.Eventually(t, func() error {
@@ -134,8 +134,8 @@ func specText(t *testing.T, cr client.Object) []byte {
 	return marshal(t, fields["spec"])
 }
 
-// patches counts the objects that a workload means, as the requests that create them.
-func patches(w *resource.Workload, counted map[string]int) {
+// countPatches counts the objects that a workload means, as the requests that create them.
+func countPatches(w *resource.Workload, counted map[string]int) {
 	for _, obj := range w.Objects() {
 		plural := map[string]string{"Ingress": "ingresses", "NetworkPolicy": "networkpolicies"}
 		kind := obj.GetObjectKind().GroupVersionKind().Kind
@@ -155,8 +155,8 @@ func TestRandomSpecsRoundTrip(t *testing.T) {
 	createRandom(t, p, ns, count, specs.Served, src)
 
 	want := map[string]int{}
-	for _, cr := range observed(t, p, ns) {
-		patches(builtOf(t, cr, resource.BuildOptions{}), want)
+	for _, cr := range awaitStatuses(t, p, ns) {
+		countPatches(builtOf(t, cr, resource.BuildOptions{}), want)
 		ready := meta.FindStatusCondition(cr.CommonStatus().Conditions, appv1.ConditionReady)
 		applied := meta.FindStatusCondition(cr.CommonStatus().Conditions, appv1.ConditionApplied)
 		if ready == nil || ready.Reason != appv1.ReasonProgressing || applied == nil || applied.Status != metav1.ConditionTrue || applied.Reason == appv1.ReasonOverridden {
@@ -212,10 +212,10 @@ func TestRandomUpdatesLeaveNothing(t *testing.T) {
 	ns, m := p.Shared(t)
 	src := specs.Random(t)
 	count := specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150)) / 2
-	createRandom(t, p, ns, count, changeable, src)
+	createRandom(t, p, ns, count, changeableSpec, src)
 	m.Idle(t)
-	for _, cr := range observed(t, p, ns) {
-		spec := changeable(src)
+	for _, cr := range awaitStatuses(t, p, ns) {
+		spec := changeableSpec(src)
 		if _, box := cr.(*appv1.ModelBox); box {
 			spec = specOf("ModelBox", spec)
 		}
@@ -227,13 +227,13 @@ func TestRandomUpdatesLeaveNothing(t *testing.T) {
 			t.Fatalf("%v\n%.2000s", err, patch)
 		}
 	}
-	all := observed(t, p, ns)
+	all := awaitStatuses(t, p, ns)
 	m.Idle(t)
 	for _, cr := range all {
 		makeAvailable(t, p, cr) // What is no longer wanted goes once the pods are ready, if they lead to it.
 	}
 	m.Idle(t)
-	for _, cr := range observed(t, p, ns) {
+	for _, cr := range awaitStatuses(t, p, ns) {
 		compareObjects(t, p, cr)
 	}
 }
@@ -266,8 +266,8 @@ func makeAvailable(t *testing.T, p *harness.Plane, cr client.Object) {
 	}
 }
 
-// changeable returns a spec like specs.Served without what cannot be changed any more, once the Service is made.
-func changeable(src specs.Source) map[string]any {
+// changeableSpec returns a spec like specs.Served without what cannot be changed any more, once the Service is made.
+func changeableSpec(src specs.Source) map[string]any {
 	spec := specs.Served(src)
 	if service, ok := spec["service"].(map[string]any); ok {
 		delete(service, "clusterIP")
@@ -302,7 +302,7 @@ func compareObjects(t *testing.T, p *harness.Plane, cr client.Object) {
 		}
 		wanted[fmt.Sprintf("%T %s", fresh, fresh.GetName())] = true
 		name, now := fresh.GetName(), fresh.DeepCopyObject().(client.Object)
-		read(t, p, fresh, now)
+		readCompleted(t, p, fresh, now)
 		if diff := gocmp.Diff(comparableFields(t, fresh), comparableFields(t, now)); diff != "" {
 			t.Errorf("%T %s (-created +updated):\n%.3000s", fresh, name, diff)
 		}
@@ -347,8 +347,8 @@ func comparableFields(t *testing.T, obj client.Object) map[string]any {
 	return fields
 }
 
-// read reads the live object that a fresh one has the name of, and has the API server complete the fresh one under another name.
-func read(t *testing.T, p *harness.Plane, fresh, live client.Object) {
+// readCompleted reads the live object that a fresh one has the name of, and has the API server complete the fresh one under another name.
+func readCompleted(t *testing.T, p *harness.Plane, fresh, live client.Object) {
 	t.Helper()
 	if err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(fresh), live); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestLongFaultIsReported(t *testing.T) {
 	if err := plane.Client.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	for _, app := range observed(t, plane, ns) {
+	for _, app := range awaitStatuses(t, plane, ns) {
 		if c := meta.FindStatusCondition(app.CommonStatus().Conditions, appv1.ConditionStalled); c == nil || c.Reason != appv1.ReasonInvalid {
 			t.Errorf("Stalled is %+v, want reason %s", c, appv1.ReasonInvalid)
 		}
@@ -404,7 +404,7 @@ func TestRandomSpecsOfTheSchema(t *testing.T) {
 	m.Idle(t)
 
 	refused := 0
-	for _, cr := range observed(t, p, ns) {
+	for _, cr := range awaitStatuses(t, p, ns) {
 		conditions := cr.CommonStatus().Conditions
 		ready := meta.FindStatusCondition(conditions, appv1.ConditionReady)
 		applied := meta.FindStatusCondition(conditions, appv1.ConditionApplied)

@@ -19,9 +19,9 @@ func TestHoldWithoutThePort(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newServed(ns, "web", "ingress")
 	app.Spec.Ingress.Port = ptr.To(intstr.FromInt32(8080))
-	start(t, app)
+	createInPlace(t, app)
 	m.Idle(t)
-	ranWell(t, app)
+	makeEarlierGood(t, app)
 	annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
 	plane.Stands(t, app, "Applied=False/Held", "Exposed=False/Held")
 	harness.Says(t, app, "Exposed", "Ingress web has no backend", "port of spec.ingress", "Correct the spec")
@@ -29,7 +29,7 @@ func TestHoldWithoutThePort(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 	annotate(t, app, "example.com/look", "again")
-	counts(t, m, "another look", map[string]int{})
+	checkRequests(t, m, "another look", map[string]int{})
 
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Ingress.Port = nil })
@@ -43,17 +43,17 @@ func TestLastGoodWhilePaused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	revision(t, d, "a")
-	isLastGood(t, app, d, "web-a")
+	d, _ := createInPlace(t, app)
+	makeReplicaSet(t, d, "a")
+	awaitLastGood(t, app, d, "web-a")
 	setPaused(t, app, true)
 	plane.Stands(t, app, "Reconciling=False/Paused")
 	plane.Read(t, d)
 	plane.Change(t, d, func() { container(d).Image = "other/image" })
-	revision(t, d, "hand")
+	makeReplicaSet(t, d, "hand")
 	plane.Until(t, app, func() error {
 		if app.Status.ReplicaSet != "web-hand" {
-			settle(t, d) // Its pod may be seen later than its figures.
+			completeRollout(t, d) // Its pod may be seen later than its figures.
 			return fmt.Errorf("the status has ReplicaSet %s", app.Status.ReplicaSet)
 		}
 		return nil
@@ -69,14 +69,14 @@ func TestLastGoodWhilePaused(t *testing.T) {
 func TestPlanOfHold(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	revision(t, d, "a")
+	d, _ := createInPlace(t, app)
+	makeReplicaSet(t, d, "a")
 	plane.Stands(t, app, "Ready=True")
 	setImage(t, app, "nginx:2")
-	image(t, d, "nginx:2")
-	settle(t, d)
+	awaitImage(t, d, "nginx:2")
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	m.Idle(t)
 	expect := func(what string, wanted *appv1.App, lines ...string) {
@@ -96,7 +96,7 @@ func TestPlanOfHold(t *testing.T) {
 		t.Errorf("the plan has written %v", got)
 	}
 	annotate(t, app, appv1.AnnotationHold, "web-a")
-	image(t, d, "nginx:1.16.1")
+	awaitImage(t, d, "nginx:1.16.1")
 	m.Idle(t)
 	plane.Read(t, app)
 	wanted = app.DeepCopy()

@@ -14,8 +14,8 @@ import (
 var hostile = map[string][]string{
 	appv1.AnnotationLastAppliedSpec: {
 		`{"image":"a","resources":{"limits":{"cpu":"1e-100000000"}}}`,
-		zipped([]byte(`{"image":"a","resources":{"limits":{"cpu":"` + strings.Repeat("9", 4_000_000) + `"}}}`)),
-		zipped([]byte(`{"image":"a","podTemplatePatch":{"spec":{"overhead":{"cpu":"` + strings.Repeat("9", 60_000) + `"}}}}`)),
+		zipRecord([]byte(`{"image":"a","resources":{"limits":{"cpu":"` + strings.Repeat("9", 4_000_000) + `"}}}`)),
+		zipRecord([]byte(`{"image":"a","podTemplatePatch":{"spec":{"overhead":{"cpu":"` + strings.Repeat("9", 60_000) + `"}}}}`)),
 	},
 	appv1.AnnotationLastAppliedInputs: {
 		`{"rendering":2,"size":{"name":"small","requests":{"cpu":"1e-100000000"}}}`,
@@ -49,21 +49,21 @@ func TestHostileRecords(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	records := hostileRecords(ns)
-	each(t, len(records), func(i int) {
-		start(t, records[i].app)
+	forEachNumber(t, len(records), func(i int) {
+		createInPlace(t, records[i].app)
 		records[i].was = asUnstructured(t, plane, deployment(records[i].app))
 	})
 	m.Idle(t)
-	each(t, len(records), func(i int) { records[i].spoil(t) })
-	start(t, newApp(ns, "meanwhile"))
-	each(t, len(records), func(i int) { records[i].repaired(t) })
+	forEachNumber(t, len(records), func(i int) { records[i].spoil(t) })
+	createInPlace(t, newApp(ns, "meanwhile"))
+	forEachNumber(t, len(records), func(i int) { records[i].repaired(t) })
 	m.Idle(t)
 	m.Stop(t)
 
-	each(t, len(records), func(i int) { records[i].spoil(t) })
+	forEachNumber(t, len(records), func(i int) { records[i].spoil(t) })
 	m = plane.Start(t, ns)
-	start(t, newApp(ns, "after"))
-	each(t, len(records), func(i int) { records[i].repaired(t) })
+	createInPlace(t, newApp(ns, "after"))
+	forEachNumber(t, len(records), func(i int) { records[i].repaired(t) })
 	m.Idle(t)
 }
 
@@ -77,7 +77,7 @@ func TestHostileTutorialRecords(t *testing.T) {
 	templates := make([]corev1.PodTemplateSpec, len(apps))
 	for i := range apps {
 		apps[i] = newTutorialApp(ns, fmt.Sprintf("app-%d", i))
-		d, _ := leave(t, apps[i])
+		d, _ := leaveByTutorial(t, apps[i])
 		templates[i] = d.Spec.Template
 		plane.Read(t, apps[i])
 		plane.Change(t, apps[i], func() {
@@ -85,7 +85,7 @@ func TestHostileTutorialRecords(t *testing.T) {
 		})
 	}
 	m := plane.Start(t, ns)
-	start(t, newApp(ns, "meanwhile"))
+	createInPlace(t, newApp(ns, "meanwhile"))
 	for i, app := range apps {
 		plane.Stands(t, app, progressing...)
 		sameTemplate(t, deployment(app), templates[i])

@@ -18,8 +18,8 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// written returns an App with a spec as a user writes it, in YAML.
-func written(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+// parseApp returns an App with a spec as a user writes it, in YAML.
+func parseApp(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	app := &unstructured.Unstructured{}
 	var fields map[string]any
@@ -140,7 +140,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, imagePullSecrets: [{name: a}, {name: a}]}`, "spec.imagePullSecrets[1]: Duplicate value"},
 		{`{image: a, resources: {claims: [{name: gpu}]}}`, "spec.resources.claims: Invalid value: claims are not supported; remove them"},
 	} {
-		err := plane.Client.Create(t.Context(), written(t, ns, "web", c.spec))
+		err := plane.Client.Create(t.Context(), parseApp(t, ns, "web", c.spec))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.100s\ngot  %v\nwant %s", c.spec, err, c.says)
 		}
@@ -161,7 +161,7 @@ func TestSchemaRefusesNames(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	for _, name := range []string{strings.Repeat("a", 64), "1a", "a.b", "0"} {
-		err := plane.Client.Create(t.Context(), written(t, ns, name, `{image: a}`))
+		err := plane.Client.Create(t.Context(), parseApp(t, ns, name, `{image: a}`))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.name must be at most 63") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -215,7 +215,7 @@ func TestSchemaTakes(t *testing.T) {
 	} {
 		app := &appv1.App{}
 		app.Namespace, app.Name = ns, fmt.Sprintf("app-%d", i)
-		if err := plane.Client.Create(t.Context(), written(t, ns, app.Name, spec)); err != nil {
+		if err := plane.Client.Create(t.Context(), parseApp(t, ns, app.Name, spec)); err != nil {
 			t.Errorf("%.100s: %v", spec, err)
 			continue
 		}
@@ -319,8 +319,8 @@ func TestInvalidSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, name)
-			d, s := start(t, app)
-			deploymentWas, serviceWas := whole(t, d), whole(t, s)
+			d, s := createInPlace(t, app)
+			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
 			right := app.Spec.DeepCopy()
 
 			plane.Change(t, app, func() { c.mutate(&app.Spec) })
@@ -330,16 +330,16 @@ func TestInvalidSpec(t *testing.T) {
 				t.Error("the message repeats a value")
 			}
 			m.Idle(t)
-			untouched(t, d, deploymentWas)
-			untouched(t, s, serviceWas)
+			checkUntouched(t, d, deploymentWas)
+			checkUntouched(t, s, serviceWas)
 			template := d.Spec.Template
 
 			plane.Change(t, app, func() { right.DeepCopyInto(&app.Spec) })
 			plane.Stands(t, app, progressing...)
 			sameTemplate(t, d, template)
-			untouched(t, s, serviceWas)
+			checkUntouched(t, s, serviceWas)
 			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
-			image(t, d, "nginx:1.17")
+			awaitImage(t, d, "nginx:1.17")
 		})
 	}
 }
@@ -352,15 +352,15 @@ func TestInvalidFromTheBeginning(t *testing.T) {
 	app.Spec.Resources.Limits = corev1.ResourceList{"moon": quantity("1")}
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
-	start(t, newApp(ns, "neighbour"))
+	createInPlace(t, newApp(ns, "neighbour"))
 	m.Idle(t)
 	plane.Absent(t, deployment(app))
 	plane.Absent(t, service(app))
-	events(t, app, "Warning ErrInvalid: "+harness.Message(app, "Stalled"))
+	checkEvents(t, app, "Warning ErrInvalid: "+harness.Message(app, "Stalled"))
 
 	plane.Change(t, app, func() { app.Spec.Resources.Limits = nil })
 	plane.Stands(t, app, progressing...)
-	children(t, app)
+	readChildren(t, app)
 }
 
 // TestImmutableField adopts a Deployment whose selector has an expression, which an App's cannot have, and a selector is
@@ -378,22 +378,22 @@ func TestImmutableField(t *testing.T) {
 	plane.Stands(t, app, "Ready=False/ImmutableField", "Reconciling=False/ImmutableField", "Stalled=True/ImmutableField")
 	harness.Says(t, app, "Stalled", "Deployment web is rejected by the API server: spec.selector", "Delete Deployment web")
 	plane.Read(t, d)
-	if err := holds(spec, &d.Spec); err != nil {
+	if err := diffOf(spec, &d.Spec); err != nil {
 		t.Errorf("Deployment %v", err)
 	}
 
 	// As the message says.
 	plane.Delete(t, d)
 	plane.Stands(t, app, progressing...)
-	children(t, app)
+	readChildren(t, app)
 }
 
-// refusals writes resources of a kind that are wrong. Each must be refused with an error that names the field.
-func refusals(t *testing.T, kind string, cases []struct{ name, spec, says string }) {
+// checkRefusals writes resources of a kind that are wrong. Each must be refused with an error that names the field.
+func checkRefusals(t *testing.T, kind string, cases []struct{ name, spec, says string }) {
 	t.Helper()
 	ns := plane.Namespace(t)
 	for _, c := range cases {
-		obj := written(t, ns, c.name, c.spec)
+		obj := parseApp(t, ns, c.name, c.spec)
 		obj.SetKind(kind)
 		err := plane.Client.Create(t.Context(), obj, client.DryRunAll)
 		switch {
@@ -413,7 +413,7 @@ func TestSchemaRefusesCloudManagers(t *testing.T) {
 		return "{front: {deployment: {image: a" + front + "}}, identity: {deployment: {image: a" + identity + "}}, db: {statefulSet: {image: a, storage: {size: 1Gi}" + db + "}" + more + "}}"
 	}
 	long := strings.Repeat("x", 49)
-	refusals(t, "CloudManager", []struct{ name, spec, says string }{
+	checkRefusals(t, "CloudManager", []struct{ name, spec, says string }{
 		{long, cm("", "", "", ""), ""},
 		{long + "y", cm("", "", "", ""), "spec.db.statefulSet.name: Invalid value"},
 		{long + "y", cm("", "", ", name: db", ""), ""},
@@ -441,11 +441,11 @@ func TestSchemaRefusesCloudManagers(t *testing.T) {
 		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 1Gi, mountPath: data", 1), "spec.db.statefulSet.storage.mountPath: Invalid value: \"data\": must be an absolute path"},
 		{"cm", strings.Replace(cm("", "", "", ""), "size: 1Gi", "size: 1Gi, accessModes: ReadOnlyMany", 1), "spec.db.statefulSet.storage.accessModes: Unsupported value"},
 	})
-	refusals(t, "ModelBox", []struct{ name, spec, says string }{
+	checkRefusals(t, "ModelBox", []struct{ name, spec, says string }{
 		{"box", `{image: a, name: Main}`, `spec.name: Invalid value: "Main": must be lower-case letters`},
 		{"1box", `{image: a}`, "metadata.name must be at most 63"},
 	})
-	refusals(t, "UnitedDeployment", []struct{ name, spec, says string }{
+	checkRefusals(t, "UnitedDeployment", []struct{ name, spec, says string }{
 		{"ud", `{deploymentName: a}`, "spec.replicas: Required value"},
 		{"ud", `{deploymentName: A, replicas: 1}`, "spec.deploymentName: Invalid value"},
 		{"ud", `{deploymentName: a, replicas: -1}`, "spec.replicas: Invalid value: -1"},

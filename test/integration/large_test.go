@@ -30,8 +30,8 @@ func incompressible(n int) string {
 	return string(text)
 }
 
-// variables returns environment variables of n bytes in all.
-func variables(text string) []corev1.EnvVar {
+// newVariables returns environment variables of n bytes in all.
+func newVariables(text string) []corev1.EnvVar {
 	const each = 5000
 	var vars []corev1.EnvVar
 	for ; len(text) > each; text = text[each:] {
@@ -61,23 +61,23 @@ func TestLargeSpec(t *testing.T) {
 			ns := plane.Namespace(t)
 			m := plane.Start(t, ns, older)
 			app := newApp(ns, "web")
-			app.Spec.Envs = variables(c.text(250 << 10))
-			d, _ := start(t, app)
+			app.Spec.Envs = newVariables(c.text(250 << 10))
+			d, _ := createInPlace(t, app)
 			checkRecord(t, d, c.prefix)
-			if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+			if err := diffOf(app.Spec.Envs, container(d).Env); err != nil {
 				t.Error(err)
 			}
 			m.Idle(t)
-			events(t, app, c.event+" Created: Created Deployment web, Service web"+c.reason)
+			checkEvents(t, app, c.event+" Created: Created Deployment web, Service web"+c.reason)
 			m.Stop(t)
 
 			m = plane.Start(t, ns)
-			counts(t, m, "upgrade", map[string]int{"patch apps/status": 1})
+			checkRequests(t, m, "upgrade", map[string]int{"patch apps/status": 1})
 			changeLarge(t, app, c.prefix)
 			m.Idle(t)
 			m.Stop(t)
 			m = plane.Start(t, ns)
-			counts(t, m, "restart", map[string]int{})
+			checkRequests(t, m, "restart", map[string]int{})
 		})
 	}
 }
@@ -104,7 +104,7 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 2)
+	checkRendering(t, app, `{"rendering":0}`, 0, 2)
 	if *d.Spec.Replicas != 5 {
 		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
 	}
@@ -113,10 +113,10 @@ func changeLarge(t *testing.T, app *appv1.App, prefix string) {
 	last := &app.Spec.Envs[len(app.Spec.Envs)-1]
 	plane.Change(t, app, func() { last.Value = last.Value[1:] + "!" })
 	plane.Stands(t, app, progressing...)
-	rendered(t, app, `{"rendering":2}`, 2, 0)
+	checkRendering(t, app, `{"rendering":2}`, 2, 0)
 	plane.Read(t, d)
 	checkRecord(t, d, prefix)
-	if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+	if err := diffOf(app.Spec.Envs, container(d).Env); err != nil {
 		t.Error(err)
 	}
 }
@@ -127,16 +127,16 @@ func TestGrowingSpec(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	plane.Change(t, d, func() { d.Annotations["foreign"] = incompressible(120 << 10) }, intruder)
 	m.Idle(t)
 
 	for _, kib := range []int{31, 33, 120, 140, 250, 600, 128, 10} {
 		for name, text := range map[string]func(int) string{"compressible": repetitive, "incompressible": incompressible} {
-			plane.Change(t, app, func() { app.Spec.Envs = variables(text(kib << 10)) })
+			plane.Change(t, app, func() { app.Spec.Envs = newVariables(text(kib << 10)) })
 			plane.Stands(t, app, progressing...)
 			plane.Read(t, d)
-			if err := holds(app.Spec.Envs, container(d).Env); err != nil {
+			if err := diffOf(app.Spec.Envs, container(d).Env); err != nil {
 				t.Fatalf("%d KiB, %s: %v", kib, name, err)
 			}
 		}
@@ -147,5 +147,5 @@ func TestGrowingSpec(t *testing.T) {
 	}
 	m.Requests.Reset()
 	annotate(t, app, "x", "y")
-	counts(t, m, "nothing of ours", map[string]int{})
+	checkRequests(t, m, "nothing of ours", map[string]int{})
 }

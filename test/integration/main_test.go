@@ -80,7 +80,7 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "stop the control plane that serves all kinds:", err)
 		code = 1
 	}
-	if code == 0 && everything() {
+	if code == 0 && runsEverything() {
 		if err := plane.Unused(allUnrequested()); err != nil {
 			fmt.Fprintf(os.Stderr, "the manager's roles (config/rbac, docs/security.md) and what the tests have seen it do differ:\n%v\n", err)
 			code = 1
@@ -96,8 +96,8 @@ func allUnrequested() map[string]string {
 	return all
 }
 
-// everything reports whether all tests have run, and not only some that the command line chose.
-func everything() bool {
+// runsEverything reports whether all tests have run, and not only some that the command line chose.
+func runsEverything() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
 			return false

@@ -18,28 +18,28 @@ func TestElection(t *testing.T) {
 	ns := plane.Namespace(t)
 	lease := harness.WithElection(ns)
 	leader := plane.Start(t, ns, lease)
-	wait(t, leader.Elected())
+	awaitClosed(t, leader.Elected())
 	follower := plane.Start(t, ns, lease)
-	start(t, newApp(ns, "first"))
-	counts(t, follower, "the follower", map[string]int{})
+	createInPlace(t, newApp(ns, "first"))
+	checkRequests(t, follower, "the follower", map[string]int{})
 
 	leader.Stop(t)
 	leader.Requests.Reset()
 	stopped := time.Now()
 	app := newApp(ns, "second")
 	plane.Create(t, app)
-	wait(t, follower.Elected())
+	awaitClosed(t, follower.Elected())
 	plane.Stands(t, app, progressing...)
 	// A lease that is not given up runs longer than anything here is waited for.
 	t.Logf("the follower worked after %s", time.Since(stopped).Round(10*time.Millisecond))
-	children(t, app)
+	readChildren(t, app)
 	if writes := leader.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("the leader has written after its end: %v", writes)
 	}
 }
 
-// wait waits until a channel is closed.
-func wait(t *testing.T, closed <-chan struct{}) {
+// awaitClosed waits until a channel is closed.
+func awaitClosed(t *testing.T, closed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-closed:
@@ -68,18 +68,18 @@ func TestReadiness(t *testing.T) {
 					}
 					return send()
 				}))
-			wait(t, held)
+			awaitClosed(t, held)
 			m.Idle(t) // All else is there.
-			answers(t, address, "healthz", http.StatusOK)
-			answers(t, address, "readyz", http.StatusInternalServerError)
+			awaitProbe(t, address, "healthz", http.StatusOK)
+			awaitProbe(t, address, "readyz", http.StatusInternalServerError)
 			close(release)
-			answers(t, address, "readyz", http.StatusOK)
+			awaitProbe(t, address, "readyz", http.StatusOK)
 		})
 	}
 }
 
-// answers waits until a probe answers with a status.
-func answers(t *testing.T, address, probe string, want int) {
+// awaitProbe waits until a probe answers with a status.
+func awaitProbe(t *testing.T, address, probe string, want int) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		resp, err := http.Get("http://" + address + "/" + probe)
@@ -105,9 +105,9 @@ func TestNamespaces(t *testing.T) {
 	plane.Create(t, left)
 	for _, ns := range []string{one, two} {
 		app := newApp(ns, "web")
-		d, s := start(t, app)
+		d, s := createInPlace(t, app)
 		plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }, intruder)
-		plane.Until(t, s, func() error { return holds(1, len(s.Spec.Selector)) })
+		plane.Until(t, s, func() error { return diffOf(1, len(s.Spec.Selector)) })
 		plane.Delete(t, d)
 		uid := d.UID
 		plane.Until(t, d, func() error {
@@ -136,15 +136,15 @@ func TestStopInTheMiddle(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	const apps = 30
-	each(t, apps, func(i int) { plane.Create(t, newApp(ns, fmt.Sprintf("app-%d", i))) })
+	forEachNumber(t, apps, func(i int) { plane.Create(t, newApp(ns, fmt.Sprintf("app-%d", i))) })
 	m.Stop(t)
 	m.Requests.Reset()
 
 	plane.Start(t, ns)
-	each(t, apps, func(i int) {
+	forEachNumber(t, apps, func(i int) {
 		app := newApp(ns, fmt.Sprintf("app-%d", i))
 		plane.Stands(t, app, progressing...)
-		children(t, app)
+		readChildren(t, app)
 	})
 	if writes := m.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("a manager has written after its end: %v", writes)
@@ -158,7 +158,7 @@ func TestDeletedApp(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Finalizers = []string{"test.example.com/hold"}
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	m.Idle(t)
 	m.Requests.Reset()
 
@@ -173,7 +173,7 @@ func TestDeletedApp(t *testing.T) {
 		app.Spec.Image = "nginx:1.17"
 		app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"}
 	})
-	counts(t, m, "an App on its way out", map[string]int{})
+	checkRequests(t, m, "an App on its way out", map[string]int{})
 	plane.Absent(t, d)
 	if plane.Read(t, s); s.Spec.Selector["x"] != "y" {
 		t.Error("the Service was repaired")
@@ -182,5 +182,5 @@ func TestDeletedApp(t *testing.T) {
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Finalizers = nil })
 	plane.Gone(t, app)
-	counts(t, m, "an App that is gone", map[string]int{})
+	checkRequests(t, m, "an App that is gone", map[string]int{})
 }

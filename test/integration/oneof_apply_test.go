@@ -19,19 +19,19 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// bare removes nulls and empty objects of lists' neighbours from what is to be applied: they would be stated.
-func bare(value any) any {
+// withoutNulls removes nulls and empty objects of lists' neighbours from what is to be applied: they would be stated.
+func withoutNulls(value any) any {
 	parts, ok := value.(map[string]any)
 	if !ok {
 		if items, ok := value.([]any); ok {
 			for i := range items {
-				items[i] = bare(items[i])
+				items[i] = withoutNulls(items[i])
 			}
 		}
 		return value
 	}
 	for name, part := range parts {
-		if part = bare(part); part == nil || name == "resources" || name == "status" || name == "selector" && part == nil {
+		if part = withoutNulls(part); part == nil || name == "resources" || name == "status" || name == "selector" && part == nil {
 			delete(parts, name)
 		} else {
 			parts[name] = part
@@ -48,7 +48,7 @@ func applyPart(t *testing.T, part client.Object, opts ...client.PatchOption) err
 		t.Fatal(err)
 	}
 	target := part.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
-	return plane.Client.Patch(t.Context(), target, client.RawPatch(types.ApplyPatchType, marshal(t, bare(fields))),
+	return plane.Client.Patch(t.Context(), target, client.RawPatch(types.ApplyPatchType, marshal(t, withoutNulls(fields))),
 		append(opts, client.FieldOwner("argocd"))...)
 }
 
@@ -65,7 +65,7 @@ func TestAppliedAlternativeIsRepaired(t *testing.T) {
 					t.Parallel()
 					app := newApp(ns, how+"-"+name)
 					c.state(app)
-					d, _ := start(t, app)
+					d, _ := createInPlace(t, app)
 					want, strategy, generation := d.Spec.Template.DeepCopy(), d.Spec.Strategy, d.Generation
 					part := &appsv1.Deployment{ObjectMeta: *d.ObjectMeta.DeepCopy()}
 					part.APIVersion, part.Kind = "apps/v1", "Deployment"
@@ -82,7 +82,7 @@ func TestAppliedAlternativeIsRepaired(t *testing.T) {
 					taken <- t.Name()
 					plane.Until(t, d, func() error {
 						if diff := cmp.Diff(want, &d.Spec.Template); diff != "" || !cmp.Equal(strategy, d.Spec.Strategy) {
-							return fmt.Errorf("not repaired: %v\n%s", notes(t, app), diff)
+							return fmt.Errorf("not repaired: %v\n%s", listEvents(t, app), diff)
 						}
 						return nil
 					})
@@ -90,7 +90,7 @@ func TestAppliedAlternativeIsRepaired(t *testing.T) {
 						t.Errorf("the generation went up by %d, want one for the edit and one for the repair", n)
 					}
 					setImage(t, app, "nginx:2")
-					image(t, d, "nginx:2")
+					awaitImage(t, d, "nginx:2")
 					plane.Stands(t, app, progressing...)
 				})
 			}
@@ -191,12 +191,12 @@ func TestServiceAlternativeIsRepaired(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, name)
 			c.state(app)
-			_, s := start(t, app)
+			_, s := createInPlace(t, app)
 			want := serviceOf(s)
 			plane.Change(t, s, func() { c.edit(s) }, client.FieldOwner("kubectl-edit"))
 			plane.Until(t, s, func() error {
 				if diff := cmp.Diff(want, serviceOf(s)); diff != "" {
-					return fmt.Errorf("not repaired: %v\n%s", notes(t, app), diff)
+					return fmt.Errorf("not repaired: %v\n%s", listEvents(t, app), diff)
 				}
 				return nil
 			})
@@ -208,7 +208,7 @@ func TestServiceAlternativeIsRepaired(t *testing.T) {
 			})
 			plane.Until(t, s, func() error {
 				if n := len(s.Spec.Ports); n != len(app.Spec.Ports) {
-					return fmt.Errorf("%d ports are offered: %v", n, notes(t, app))
+					return fmt.Errorf("%d ports are offered: %v", n, listEvents(t, app))
 				}
 				return nil
 			})
@@ -275,7 +275,7 @@ func TestStatefulSetAlternativeIsRepaired(t *testing.T) {
 				harness.Eventually(t, func() error {
 					plane.Read(t, set)
 					if diff := cmp.Diff(want, &set.Spec); diff != "" {
-						return fmt.Errorf("not repaired: %v\n%s", notes(t, cm), diff)
+						return fmt.Errorf("not repaired: %v\n%s", listEvents(t, cm), diff)
 					}
 					return nil
 				})
@@ -287,7 +287,7 @@ func TestStatefulSetAlternativeIsRepaired(t *testing.T) {
 			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:11" })
 			plane.Until(t, set, func() error {
 				if got := set.Spec.Template.Spec.Containers[0].Image; got != "mariadb:11" {
-					return fmt.Errorf("the image is %s: %s", got, strings.Join(notes(t, cm), "\n"))
+					return fmt.Errorf("the image is %s: %s", got, strings.Join(listEvents(t, cm), "\n"))
 				}
 				return nil
 			})

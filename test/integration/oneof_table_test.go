@@ -80,8 +80,8 @@ func pairsOf(t *testing.T, of reflect.Type) []pair {
 	return pairs
 }
 
-// member returns a member of a one-of as JSON has it, next to other fields.
-func member(of reflect.Type, name string, others ...string) map[string]any {
+// memberJSON returns a member of a one-of as JSON has it, next to other fields.
+func memberJSON(of reflect.Type, name string, others ...string) map[string]any {
 	parts := map[string]any{name: json.RawMessage(oneOfValues[of][name])}
 	for i := 0; i+1 < len(others); i += 2 {
 		parts[others[i]] = others[i+1]
@@ -102,10 +102,10 @@ func podsOf(of reflect.Type, pairs []pair) (ours, theirs map[string]any) {
 			name := fmt.Sprint("x", i)
 			switch of.Name() {
 			case "VolumeSource":
-				volumes = append(volumes, member(of, choose(p), "name", name))
+				volumes = append(volumes, memberJSON(of, choose(p), "name", name))
 				continue
 			case "EnvVarSource":
-				variables = append(variables, map[string]any{"name": name, "valueFrom": member(of, choose(p))})
+				variables = append(variables, map[string]any{"name": name, "valueFrom": memberJSON(of, choose(p))})
 				continue
 			}
 			if i%len(places) == 0 {
@@ -113,14 +113,14 @@ func podsOf(of reflect.Type, pairs []pair) (ours, theirs map[string]any) {
 			}
 			c := containers[len(containers)-1].(map[string]any) //nolint:forcetypeassert // It was made above.
 			if of.Name() == "ProbeHandler" {
-				c[places[i%len(places)]] = member(of, choose(p))
+				c[places[i%len(places)]] = memberJSON(of, choose(p))
 				continue
 			}
 			hooks, _ := c["lifecycle"].(map[string]any)
 			if hooks == nil {
 				hooks = map[string]any{}
 			}
-			hooks[places[i%len(places)]] = member(of, choose(p))
+			hooks[places[i%len(places)]] = memberJSON(of, choose(p))
 			c["lifecycle"] = hooks
 		}
 		if len(variables) > 0 {
@@ -166,7 +166,7 @@ func TestEveryAlternativeIsRepaired(t *testing.T) {
 				ours, theirs := podsOf(of, pairs)
 				app := newApp(ns, name)
 				app.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: marshal(t, ours)}
-				d, _ := start(t, app)
+				d, _ := createInPlace(t, app)
 				want, generation := d.Spec.Template.DeepCopy(), d.Generation
 				var template corev1.PodTemplateSpec
 				if err := json.Unmarshal(marshal(t, theirs), &template); err != nil {
@@ -185,7 +185,7 @@ func comesBack(t *testing.T, app *appv1.App, d *appsv1.Deployment, want *corev1.
 	t.Helper()
 	plane.Until(t, d, func() error {
 		if diff := cmp.Diff(want, &d.Spec.Template); diff != "" {
-			return fmt.Errorf("not repaired: %v\n%.2000s", notes(t, app), diff)
+			return fmt.Errorf("not repaired: %v\n%.2000s", listEvents(t, app), diff)
 		}
 		return nil
 	})

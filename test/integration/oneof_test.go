@@ -28,7 +28,9 @@ type alternative struct {
 	same bool
 }
 
-func probed(handler corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: handler} }
+func probeFields(handler corev1.ProbeHandler) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: handler}
+}
 
 var (
 	tcpHandler  = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}
@@ -52,16 +54,16 @@ func mainOf(d *appsv1.Deployment) *corev1.Container {
 
 var alternatives = map[string]alternative{
 	"liveness-http": {
-		func(app *appv1.App) { app.Spec.Probes.Liveness = probed(tcpHandler) },
-		func(d *appsv1.Deployment) { mainOf(d).LivenessProbe = probed(httpHandler) }, false,
+		func(app *appv1.App) { app.Spec.Probes.Liveness = probeFields(tcpHandler) },
+		func(d *appsv1.Deployment) { mainOf(d).LivenessProbe = probeFields(httpHandler) }, false,
 	},
 	"readiness-exec": {
-		func(app *appv1.App) { app.Spec.Probes.Readiness = probed(httpHandler) },
-		func(d *appsv1.Deployment) { mainOf(d).ReadinessProbe = probed(execHandler) }, false,
+		func(app *appv1.App) { app.Spec.Probes.Readiness = probeFields(httpHandler) },
+		func(d *appsv1.Deployment) { mainOf(d).ReadinessProbe = probeFields(execHandler) }, false,
 	},
 	"startup-grpc": {
-		func(app *appv1.App) { app.Spec.Probes.Startup = probed(execHandler) },
-		func(d *appsv1.Deployment) { mainOf(d).StartupProbe = probed(grpcHandler) }, false,
+		func(app *appv1.App) { app.Spec.Probes.Startup = probeFields(execHandler) },
+		func(d *appsv1.Deployment) { mainOf(d).StartupProbe = probeFields(grpcHandler) }, false,
 	},
 	"pre-stop": {
 		func(app *appv1.App) {
@@ -141,7 +143,7 @@ func TestAlternativeIsRepaired(t *testing.T) {
 			ns, m := plane.Shared(t)
 			app := newApp(ns, name)
 			c.state(app)
-			d, _ := start(t, app)
+			d, _ := createInPlace(t, app)
 			plane.Change(t, d, func() {
 				pod := &d.Spec.Template.Spec
 				pod.Containers = append(pod.Containers, corev1.Container{Name: "sidecar", Image: "envoy"})
@@ -153,7 +155,7 @@ func TestAlternativeIsRepaired(t *testing.T) {
 			plane.Change(t, d, func() { c.edit(d) }, client.FieldOwner("kubectl-patch"))
 			plane.Until(t, d, func() error {
 				if diff := cmp.Diff(containersByName(want), containersByName(&d.Spec)); diff != "" || !cmp.Equal(want.Strategy, d.Spec.Strategy) {
-					return fmt.Errorf("not repaired: %v\n%s", notes(t, app), diff)
+					return fmt.Errorf("not repaired: %v\n%s", listEvents(t, app), diff)
 				}
 				return nil
 			})
@@ -166,7 +168,7 @@ func TestAlternativeIsRepaired(t *testing.T) {
 			if got := m.Requests.Counts(); got["get deployments"] != 1 || got["patch deployments"] != 3 {
 				t.Errorf("requests are %v", got)
 			}
-			if said := strings.Join(notes(t, app), "\n"); !strings.Contains(said, "Normal Repaired: Repaired Deployment "+name+": ") || !strings.Contains(said, "changed by kubectl-patch") {
+			if said := strings.Join(listEvents(t, app), "\n"); !strings.Contains(said, "Normal Repaired: Repaired Deployment "+name+": ") || !strings.Contains(said, "changed by kubectl-patch") {
 				t.Errorf("events are %s", said)
 			}
 			setImage(t, app, "nginx:2")
@@ -207,7 +209,7 @@ func TestAlternativeIsAdopted(t *testing.T) {
 			plane.Create(t, app)
 			plane.Until(t, d, func() error {
 				if !metav1.IsControlledBy(d, app) {
-					return fmt.Errorf("it is not adopted: %v", notes(t, app))
+					return fmt.Errorf("it is not adopted: %v", listEvents(t, app))
 				}
 				return nil
 			})
@@ -217,7 +219,7 @@ func TestAlternativeIsAdopted(t *testing.T) {
 				t.Errorf("it has %d containers", n)
 			}
 			setImage(t, app, "nginx:2")
-			image(t, d, "nginx:2")
+			awaitImage(t, d, "nginx:2")
 		})
 	}
 }
@@ -228,7 +230,7 @@ func TestRefusedAdoptionTakesNothing(t *testing.T) {
 	ns, m := plane.Shared(t)
 	d := handMade(ns, "web")
 	plane.Create(t, d)
-	was := whole(t, d)
+	was := readWhole(t, d)
 	app := newApp(ns, "web")
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	app.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -241,5 +243,5 @@ func TestRefusedAdoptionTakesNothing(t *testing.T) {
 		return nil
 	})
 	m.Idle(t)
-	untouched(t, d, was)
+	checkUntouched(t, d, was)
 }

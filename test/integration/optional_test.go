@@ -94,8 +94,8 @@ func (p optionalPlane) judge(t *testing.T, route *gatewayv1.HTTPRoute, accepted 
 	})
 }
 
-// discoveries returns how often a manager has asked what the API server serves.
-func discoveries(m *harness.Manager) (n int) {
+// countDiscoveries returns how often a manager has asked what the API server serves.
+func countDiscoveries(m *harness.Manager) (n int) {
 	for _, q := range m.Requests.All() {
 		if q.Path == "/apis" {
 			n++
@@ -110,7 +110,7 @@ func TestOptionalKinds(t *testing.T) {
 	p := startOptionalPlane(t)
 	ns, address := p.Namespace(t), harness.FreeAddress(t)
 	m := p.Start(t, ns, harness.WithProbes(address))
-	answers(t, address, "readyz", http.StatusOK)
+	awaitProbe(t, address, "readyz", http.StatusOK)
 	m.Idle(t)
 	m.Requests.Reset()
 
@@ -118,17 +118,17 @@ func TestOptionalKinds(t *testing.T) {
 	plain := newApp(ns, "plain")
 	p.Create(t, plain)
 	create := map[string]int{"patch deployments": 1, "patch services": 1, "patch apps/status": 1, "create events": 1}
-	counts(t, m, "a plain App", create)
+	checkRequests(t, m, "a plain App", create)
 	m.Requests.Reset()
 	app := newOptionalApp(ns, "web")
 	p.Create(t, app)
 	p.Stands(t, app, "Applied=False/KindMissing", "Exposed=False/KindMissing", "Stalled=False/NotStalled")
 	harness.Says(t, app, "Exposed", "the cluster has no HTTPRoute (gateway.networking.k8s.io/v1)", "remove spec.httpRoute")
 	p.available(t, app)
-	counts(t, m, "an App whose kinds are absent", map[string]int{
+	checkRequests(t, m, "an App whose kinds are absent", map[string]int{
 		"patch deployments": 1, "patch services": 1, "patch apps/status": 2, "create events": 1,
 	})
-	if n := discoveries(m); n > 0 {
+	if n := countDiscoveries(m); n > 0 {
 		t.Errorf("the API server was asked %d times what it serves, although the definitions are watched", n)
 	}
 
@@ -143,7 +143,7 @@ func TestOptionalKinds(t *testing.T) {
 			t.Errorf("when the kinds %s, the manager writes %v", again, got)
 		}
 		m.Requests.Reset()
-		counts(t, m, "idle", map[string]int{})
+		checkRequests(t, m, "idle", map[string]int{})
 		p.useOptionalKinds(t, m, app)
 
 		p.undefine(t, route)
@@ -152,14 +152,14 @@ func TestOptionalKinds(t *testing.T) {
 		m.Idle(t)
 		m.Requests.Reset()
 		p.Change(t, app, func() { app.Spec.Image += "0" })
-		counts(t, m, "another image without the kinds", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
+		checkRequests(t, m, "another image without the kinds", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
 		p.available(t, app)
-		answers(t, address, "readyz", http.StatusOK)
+		awaitProbe(t, address, "readyz", http.StatusOK)
 	}
 	m.Requests.Reset()
 	p.Read(t, plain)
 	p.Change(t, plain, func() { plain.Spec.Image = "nginx:1.17" })
-	counts(t, m, "the plain App at the end", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
+	checkRequests(t, m, "the plain App at the end", map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1})
 }
 
 // useOptionalKinds takes the objects of an App through their lives while both kinds are there.
@@ -215,7 +215,7 @@ func (p optionalPlane) useOptionalKinds(t *testing.T, m *harness.Manager, app *a
 		m.Idle(t)
 		m.Requests.Reset()
 		step.do()
-		counts(t, m, step.what, step.want)
+		checkRequests(t, m, step.what, step.want)
 	}
 	p.Read(t, route)
 	p.Change(t, route, func() { route.Spec.Hostnames = []gatewayv1.Hostname{"theirs.example.com"} })
@@ -325,7 +325,7 @@ func TestOptionalKindsWithoutRights(t *testing.T) {
 	p.Stands(t, app, "Exposed=False/Forbidden", "Stalled=False/NotStalled")
 	harness.Says(t, app, "Exposed", `cannot list resource "httproutes"`)
 	p.available(t, app)
-	if n, most := discoveries(m), int(time.Since(began)/pause)+1; n > most {
+	if n, most := countDiscoveries(m), int(time.Since(began)/pause)+1; n > most {
 		t.Errorf("for 20 Apps the API server was asked %d times what it serves, want at most %d", n, most)
 	}
 

@@ -76,7 +76,7 @@ func TestOrphaningIsSeenLate(t *testing.T) {
 	m := plane.Start(t, ns, harness.WithFault(apps.before("apps")))
 	t.Cleanup(apps.open)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	plane.Read(t, app)
 	plane.Change(t, app, func() { controllerutil.AddFinalizer(app, "example.com/held-by-the-test") })
 	m.Idle(t)

@@ -35,8 +35,8 @@ const mirroredImage = `.spec.template.spec.containers[name="web"].image of Deplo
 // mirror is the image that the policy of mirrored puts in the place of each container named web.
 const mirror = "mirror.example/nginx:1"
 
-// mirrored makes an admission policy that replaces the images of a namespace's Deployments, and waits until it does.
-func mirrored(t *testing.T, ns string) *admissionregistrationv1.MutatingAdmissionPolicyBinding {
+// makeMirrorPolicy makes an admission policy that replaces the images of a namespace's Deployments, and waits until it does.
+func makeMirrorPolicy(t *testing.T, ns string) *admissionregistrationv1.MutatingAdmissionPolicyBinding {
 	t.Helper()
 	rule := admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
@@ -56,20 +56,20 @@ func mirrored(t *testing.T, ns string) *admissionregistrationv1.MutatingAdmissio
 	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: ns}}
 	plane.Create(t, policy, binding)
-	t.Cleanup(func() { remove(t, policy) })
-	tries(t, ns, func(image string, err error) bool { return err == nil && image == mirror })
+	t.Cleanup(func() { removeAtEnd(t, policy) })
+	awaitPolicy(t, ns, func(image string, err error) bool { return err == nil && image == mirror })
 	return binding
 }
 
-// remove deletes an object of the cluster when the test has ended, and with it the test's own context.
-func remove(t *testing.T, obj client.Object) {
+// removeAtEnd deletes an object of the cluster when the test has ended, and with it the test's own context.
+func removeAtEnd(t *testing.T, obj client.Object) {
 	if err := plane.Client.Delete(context.Background(), obj); err != nil {
 		t.Logf("delete %T %s: %v", obj, obj.GetName(), err)
 	}
 }
 
-// tries asks what would become of a Deployment with a container web, until a policy has come into force or out of it.
-func tries(t *testing.T, ns string, done func(image string, err error) bool) {
+// awaitPolicy asks what would become of a Deployment with a container web, until a policy has come into force or out of it.
+func awaitPolicy(t *testing.T, ns string, done func(image string, err error) bool) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		probe := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "probe"}}
@@ -83,8 +83,8 @@ func tries(t *testing.T, ns string, done func(image string, err error) bool) {
 	})
 }
 
-// later lets time pass and touches the App: what would wake the manager runs on the real clock.
-func later(t *testing.T, m *harness.Manager, clk *clocktesting.FakePassiveClock, app *appv1.App, pause time.Duration) {
+// passTime lets time pass and touches the App: what would wake the manager runs on the real clock.
+func passTime(t *testing.T, m *harness.Manager, clk *clocktesting.FakePassiveClock, app *appv1.App, pause time.Duration) {
 	t.Helper()
 	clk.SetTime(clk.Now().Add(pause))
 	annotate(t, app, "time", clk.Now().String())
@@ -98,14 +98,14 @@ func TestAdmissionReplaces(t *testing.T) {
 	ns := plane.Namespace(t)
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	m := plane.Start(t, ns, harness.WithClock(clk))
-	binding := mirrored(t, ns)
+	binding := makeMirrorPolicy(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.Ports = append(app.Spec.Ports, appv1.Port{Port: 9090})
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
 	harness.Says(t, app, "Applied", "did not keep "+mirroredImage)
 	m.Idle(t)
-	d, s := children(t, app)
+	d, s := readChildren(t, app)
 	if container(d).Image != mirror {
 		t.Fatalf("the image is %s: the policy does nothing", container(d).Image)
 	}
@@ -117,16 +117,16 @@ func TestAdmissionReplaces(t *testing.T) {
 	}
 	patches(2) // The creation, and one more try.
 	for range 8 {
-		later(t, m, clk, app, time.Second)
+		passTime(t, m, clk, app, time.Second)
 	}
 	patches(2)
-	later(t, m, clk, app, 5*time.Minute)
+	passTime(t, m, clk, app, 5*time.Minute)
 	patches(4)
-	later(t, m, clk, app, 0)
+	passTime(t, m, clk, app, 0)
 	patches(4)
 
 	// What another writer changes next to it is drift.
-	edit(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
+	editWithRetry(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
 	plane.Until(t, d, func() error {
 		if container(d).ImagePullPolicy != corev1.PullIfNotPresent {
 			return errors.New("not repaired")
@@ -146,9 +146,9 @@ func TestAdmissionReplaces(t *testing.T) {
 	plane.Stands(t, app, notKept...)
 
 	plane.Delete(t, binding)
-	tries(t, ns, func(image string, err error) bool { return err == nil && image != mirror })
-	later(t, m, clk, app, 5*time.Minute)
-	image(t, d, app.Spec.Image)
+	awaitPolicy(t, ns, func(image string, err error) bool { return err == nil && image != mirror })
+	passTime(t, m, clk, app, 5*time.Minute)
+	awaitImage(t, d, app.Spec.Image)
 	plane.Stands(t, app, accepted...)
 }
 
@@ -159,7 +159,7 @@ func TestAdmissionIsAccepted(t *testing.T) {
 	ns := plane.Namespace(t)
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	m := plane.Start(t, ns, harness.WithClock(clk))
-	mirrored(t, ns)
+	makeMirrorPolicy(t, ns)
 	app := newApp(ns, "web")
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
@@ -168,14 +168,14 @@ func TestAdmissionIsAccepted(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 	for range 3 {
-		later(t, m, clk, app, 5*time.Minute)
+		passTime(t, m, clk, app, 5*time.Minute)
 	}
 	if got := m.Requests.Counts(); len(got) > 0 {
 		t.Errorf("requests are %v", got)
 	}
 	// What others change next to it is repaired as ever, and a new image that is overridden too is accepted.
-	d, _ := children(t, app)
-	edit(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
+	d, _ := readChildren(t, app)
+	editWithRetry(t, d, func() { container(d).ImagePullPolicy = corev1.PullAlways })
 	plane.Until(t, d, func() error {
 		if container(d).ImagePullPolicy != corev1.PullIfNotPresent {
 			return errors.New("not repaired")
@@ -193,7 +193,7 @@ func TestAdmissionIsAccepted(t *testing.T) {
 func TestAdmissionIsStated(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
-	mirrored(t, ns)
+	makeMirrorPolicy(t, ns)
 	app := newApp(ns, "web")
 	plane.Create(t, app)
 	plane.Stands(t, app, notKept...)
@@ -213,8 +213,8 @@ func TestFeatureIsOff(t *testing.T) {
 	plane.Stands(t, app, notKept...)
 	harness.Says(t, app, "Applied", `.spec.template.spec.containers[name="web"].lifecycle.stopSignal of Deployment web`)
 	m.Idle(t)
-	d, _ := children(t, app)
-	settle(t, d)
+	d, _ := readChildren(t, app)
+	completeRollout(t, d)
 	m.Idle(t)
 	if n := m.Requests.Writes()["patch deployments"]; n != 2 {
 		t.Errorf("%d writes of the Deployment, want 2", n)
@@ -239,7 +239,7 @@ func TestEmptyStructStays(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](1000)}
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	plane.Change(t, app, func() { app.Spec.SecurityContext = &corev1.SecurityContext{} })
 	plane.Stands(t, app, progressing...)
 	m.Idle(t)
@@ -247,7 +247,7 @@ func TestEmptyStructStays(t *testing.T) {
 	if diff := cmp.Diff(&corev1.SecurityContext{}, container(d).SecurityContext); diff != "" {
 		t.Errorf("the struct (-want +got):\n%s", diff)
 	}
-	for _, note := range notes(t, app) {
+	for _, note := range listEvents(t, app) {
 		if !strings.HasPrefix(note, corev1.EventTypeNormal) {
 			t.Errorf("event %s", note)
 		}

@@ -15,7 +15,7 @@ func TestPaused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	setPaused(t, app, true)
 	plane.Stands(t, app, "Applied=True/Applied", "Reconciling=False/Paused", "Stalled=False")
 	m.Idle(t)
@@ -30,7 +30,7 @@ func TestPaused(t *testing.T) {
 	was := d.Spec.DeepCopy()
 
 	// The status stays live.
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=Unknown/Paused", "Applied=False/Paused", "Reconciling=False/Paused", "Stalled=False")
 	plane.Until(t, app, func() error {
 		if app.Status.Ready != "2/2" || app.Status.Endpoint != "" {
@@ -53,14 +53,14 @@ func TestPaused(t *testing.T) {
 		t.Errorf("writes while paused: %v", writes)
 	}
 	plane.Read(t, d)
-	if err := holds(was, &d.Spec); err != nil {
+	if err := diffOf(was, &d.Spec); err != nil {
 		t.Errorf("Deployment %v", err)
 	}
 	plane.Absent(t, s)
 
 	setPaused(t, app, false)
 	plane.Stands(t, app, progressing...)
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	plane.Absent(t, s)
 }
 
@@ -81,7 +81,7 @@ func TestCreatedPaused(t *testing.T) {
 	}
 	setPaused(t, app, false)
 	plane.Stands(t, app, progressing...)
-	children(t, app)
+	readChildren(t, app)
 
 	// Removing the last pod of a paused App is up to the user's hands as well.
 	setPaused(t, app, true)
@@ -89,7 +89,7 @@ func TestCreatedPaused(t *testing.T) {
 	d := deployment(app)
 	plane.Read(t, d)
 	plane.Change(t, d, func() { d.Spec.Replicas = ptr.To[int32](0) })
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Until(t, app, func() error {
 		if app.Status.Ready != "0/0" {
 			return errors.New("the figures are " + app.Status.Ready)

@@ -32,7 +32,7 @@ func plannedNames(made *plan.Plan) []string {
 func planAndChange(t *testing.T, m *harness.Manager, app *appv1.App, what string, change func()) string {
 	t.Helper()
 	d := deployment(app)
-	settle(t, d)
+	completeRollout(t, d)
 	m.Idle(t)
 	was, template := plane.Snapshot(t, app.Namespace, app.Name), d.Spec.Template.DeepCopy()
 	plane.Read(t, app)
@@ -48,7 +48,7 @@ func planAndChange(t *testing.T, m *harness.Manager, app *appv1.App, what string
 	before.DeepCopyInto(app)
 	plane.Change(t, app, func() { app.Spec, app.Annotations = wanted.Spec, wanted.Annotations })
 	m.Idle(t)
-	settle(t, d) // What follows the readiness of the pods is a part of the plan.
+	completeRollout(t, d) // What follows the readiness of the pods is a part of the plan.
 	m.Idle(t)
 	if changed := harness.Changed(was, plane.Snapshot(t, app.Namespace, app.Name)); !slices.Equal(plannedNames(made), changed) {
 		t.Errorf("%s: planned are %q, and changed are %q:\n%s", what, plannedNames(made), changed, lines)
@@ -65,10 +65,10 @@ func planAndChange(t *testing.T, m *harness.Manager, app *appv1.App, what string
 func TestPlanOfEveryChild(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	app := newServed(ns, "web")
 	app.Spec.Replicas = ptr.To[int32](3)
-	start(t, app)
+	createInPlace(t, app)
 	expect := func(what, said string, want ...string) {
 		t.Helper()
 		for _, line := range want {
@@ -108,7 +108,7 @@ func TestPlanOfEveryChild(t *testing.T) {
 func TestPlanOfBlockedChildren(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
 	plane.Create(t, account)
 	want := func(app *appv1.App, what string, lines ...string) {
@@ -137,8 +137,8 @@ func TestPlanOfBlockedChildren(t *testing.T) {
 		t.Errorf("the plan of a creation costs %v", got)
 	}
 	plain := newApp(ns, "web")
-	d, _ := start(t, plain)
-	settle(t, d)
+	d, _ := createInPlace(t, plain)
+	completeRollout(t, d)
 	m.Idle(t)
 	plane.Read(t, plain)
 	wanted := plain.DeepCopy()
@@ -149,7 +149,7 @@ func TestPlanOfBlockedChildren(t *testing.T) {
 	if got := m.Requests.Stored(); len(got) > 0 {
 		t.Errorf("the plan has written %v", got)
 	}
-	if n := discoveries(m); n > 0 {
+	if n := countDiscoveries(m); n > 0 {
 		t.Errorf("the plan has asked %d times what the API server serves", n)
 	}
 }
@@ -159,11 +159,11 @@ func TestPlanOfBlockedChildren(t *testing.T) {
 func TestPlanOfNodePorts(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.Service = appv1.ServiceSpec{Type: corev1.ServiceTypeNodePort}
 	app.Spec.Ports[0].NodePort = 30078
-	start(t, app)
+	createInPlace(t, app)
 	said := planAndChange(t, m, app, "another name", func() { app.Spec.Service.Name = "shop" })
 	for _, line := range []string{"Service shop: created", "Service web: deleted", "no pod is replaced"} {
 		if !strings.Contains(said, line) {
@@ -177,7 +177,7 @@ func TestPlanOfNodePorts(t *testing.T) {
 func TestPlanOfContent(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1", "unused": "1"})
 	other := newConfigMap(ns, "other", map[string]string{"level": "1"})
 	plane.Create(t, other)

@@ -31,8 +31,8 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// planned returns the plan of a change of an App, without the words that each line begins with. One that is refused has none.
-func planned(t *testing.T, u *user, app *appv1.App, change func(*appv1.App), opts ...client.UpdateOption) []string {
+// planOf returns the plan of a change of an App, without the words that each line begins with. One that is refused has none.
+func planOf(t *testing.T, u *user, app *appv1.App, change func(*appv1.App), opts ...client.UpdateOption) []string {
 	t.Helper()
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		plane.Read(t, app)
@@ -131,7 +131,7 @@ var planCases = map[string]struct {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	u := newUser(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "OLD", Value: "old-hunter2"}}
@@ -141,14 +141,14 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff([]string{"Deployment web: created", "Service web: created"}, withoutBegin(t, u.plan(), "App "+ns+"/web: ")); diff != "" {
 		t.Errorf("the plan of the creation (-want +got):\n%s", diff)
 	}
-	d, s := start(t, app)
-	settle(t, d)
+	d, s := createInPlace(t, app)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	m.Idle(t)
-	was, wasService := whole(t, d), whole(t, s)
+	was, wasService := readWhole(t, d), readWhole(t, s)
 	m.Requests.Reset()
 	for name, c := range planCases {
-		got := planned(t, u, app, c.change)
+		got := planOf(t, u, app, c.change)
 		if len(c.want) < len(got) && len(c.want) > 0 && name == "no ports" {
 			got = got[:len(c.want)] // What goes with a port in the template is not of interest here.
 		}
@@ -164,8 +164,8 @@ func TestPlan(t *testing.T) {
 	if got := m.Requests.Stored(); len(got) > 0 {
 		t.Errorf("plans have written %v", got)
 	}
-	untouched(t, d, was)
-	untouched(t, s, wasService)
+	checkUntouched(t, d, was)
+	checkUntouched(t, s, wasService)
 }
 
 func kindOf(t *testing.T, obj client.Object) schema.GroupVersionKind {
@@ -214,7 +214,7 @@ func askPlan(t *testing.T, c client.Client, obj client.Object) *plan.Plan {
 func TestPlanAsData(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	const cloudManager = `{front: {deployment: {image: a, ports: [{port: 80}]}}, identity: {deployment: {image: a, ports: [{port: 80}]}},
 		db: {statefulSet: {image: a, storage: {size: 1Gi}, ports: [{port: 3306}]}}}`
 	for kind, c := range map[string]struct{ spec, change, created, changed string }{
@@ -227,15 +227,15 @@ func TestPlanAsData(t *testing.T) {
 		},
 	} {
 		name := "x-" + strings.ToLower(kind)
-		made := askPlan(t, plane.Client, object(t, ns, name, kind, c.spec))
+		made := askPlan(t, plane.Client, parseResource(t, ns, name, kind, c.spec))
 		if got := namesOf(made); !sameNames(got, c.created) || !made.Created || made.Kind != kind || made.Name != name || made.Version != plan.Version {
 			t.Errorf("%s: the plan of the creation is %+v: %s", kind, made, got)
 		}
-		obj := object(t, ns, name, kind, c.spec)
+		obj := parseResource(t, ns, name, kind, c.spec)
 		plane.Create(t, obj)
 		m.Idle(t)
 		plane.Read(t, obj)
-		obj.Object["spec"] = object(t, ns, name, kind, c.change).Object["spec"]
+		obj.Object["spec"] = parseResource(t, ns, name, kind, c.change).Object["spec"]
 		made = askPlan(t, plane.Client, obj)
 		if got := namesOf(made); c.changed != "" && !sameNames(got, c.changed) || made.Created || made.Incomplete {
 			t.Errorf("%s: the plan of the change is %+v: %s", kind, made, got)
@@ -247,7 +247,7 @@ func TestPlanAsData(t *testing.T) {
 func TestStoredPlanAsksNothing(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	app := newApp(ns, "web")
 	app.Annotations = map[string]string{plan.Annotation: plan.Request}
 	plane.Create(t, app)
@@ -284,17 +284,17 @@ func namesOf(made *plan.Plan) string {
 func TestPlanCostsNothingElse(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	u := newUser(t)
 	app := newApp(ns, "web")
 	app.Spec.PodSecurityContext, app.Spec.SecurityContext = restrictedContexts()
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	m.Idle(t)
 	m.Requests.Reset()
 	for _, manager := range []string{"argocd-controller", "kustomize-controller"} {
-		if lines := planned(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" }, client.FieldOwner(manager)); len(lines) > 0 {
+		if lines := planOf(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" }, client.FieldOwner(manager)); len(lines) > 0 {
 			t.Errorf("%s is told %q", manager, lines)
 		}
 	}
@@ -307,7 +307,7 @@ func TestPlanCostsNothingElse(t *testing.T) {
 	if err := u.Update(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	image(t, d, "nginx:3")
+	awaitImage(t, d, "nginx:3")
 	m.Idle(t)
 	if lines := u.plan(); len(lines) > 0 {
 		t.Errorf("a change is answered with %q", lines)
@@ -324,12 +324,12 @@ func TestForgedPlan(t *testing.T) {
 	ns := plane.Namespace(t)
 	opts := plane.Webhooks(t, ns)
 	m := plane.Start(t, ns, harness.WithWebhooks(opts))
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 	app := newApp(ns, "web")
 	app.Spec.PodSecurityContext, app.Spec.SecurityContext = restrictedContexts()
 	app.Spec.Envs = []corev1.EnvVar{{Name: "SECRET_NAME", Value: "hunter2"}}
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	m.Idle(t)
 	plane.Read(t, app)
 	for name, c := range map[string]struct {
@@ -382,7 +382,7 @@ func TestForgedPlan(t *testing.T) {
 func TestPlanOfOthersObjects(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	u := newUser(t)
 	adoptee(t, ns, "web")
 	app := newApp(ns, "web")
@@ -395,11 +395,11 @@ func TestPlanOfOthersObjects(t *testing.T) {
 	plane.Create(t, app)
 	plane.Stands(t, app, exists...)
 	m.Idle(t)
-	said := planned(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
+	said := planOf(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
 	if len(said) != 1 || !strings.HasPrefix(said[0], "ResourceExists: Deployment web exists") {
 		t.Errorf("a change is told %q", said)
 	}
-	said = planned(t, u, app, func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationAdopt: "true"} })
+	said = planOf(t, u, app, func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationAdopt: "true"} })
 	all := strings.Join(said, "\n")
 	if !strings.Contains(all, "Deployment web: exists and is taken over") || !strings.Contains(all, "template.containers[helper]: removed") ||
 		!strings.Contains(all, "template.containers[web].image: changed") {
@@ -416,9 +416,9 @@ func TestPlanOfOthersObjects(t *testing.T) {
 func TestPlanHidesValues(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns, harness.WithForbidden())
+	m := startGuarded(t, ns, harness.WithForbidden())
 	for name := range markedSpecs {
-		plane.Create(t, written(t, ns, "v-"+name, "{image: a}"))
+		plane.Create(t, parseApp(t, ns, "v-"+name, "{image: a}"))
 	}
 	m.Idle(t)
 	seen := 0
@@ -428,7 +428,7 @@ func TestPlanHidesValues(t *testing.T) {
 			if removed {
 				now = "{image: b}"
 			}
-			app := written(t, ns, "v-"+name, now)
+			app := parseApp(t, ns, "v-"+name, now)
 			live := app.DeepCopy()
 			plane.Read(t, live)
 			live.Object["spec"] = app.Object["spec"]
@@ -460,13 +460,13 @@ func TestPlanOfStandby(t *testing.T) {
 	leader := plane.Start(t, ns, harness.WithElection("plan-"+ns))
 	app := newApp(ns, "web")
 	<-leader.Elected()
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	leader.Idle(t)
 	standby := plane.Start(t, ns, harness.WithElection("plan-"+ns), harness.WithWebhooks(plane.Webhooks(t, ns)))
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 	u := newUser(t)
-	said := planned(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
+	said := planOf(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
 	if len(said) != 2 || !strings.HasSuffix(said[1], "image: nginx:1.16.1 -> nginx:2") {
 		t.Errorf("the stand-by says %q", said)
 	}
@@ -497,14 +497,14 @@ func TestPlanOutOfTime(t *testing.T) {
 		}
 		return send()
 	}))
-	consulted(t, ns)
+	awaitWebhooks(t, ns)
 	u := newUser(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	m.Idle(t)
 	slow.Store(true)
-	said := planned(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
+	said := planOf(t, u, app, func(a *appv1.App) { a.Spec.Image = "nginx:2" })
 	if len(said) == 0 || !strings.Contains(said[0], "Deployment web: changed (not asked in time; run it again)") {
 		t.Errorf("it says %q", said)
 	}
@@ -516,8 +516,8 @@ func TestPending(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	setPaused(t, app, true)
 	plane.Stands(t, app, "Applied=True/Applied", "Reconciling=False/Paused")
@@ -579,7 +579,7 @@ func TestPending(t *testing.T) {
 		return nil
 	})
 	setPaused(t, app, false)
-	image(t, d, "nginx:2")
+	awaitImage(t, d, "nginx:2")
 	plane.Until(t, app, func() error {
 		if len(app.Status.Pending) > 0 {
 			return fmt.Errorf("pending is %q", app.Status.Pending)
@@ -594,17 +594,17 @@ func TestPlanOfRendering(t *testing.T) {
 	ns := plane.Namespace(t)
 	old := plane.Start(t, ns, harness.WithRendering(resource.RenderingTutorial))
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	settle(t, d)
+	d, _ := createInPlace(t, app)
+	completeRollout(t, d)
 	old.Idle(t)
 	old.Stop(t)
-	guarded(t, ns)
+	startGuarded(t, ns)
 	u := newUser(t)
 	for name, change := range map[string]func(*appv1.App){
 		"another image": func(a *appv1.App) { a.Spec.Image = "nginx:2" },
 		"a refresh":     func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} },
 	} {
-		if said := planned(t, u, app, change); !slices.Contains(said, "Deployment web: rendering 0 -> 2 comes with the change") {
+		if said := planOf(t, u, app, change); !slices.Contains(said, "Deployment web: rendering 0 -> 2 comes with the change") {
 			t.Errorf("%s: the plan is %q", name, said)
 		}
 	}
@@ -624,7 +624,7 @@ func TestPlanLatency(t *testing.T) {
 		t.Skip("set " + latencyVariable + " to measure, for example to 200")
 	}
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	for i := range n {
 		plane.Create(t, newApp(ns, fmt.Sprint("web-", i)))
 	}

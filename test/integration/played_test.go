@@ -18,15 +18,15 @@ import (
 
 // The tests play the controllers of Deployments and StatefulSets, which do not run here.
 
-// settle has all pods of a Deployment be available.
-func settle(t testing.TB, d *appsv1.Deployment) {
+// completeRollout has all pods of a Deployment be available.
+func completeRollout(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
 	plane.Read(t, d)
 	plane.ChangeStatus(t, d, func() { play.SetAvailable(d) })
 }
 
-// settleNext waits for a change of a Deployment, and has its pods be available.
-func settleNext(t testing.TB, d *appsv1.Deployment) {
+// completeNextRollout waits for a change of a Deployment, and has its pods be available.
+func completeNextRollout(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
 	generation := d.Generation
 	plane.Until(t, d, func() error {
@@ -35,42 +35,42 @@ func settleNext(t testing.TB, d *appsv1.Deployment) {
 		}
 		return nil
 	})
-	settle(t, d)
+	completeRollout(t, d)
 }
 
-// settleSet has so many pods of a StatefulSet be available, and its rollout be complete.
-func settleSet(t testing.TB, set *appsv1.StatefulSet, ready int32) {
+// setReadyPods has so many pods of a StatefulSet be available, and its rollout be complete.
+func setReadyPods(t testing.TB, set *appsv1.StatefulSet, ready int32) {
 	t.Helper()
 	plane.Read(t, set)
 	plane.ChangeStatus(t, set, func() { play.SetReady(set, ready) })
 }
 
-// stall has the rollout of a Deployment make no progress in time.
-func stall(t testing.TB, d *appsv1.Deployment) {
+// timeOutRollout has the rollout of a Deployment make no progress in time.
+func timeOutRollout(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
 	plane.Read(t, d)
 	plane.ChangeStatus(t, d, func() { play.SetTimedOut(d) })
 }
 
-// halfway has the rollout of a Deployment begin, with a condition Progressing.
-func halfway(t testing.TB, d *appsv1.Deployment, status corev1.ConditionStatus, reason string) {
+// setRollingOut has the rollout of a Deployment begin, with a condition Progressing.
+func setRollingOut(t testing.TB, d *appsv1.Deployment, status corev1.ConditionStatus, reason string) {
 	t.Helper()
 	plane.Read(t, d)
 	plane.ChangeStatus(t, d, func() { play.SetRollingOut(d, status, reason) })
 }
 
-// revision creates the ReplicaSet of the template that a Deployment has, and runs its pods.
-func revision(t testing.TB, d *appsv1.Deployment, hash string) *appsv1.ReplicaSet {
+// makeReplicaSet creates the ReplicaSet of the template that a Deployment has, and runs its pods.
+func makeReplicaSet(t testing.TB, d *appsv1.Deployment, hash string) *appsv1.ReplicaSet {
 	t.Helper()
 	plane.Read(t, d)
 	set := play.NewReplicaSet(d, hash)
 	plane.Create(t, set)
-	runs(t, d, set)
+	runPods(t, d, set)
 	return set
 }
 
-// runs has one pod of a ReplicaSet be all that there is, and the Deployment be available with it.
-func runs(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
+// runPods has one pod of a ReplicaSet be all that there is, and the Deployment be available with it.
+func runPods(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 	t.Helper()
 	old := &corev1.PodList{}
 	if err := plane.Client.List(t.Context(), old, client.InNamespace(d.Namespace)); err != nil {
@@ -80,33 +80,33 @@ func runs(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 		plane.Delete(t, &old.Items[i])
 	}
 	plane.Create(t, play.NewPod(set))
-	settle(t, d)
+	completeRollout(t, d)
 }
 
-// isLastGood waits until a ReplicaSet is the last good one.
-func isLastGood(t testing.TB, app *appv1.App, d *appsv1.Deployment, name string) {
+// awaitLastGood waits until a ReplicaSet is the last good one.
+func awaitLastGood(t testing.TB, app *appv1.App, d *appsv1.Deployment, name string) {
 	t.Helper()
 	plane.Until(t, app, func() error {
 		if good := app.Status.LastGood; good == nil || good.ReplicaSet != name {
-			settle(t, d) // Its pod may be seen later than its figures.
+			completeRollout(t, d) // Its pod may be seen later than its figures.
 			return fmt.Errorf("the history is %+v", app.Status.HistoryStatus)
 		}
 		return nil
 	})
 }
 
-// backAgain waits until a Deployment is back at the image of a ReplicaSet, and runs its pods.
-func backAgain(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
+// awaitRestoredPods waits until a Deployment is back at the image of a ReplicaSet, and runs its pods.
+func awaitRestoredPods(t testing.TB, d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 	t.Helper()
-	image(t, d, set.Spec.Template.Spec.Containers[0].Image)
-	runs(t, d, set)
+	awaitImage(t, d, set.Spec.Template.Spec.Containers[0].Image)
+	runPods(t, d, set)
 }
 
 // goodHash is the end of the name of a ReplicaSet that ran well.
 const goodHash = "good"
 
-// ranWell has another ReplicaSet, of another image and another port of the Service, be the last good one of an App that is in place.
-func ranWell(t testing.TB, app *appv1.App) {
+// makeEarlierGood has another ReplicaSet, of another image and another port of the Service, be the last good one of an App that is in place.
+func makeEarlierGood(t testing.TB, app *appv1.App) {
 	t.Helper()
 	d := deployment(app)
 	plane.Read(t, d)
@@ -129,14 +129,14 @@ func ranWell(t testing.TB, app *appv1.App) {
 // leaves what a StatefulSet had: whatever is asked for is up at once. It ends with the test.
 func playControllers(t testing.TB, namespace string) {
 	t.Helper()
-	repeat(t, func(ctx context.Context) {
+	repeatUntilEnd(t, func(ctx context.Context) {
 		playStatefulSets(ctx, namespace)
 		playDeployments(ctx, namespace)
 	})
 }
 
-// repeat calls round again and again until the test ends.
-func repeat(t testing.TB, round func(context.Context)) {
+// repeatUntilEnd calls round again and again until the test ends.
+func repeatUntilEnd(t testing.TB, round func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -44,17 +44,17 @@ func TestPodTemplate(t *testing.T) {
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
 			setFields(t, &app.Spec.WorkloadSpec, c.extra)
 			if strings.HasPrefix(c.extra, "volumeMounts") {
-				app.Spec.PodTemplatePatch = patch(t, c.patch) // They would be mounts of nothing.
+				app.Spec.PodTemplatePatch = parsePatch(t, c.patch) // They would be mounts of nothing.
 			}
-			d, _ := start(t, app)
+			d, _ := createInPlace(t, app)
 			before := d.Spec.Template
 			// Written whole, as a merge patch has no way to say null.
-			app.Spec.PodTemplatePatch = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
+			app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, progressing...)
-			if err := holds(fromYAML(t, c.want), lookUp(states(t, app), c.live)); err != nil {
+			if err := diffOf(fromYAML(t, c.want), lookUp(statesOf(t, app), c.live)); err != nil {
 				t.Errorf("%s: %v", c.live, err)
 			}
 			plane.Read(t, d)
@@ -66,7 +66,7 @@ func TestPodTemplate(t *testing.T) {
 			plane.Read(t, app)
 			app.Spec.PodTemplatePatch = nil
 			if strings.HasPrefix(c.extra, "volumeMounts") {
-				app.Spec.PodTemplatePatch = patch(t, c.patch)
+				app.Spec.PodTemplatePatch = parsePatch(t, c.patch)
 			}
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
@@ -80,8 +80,8 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// patch returns a patch that is written in YAML.
-func patch(t *testing.T, text string) *runtime.RawExtension {
+// parsePatch returns a patch that is written in YAML.
+func parsePatch(t *testing.T, text string) *runtime.RawExtension {
 	t.Helper()
 	return &runtime.RawExtension{Raw: marshal(t, fromYAML(t, text))}
 }
@@ -109,9 +109,9 @@ func TestInvalidPodTemplate(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
-			d, s := start(t, app)
-			deploymentWas, serviceWas := whole(t, d), whole(t, s)
-			app.Spec.PodTemplatePatch = patch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
+			d, s := createInPlace(t, app)
+			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
+			app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
 			app.Spec.Image = "nginx:1.17"
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
@@ -119,15 +119,15 @@ func TestInvalidPodTemplate(t *testing.T) {
 			plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
 			harness.Says(t, app, "Stalled", c.says)
 			m.Idle(t)
-			untouched(t, d, deploymentWas)
-			untouched(t, s, serviceWas)
+			checkUntouched(t, d, deploymentWas)
+			checkUntouched(t, s, serviceWas)
 
 			app.Spec.PodTemplatePatch = nil
 			if err := plane.Client.Update(t.Context(), app); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, progressing...)
-			image(t, d, "nginx:1.17")
+			awaitImage(t, d, "nginx:1.17")
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestSchemaRefusesPatches(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	for _, text := range []string{"text", "[]", "1"} {
-		err := plane.Client.Create(t.Context(), written(t, ns, "web", "{image: a, podTemplatePatch: "+text+"}"))
+		err := plane.Client.Create(t.Context(), parseApp(t, ns, "web", "{image: a, podTemplatePatch: "+text+"}"))
 		if err == nil || !strings.Contains(err.Error(), "spec.podTemplatePatch: Invalid value") {
 			t.Errorf("%s: %v, want it to be refused", text, err)
 		}
@@ -156,7 +156,7 @@ func TestSecretsInPatches(t *testing.T) {
 		"keys":     "{spec: {$retainKeys: [{a: hunter2}]}}",
 	} {
 		app := newApp(ns, name)
-		app.Spec.PodTemplatePatch = patch(t, text)
+		app.Spec.PodTemplatePatch = parsePatch(t, text)
 		plane.Create(t, app)
 		plane.Stands(t, app, "Stalled=True/Invalid")
 		if message := harness.Message(app, "Stalled"); strings.Contains(message, "hunter2") {

@@ -21,8 +21,8 @@ import (
 func TestPreviewWritesNothing(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	mirrored(t, ns)
-	d := drive(t, ns, "web")
+	makeMirrorPolicy(t, ns)
+	d := newDriver(t, ns, "web")
 	wanted := func(name string, port int32) *corev1.Service {
 		return &corev1.Service{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -60,7 +60,7 @@ func TestPreviewWritesNothing(t *testing.T) {
 			continue
 		}
 		req.Children[i].Live = live
-		was = append(was, whole(t, live))
+		was = append(was, readWhole(t, live))
 	}
 	changes, err := d.engine.Preview(t.Context(), req)
 	var stalled *reconciler.StalledError
@@ -87,7 +87,7 @@ func TestPreviewWritesNothing(t *testing.T) {
 		if was[i] == nil {
 			plane.Absent(t, live)
 		} else {
-			untouched(t, live, was[i])
+			checkUntouched(t, live, was[i])
 		}
 	}
 }

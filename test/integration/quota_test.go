@@ -15,9 +15,9 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// limit has a quota limit the number of objects of a type in a namespace without any, and waits until it is in force:
+// limitObjects has a quota limit the number of objects of a type in a namespace without any, and waits until it is in force:
 // there is no controller here that counts them. probe is one that the API server takes otherwise.
-func limit(t *testing.T, quota *corev1.ResourceQuota, counted corev1.ResourceName, hard string, probe client.Object) {
+func limitObjects(t *testing.T, quota *corev1.ResourceQuota, counted corev1.ResourceName, hard string, probe client.Object) {
 	t.Helper()
 	limits := corev1.ResourceList{counted: resource.MustParse(hard)}
 	plane.Read(t, quota)
@@ -67,7 +67,7 @@ func TestQuotas(t *testing.T) {
 			b.foreign(probe)
 			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "few"}}
 			plane.Create(t, quota)
-			limit(t, quota, counted, "0", probe)
+			limitObjects(t, quota, counted, "0", probe)
 			m := plane.Start(t, ns, harness.WithForbidden())
 			app := newServed(ns, "web", blockNames...)
 			plane.Create(t, app)
@@ -93,7 +93,7 @@ func TestQuotas(t *testing.T) {
 				t.Errorf("the status is written for each try: %v", writes)
 			}
 
-			limit(t, quota, counted, "9", probe)
+			limitObjects(t, quota, counted, "9", probe)
 			plane.Stands(t, app, "Applied=True/Applied", "Stalled=False")
 			for _, c := range children {
 				plane.Read(t, c.named(ns, "web"))

@@ -27,14 +27,14 @@ func podLabels(app *appv1.App, rendering int32) map[string]string {
 	return labels
 }
 
-// rendered fails the test if the Deployment's template, its record, or the App's status tells of another rendering than
+// checkRendering fails the test if the Deployment's template, its record, or the App's status tells of another rendering than
 // wanted; latest is what the status says of a newer one.
-func rendered(t *testing.T, app *appv1.App, inputs string, rendering, latest int32) {
+func checkRendering(t *testing.T, app *appv1.App, inputs string, rendering, latest int32) {
 	t.Helper()
 	plane.Read(t, app)
 	d := deployment(app)
 	plane.Read(t, d)
-	if err := holds(podLabels(app, rendering), d.Spec.Template.Labels); err != nil {
+	if err := diffOf(podLabels(app, rendering), d.Spec.Template.Labels); err != nil {
 		t.Errorf("labels of the pods: %v", err)
 	}
 	if got := d.Annotations[appv1.AnnotationLastAppliedInputs]; got != inputs {
@@ -52,16 +52,16 @@ func startRendering(t *testing.T) (*harness.Manager, *appv1.App, *appsv1.Deploym
 	m := plane.Start(t, ns, older)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "A", Value: "1"}}
-	d, _ := start(t, app)
-	rendered(t, app, `{"rendering":0}`, 0, 0)
+	d, _ := createInPlace(t, app)
+	checkRendering(t, app, `{"rendering":0}`, 0, 0)
 	m.Idle(t)
 	m.Stop(t)
 
 	m = plane.Start(t, ns)
 	// What is written is the news that there is a newer rendering.
-	counts(t, m, "upgrade", map[string]int{"patch apps/status": 1})
+	checkRequests(t, m, "upgrade", map[string]int{"patch apps/status": 1})
 	sameTemplate(t, d, d.Spec.Template)
-	rendered(t, app, `{"rendering":0}`, 0, 2)
+	checkRendering(t, app, `{"rendering":0}`, 0, 2)
 	return m, app, d
 }
 
@@ -75,20 +75,20 @@ func TestUpgrade(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 2)
+	checkRendering(t, app, `{"rendering":0}`, 0, 2)
 	if *d.Spec.Replicas != 5 {
 		t.Errorf("%d replicas, want 5", *d.Spec.Replicas)
 	}
 
 	plane.Change(t, d, func() { container(d).Image = "x" }, intruder)
-	image(t, d, app.Spec.Image)
+	awaitImage(t, d, app.Spec.Image)
 	m.Idle(t)
 	sameTemplate(t, d, template)
-	rendered(t, app, `{"rendering":0}`, 0, 2)
+	checkRendering(t, app, `{"rendering":0}`, 0, 2)
 
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, progressing...)
-	rendered(t, app, `{"rendering":2}`, 2, 0)
+	checkRendering(t, app, `{"rendering":2}`, 2, 0)
 }
 
 // TestEveryChangeTakesTheRendering changes each field of the spec between an older release and this one.
@@ -107,7 +107,7 @@ func TestEveryChangeTakesTheRendering(t *testing.T) {
 		app := newApp(ns, fmt.Sprintf("app-%d", i))
 		setFields(t, &app.Spec.WorkloadSpec, c.extra)
 		apps[c.field] = app
-		start(t, app)
+		createInPlace(t, app)
 	}
 	m.Stop(t)
 	for _, c := range cases {
@@ -132,12 +132,12 @@ func TestRefresh(t *testing.T) {
 	m, app, d := startRendering(t)
 	labelled := func(rendering int32) {
 		t.Helper()
-		plane.Until(t, d, func() error { return holds(podLabels(app, rendering), d.Spec.Template.Labels) })
+		plane.Until(t, d, func() error { return diffOf(podLabels(app, rendering), d.Spec.Template.Labels) })
 		m.Idle(t)
 	}
 	annotate(t, app, appv1.AnnotationRefresh, "1")
 	labelled(2)
-	rendered(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
+	checkRendering(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
 	m.Stop(t)
 
 	// Under an older release, where each refresh that acts would show: it would bring that release's own rendering.
@@ -146,16 +146,16 @@ func TestRefresh(t *testing.T) {
 		{"restart with the refresh in place", "1"}, {"refresh removed", ""}, {"same refresh again", "1"},
 	} {
 		annotate(t, app, appv1.AnnotationRefresh, step.value)
-		counts(t, m, step.what, map[string]int{})
-		rendered(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
+		checkRequests(t, m, step.what, map[string]int{})
+		checkRendering(t, app, `{"rendering":2,"refresh":"1"}`, 2, 0)
 	}
 
 	annotate(t, app, appv1.AnnotationRefresh, "2")
 	labelled(0)
-	rendered(t, app, `{"rendering":0,"refresh":"2"}`, 0, 0)
+	checkRendering(t, app, `{"rendering":0,"refresh":"2"}`, 0, 0)
 	annotate(t, app, appv1.AnnotationRefresh, "1")
 	labelled(0)
-	rendered(t, app, `{"rendering":0,"refresh":"1"}`, 0, 0)
+	checkRendering(t, app, `{"rendering":0,"refresh":"1"}`, 0, 0)
 }
 
 // TestDowngrade starts an older release over an App of a newer one that it can still read. It must not restart the pods
@@ -165,22 +165,22 @@ func TestDowngrade(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	template := d.Spec.Template
 	m.Idle(t)
 	m.Stop(t)
 
 	m = plane.Start(t, ns, older)
-	counts(t, m, "downgrade", map[string]int{})
-	rendered(t, app, `{"rendering":2}`, 2, 0)
+	checkRequests(t, m, "downgrade", map[string]int{})
+	checkRendering(t, app, `{"rendering":2}`, 2, 0)
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
 	plane.Change(t, d, func() { container(d).Image = "x" }, intruder)
-	image(t, d, app.Spec.Image)
+	awaitImage(t, d, app.Spec.Image)
 	sameTemplate(t, d, template)
 
 	setImage(t, app, "nginx:1.17")
 	plane.Stands(t, app, progressing...)
-	rendered(t, app, `{"rendering":0}`, 0, 0)
+	checkRendering(t, app, `{"rendering":0}`, 0, 0)
 }

@@ -25,7 +25,7 @@ func TestEachRepairHasAnEvent(t *testing.T) {
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.Envs = []corev1.EnvVar{{Name: "DEMO", Value: "app"}}
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	want := []string{"Normal Created: Created Deployment web, Service web"}
 	for _, c := range []struct {
 		by, field string
@@ -41,12 +41,12 @@ func TestEachRepairHasAnEvent(t *testing.T) {
 			theirs = string(corev1.PullNever)
 		}
 		plane.Change(t, d, func() { *c.at() = theirs }, client.FieldOwner(c.by))
-		plane.Until(t, d, func() error { return holds(was, *c.at()) })
+		plane.Until(t, d, func() error { return diffOf(was, *c.at()) })
 		m.Idle(t)
 		want = append(want, fmt.Sprintf("Normal Repaired: Repaired Deployment web: %s, changed by %s", c.field, c.by))
 	}
 	slices.Sort(want)
-	harness.Eventually(t, func() error { return holds(want, notes(t, app)) })
+	harness.Eventually(t, func() error { return diffOf(want, listEvents(t, app)) })
 	var events eventsv1.EventList
 	if err := plane.Client.List(t.Context(), &events, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)
@@ -85,13 +85,13 @@ func TestOneEditIsNoConflict(t *testing.T) {
 		all[i] = newApp(ns, fmt.Sprintf("web-%d", i))
 		all[i].Spec.Strategy = appsv1.RollingUpdateDeploymentStrategyType
 		all[i].Spec.Probes.Readiness = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
-		start(t, all[i])
+		createInPlace(t, all[i])
 	}
 	m.Idle(t)
 	edited.Store(true)
 	want := make([]appsv1.DeploymentSpec, apps)
 	for i, app := range all {
-		d, _ := children(t, app)
+		d, _ := readChildren(t, app)
 		want[i] = *d.Spec.DeepCopy()
 		plane.Change(t, d, func() {
 			container(d).ReadinessProbe.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(81)}}
@@ -101,8 +101,8 @@ func TestOneEditIsNoConflict(t *testing.T) {
 	for i, app := range all {
 		d := deployment(app)
 		plane.Until(t, d, func() error {
-			if err := holds(want[i], d.Spec); err != nil {
-				return fmt.Errorf("%s is not repaired: %q: %w", app.Name, notes(t, app), err)
+			if err := diffOf(want[i], d.Spec); err != nil {
+				return fmt.Errorf("%s is not repaired: %q: %w", app.Name, listEvents(t, app), err)
 			}
 			return nil
 		})
@@ -113,7 +113,7 @@ func TestOneEditIsNoConflict(t *testing.T) {
 			t.Errorf("%s was repaired by %d requests: the test shows nothing", app.Name, n)
 		}
 		plane.Stands(t, app, progressing...)
-		for _, note := range notes(t, app) {
+		for _, note := range listEvents(t, app) {
 			if strings.Contains(note, appv1.ReasonFieldConflict) {
 				t.Errorf("%s: %s", app.Name, note)
 			}

@@ -11,15 +11,15 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// unstated returns an App that does not state a number of pods.
-func unstated(ns, name string) *appv1.App {
+// newUnstated returns an App that does not state a number of pods.
+func newUnstated(ns, name string) *appv1.App {
 	app := newApp(ns, name)
 	app.Spec.Replicas = nil
 	return app
 }
 
-// stays fails the test if a Deployment has another number of pods once the manager has nothing left to do.
-func stays(t testing.TB, d *appsv1.Deployment, want int32) {
+// checkReplicasStay fails the test if a Deployment has another number of pods once the manager has nothing left to do.
+func checkReplicasStay(t testing.TB, d *appsv1.Deployment, want int32) {
 	t.Helper()
 	if plane.Read(t, d); *d.Spec.Replicas != want {
 		t.Errorf("%d replicas, want %d", *d.Spec.Replicas, want)
@@ -41,25 +41,25 @@ func TestReplicasUnstated(t *testing.T) {
 		}
 		d := deployment(app)
 		plane.Read(t, d)
-		image(t, d, want)
+		awaitImage(t, d, want)
 		m.Idle(t)
 	}
 
 	t.Run("new, then scaled by hand", func(t *testing.T) {
-		app := unstated(ns, "fresh")
-		d, _ := start(t, app)
-		stays(t, d, 1)
-		scale(t, d, 4)
+		app := newUnstated(ns, "fresh")
+		d, _ := createInPlace(t, app)
+		checkReplicasStay(t, d, 1)
+		scaleTo(t, d, 4)
 		m.Idle(t)
-		stays(t, d, 4)
+		checkReplicasStay(t, d, 4)
 		next(app, "nginx:1.17")
-		stays(t, d, 4)
+		checkReplicasStay(t, d, 4)
 	})
 	t.Run("no longer stated", func(t *testing.T) {
 		app := newApp(ns, "stated")
 		app.Spec.Replicas = ptr.To[int32](5)
-		d, _ := start(t, app)
-		stays(t, d, 5)
+		d, _ := createInPlace(t, app)
+		checkReplicasStay(t, d, 5)
 		m.Idle(t)
 		plane.Read(t, app)
 		app.Spec.Replicas = nil
@@ -67,27 +67,27 @@ func TestReplicasUnstated(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Idle(t)
-		stays(t, d, 5)
+		checkReplicasStay(t, d, 5)
 		next(app, "nginx:1.17")
-		stays(t, d, 5)
+		checkReplicasStay(t, d, 5)
 	})
 	t.Run("autoscaler removed", func(t *testing.T) {
-		app := unstated(ns, "scaled")
-		d, _ := start(t, app)
-		h := autoscaler(app, "apps/v1", "Deployment")
+		app := newUnstated(ns, "scaled")
+		d, _ := createInPlace(t, app)
+		h := newAutoscaler(app, "apps/v1", "Deployment")
 		plane.Create(t, h)
-		scale(t, d, 8)
+		scaleTo(t, d, 8)
 		next(app, "nginx:1.17")
 		if err := plane.Client.Delete(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
 		m.Idle(t)
-		stays(t, d, 8)
+		checkReplicasStay(t, d, 8)
 		next(app, "nginx:1.18")
-		stays(t, d, 8)
+		checkReplicasStay(t, d, 8)
 	})
 	t.Run("adopted", func(t *testing.T) {
-		app := unstated(ns, "adopted")
+		app := newUnstated(ns, "adopted")
 		app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 		labels := map[string]string{"run": "adopted"}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: app.Name}}
@@ -97,10 +97,10 @@ func TestReplicasUnstated(t *testing.T) {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "before"}}},
 		}
 		plane.Create(t, d)
-		start(t, app)
+		createInPlace(t, app)
 		m.Idle(t)
-		stays(t, d, 6)
+		checkReplicasStay(t, d, 6)
 		next(app, "nginx:1.17")
-		stays(t, d, 6)
+		checkReplicasStay(t, d, 6)
 	})
 }

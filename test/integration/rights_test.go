@@ -74,10 +74,10 @@ func TestUnrequestedRights(t *testing.T) {
 			plane.Bind(t, ns, "lesser", fewer, ns)
 			plane.Start(t, ns, harness.WithAccount(ns, "lesser"), harness.WithForbidden())
 			verb, resource, _ := strings.Cut(right, " ")
-			obj := owning(ns, resource)
+			obj := newOwning(ns, resource)
 			plane.Create(t, obj)
 			condition := "Ready"
-			if around(resource) {
+			if isAround(resource) {
 				condition = "Applied"
 			}
 			plane.Stands(t, obj, condition+"=False/Forbidden")
@@ -90,8 +90,8 @@ func TestUnrequestedRights(t *testing.T) {
 	}
 }
 
-// owning returns a resource for which the API server asks for the right to a resource when its children are made.
-func owning(namespace, resource string) harness.Resource {
+// newOwning returns a resource for which the API server asks for the right to a resource when its children are made.
+func newOwning(namespace, resource string) harness.Resource {
 	meta, spec := metav1.ObjectMeta{Namespace: namespace, Name: "web"}, newApp(namespace, "web").Spec.WorkloadSpec
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
 	case "modelboxes":
@@ -112,8 +112,8 @@ func owning(namespace, resource string) harness.Resource {
 	return newApp(namespace, "web")
 }
 
-// around reports whether a resource stands around the pods, so that trouble with it holds up nothing else.
-func around(resource string) bool {
+// isAround reports whether a resource stands around the pods, so that trouble with it holds up nothing else.
+func isAround(resource string) bool {
 	for _, b := range blocks {
 		if b.resource == resource {
 			return true
@@ -136,7 +136,7 @@ func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns, harness.WithFault(withoutStreams), harness.WithSizes("app-operator-sizes"))
-	start(t, newApp(ns, "web"))
+	createInPlace(t, newApp(ns, "web"))
 	follower := newFollower(ns, "follower")
 	plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}), follower)
 	plane.Stands(t, follower, "ConfigFollowed=True/Followed")
@@ -161,7 +161,7 @@ func TestAdoptWhatOutlived(t *testing.T) {
 	ns, _ := plane.Shared(t)
 	playControllers(t, ns)
 	for obj, workload := range map[harness.Resource]client.Object{
-		owning(ns, "modelboxes"): namedDeployment(ns, "web"), newCloudManager(ns): namedStatefulSet(ns, "db"),
+		newOwning(ns, "modelboxes"): namedDeployment(ns, "web"), newCloudManager(ns): namedStatefulSet(ns, "db"),
 	} {
 		again, ok := obj.DeepCopyObject().(harness.Resource)
 		if !ok {

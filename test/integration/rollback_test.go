@@ -16,13 +16,13 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// runsWell creates an App that is to be rolled back, and has it be ready.
-func runsWell(t testing.TB, app *appv1.App) (*appsv1.Deployment, *appsv1.ReplicaSet) {
+// createGood creates an App that is to be rolled back, and has it be ready.
+func createGood(t testing.TB, app *appv1.App) (*appsv1.Deployment, *appsv1.ReplicaSet) {
 	t.Helper()
 	app.Spec.Rollback = appv1.RollbackOnStall
-	d, _ := start(t, app)
-	set := revision(t, d, "a")
-	isLastGood(t, app, d, set.Name)
+	d, _ := createInPlace(t, app)
+	set := makeReplicaSet(t, d, "a")
+	awaitLastGood(t, app, d, set.Name)
 	return d, set
 }
 
@@ -36,12 +36,12 @@ func TestRollbackWithoutEstimate(t *testing.T) {
 	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
 	app.Spec.ProgressDeadlineSeconds = ptr.To[int32](3)
-	d, good := runsWell(t, app)
+	d, good := createGood(t, app)
 	j := harness.Follow[*appsv1.Deployment](t, plane, &appsv1.DeploymentList{}, ns)
 	setImage(t, app, "nginx:2")
-	image(t, d, "nginx:2")
-	halfway(t, d, corev1.ConditionTrue, "NewReplicaSetAvailable")
-	image(t, d, "nginx:1.16.1")
+	awaitImage(t, d, "nginx:2")
+	setRollingOut(t, d, corev1.ConditionTrue, "NewReplicaSetAvailable")
+	awaitImage(t, d, "nginx:1.16.1")
 	var times []time.Time
 	for before, after := range j.Changes(t, d) {
 		if before.Spec.Template.Spec.Containers[0].Image != after.Spec.Template.Spec.Containers[0].Image {
@@ -51,7 +51,7 @@ func TestRollbackWithoutEstimate(t *testing.T) {
 	if len(times) != 2 || times[1].Sub(times[0]) < 2*time.Second { // Times of managed fields are in whole seconds.
 		t.Errorf("the image has changed at %v, want twice, and back after 3s", times)
 	}
-	backAgain(t, d, good)
+	awaitRestoredPods(t, d, good)
 	plane.Stands(t, app, rolledBack...)
 	harness.Says(t, app, "Stalled", "image nginx:2 did not come up: ProgressDeadlineExceeded: ", "no progress for 3 s")
 }
@@ -80,10 +80,10 @@ func TestNoRollbackOfContent(t *testing.T) {
 		}
 		return nil
 	})
-	isLastGood(t, app, d, revision(t, d, "a").Name)
+	awaitLastGood(t, app, d, makeReplicaSet(t, d, "a").Name)
 	setData(t, config, "level", "2")
 	sum := configSum(t, d, "")
-	stall(t, d)
+	timeOutRollout(t, d)
 	plane.Stands(t, app, "Ready=False/ProgressDeadlineExceeded", "Stalled=True/ProgressDeadlineExceeded")
 	harness.Says(t, app, "Ready", "the spec is that of the last good ReplicaSet web-a. Only the content of ConfigMap settings has changed")
 	m.Idle(t)
@@ -103,18 +103,18 @@ func TestRollbackOverUpgrade(t *testing.T) {
 			m := plane.Start(t, ns)
 			app := newApp(ns, "web")
 			app.Spec.Args = []string{strings.Repeat("x", size)}
-			d, good := runsWell(t, app)
+			d, good := createGood(t, app)
 			setImage(t, app, "nginx:2")
-			image(t, d, "nginx:2")
-			stall(t, d)
-			backAgain(t, d, good)
+			awaitImage(t, d, "nginx:2")
+			timeOutRollout(t, d)
+			awaitRestoredPods(t, d, good)
 			plane.Stands(t, app, rolledBack...)
 			m.Idle(t)
 			m.Stop(t)
-			was := whole(t, d)
+			was := readWhole(t, d)
 			m = plane.Start(t, ns, harness.WithRendering(harness.NextRendering))
 			m.Idle(t)
-			untouched(t, d, was)
+			checkUntouched(t, d, was)
 			plane.Stands(t, app, rolledBack...)
 			if got := m.Requests.Counts()["get replicasets"]; got > 0 {
 				t.Errorf("the newer release has read %d ReplicaSets", got)
@@ -127,13 +127,13 @@ func TestRollbackOverUpgrade(t *testing.T) {
 func TestPlanOfRollback(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := guarded(t, ns)
+	m := startGuarded(t, ns)
 	app := newApp(ns, "web")
-	d, good := runsWell(t, app)
+	d, good := createGood(t, app)
 	setImage(t, app, "nginx:2")
-	image(t, d, "nginx:2")
-	stall(t, d)
-	backAgain(t, d, good)
+	awaitImage(t, d, "nginx:2")
+	timeOutRollout(t, d)
+	awaitRestoredPods(t, d, good)
 	plane.Stands(t, app, rolledBack...)
 	m.Idle(t)
 	person := newUser(t)

@@ -23,16 +23,16 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// autoscaler returns an HPA for an object of the App's name. Here it is only an object: the test scales in its place.
-func autoscaler(app client.Object, apiVersion, kind string) *autoscalingv2.HorizontalPodAutoscaler {
+// newAutoscaler returns an HPA for an object of the App's name. Here it is only an object: the test scales in its place.
+func newAutoscaler(app client.Object, apiVersion, kind string) *autoscalingv2.HorizontalPodAutoscaler {
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: app.GetNamespace(), Name: "scaler-of-" + app.GetName()}}
 	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: app.GetName()}
 	h.Spec.MaxReplicas = 10
 	return h
 }
 
-// scale sets the number of replicas through the scale subresource, as an HPA and "kubectl scale" do.
-func scale(t testing.TB, obj client.Object, replicas int32) {
+// scaleTo sets the number of replicas through the scale subresource, as an HPA and "kubectl scale" do.
+func scaleTo(t testing.TB, obj client.Object, replicas int32) {
 	t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		to := &autoscalingv1.Scale{}
@@ -48,8 +48,8 @@ func scale(t testing.TB, obj client.Object, replicas int32) {
 	}
 }
 
-// replicas waits until the Deployment has a number of replicas.
-func replicas(t testing.TB, d *appsv1.Deployment, want int32) {
+// awaitReplicas waits until the Deployment has a number of replicas.
+func awaitReplicas(t testing.TB, d *appsv1.Deployment, want int32) {
 	t.Helper()
 	plane.Until(t, d, func() error {
 		if *d.Spec.Replicas != want {
@@ -66,8 +66,8 @@ type journal struct {
 	version  string
 }
 
-// follow opens the journal of a Deployment. It ends with the test.
-func follow(t testing.TB, d *appsv1.Deployment) *journal {
+// followDeployment opens the journal of a Deployment. It ends with the test.
+func followDeployment(t testing.TB, d *appsv1.Deployment) *journal {
 	t.Helper()
 	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: harness.Scheme()})
 	if err != nil {
@@ -120,16 +120,16 @@ func TestScale(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	template := d.Spec.Template
 	m.Idle(t)
 	m.Requests.Reset()
 
-	scale(t, app, 5)
-	replicas(t, d, 5)
+	scaleTo(t, app, 5)
+	awaitReplicas(t, d, 5)
 	plane.Stands(t, app, progressing...)
 	sameTemplate(t, d, template)
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	got := &autoscalingv1.Scale{}
 	if err := plane.Client.SubResource("scale").Get(t.Context(), app, got); err != nil {
@@ -141,8 +141,8 @@ func TestScale(t *testing.T) {
 	}
 
 	// To scale the Deployment itself is drift, as long as there is no autoscaler.
-	scale(t, d, 1)
-	replicas(t, d, 5)
+	scaleTo(t, d, 1)
+	awaitReplicas(t, d, 5)
 }
 
 // TestAutoscaledDeployment hands the number of replicas over to an autoscaler of the Deployment and back. It must never
@@ -152,23 +152,23 @@ func TestAutoscaledDeployment(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
-	j := follow(t, d)
+	d, _ := createInPlace(t, app)
+	j := followDeployment(t, d)
 
 	// A change before the autoscaler has scaled for the first time.
-	hpa := autoscaler(app, "apps/v1", "Deployment")
+	hpa := newAutoscaler(app, "apps/v1", "Deployment")
 	plane.Create(t, hpa)
 	m.Idle(t)
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	j.check(t, d, 2)
-	if owns := owned(t, d).Has(fieldpath.MakePathOrDie("spec", "replicas")); owns {
+	if owns := ownedFields(t, d).Has(fieldpath.MakePathOrDie("spec", "replicas")); owns {
 		t.Error("the number of replicas is still ours")
 	}
 
-	scale(t, d, 7)
+	scaleTo(t, d, 7)
 	setImage(t, app, "nginx:1.18")
-	image(t, d, "nginx:1.18")
+	awaitImage(t, d, "nginx:1.18")
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) })
 	plane.Stands(t, app, progressing...)
 	m.Idle(t)
@@ -177,16 +177,16 @@ func TestAutoscaledDeployment(t *testing.T) {
 		t.Errorf("the App wants %s pods", app.Status.Ready)
 	}
 	m.Requests.Reset()
-	scale(t, d, 6)
-	counts(t, m, "the autoscaler scales", map[string]int{"patch apps/status": 1})
+	scaleTo(t, d, 6)
+	checkRequests(t, m, "the autoscaler scales", map[string]int{"patch apps/status": 1})
 
 	// A manager that starts finds it as it is.
 	m.Stop(t)
 	m = plane.Start(t, ns)
-	counts(t, m, "restart", map[string]int{})
+	checkRequests(t, m, "restart", map[string]int{})
 
 	plane.Delete(t, hpa)
-	replicas(t, d, 3)
+	awaitReplicas(t, d, 3)
 	j.check(t, d, 2, 7, 6, 3)
 }
 
@@ -201,20 +201,20 @@ func TestAutoscalerScalesMeanwhile(t *testing.T) {
 		if q.Verb == "patch" && q.Resource == "deployments" {
 			select {
 			case <-ready:
-				armed.Do(func() { scale(t, d, 9) })
+				armed.Do(func() { scaleTo(t, d, 9) })
 			default:
 			}
 		}
 		return send()
 	}))
 	app := newApp(ns, "web")
-	d, _ = start(t, app)
-	j := follow(t, d)
-	plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
+	d, _ = createInPlace(t, app)
+	j := followDeployment(t, d)
+	plane.Create(t, newAutoscaler(app, "apps/v1", "Deployment"))
 	m.Idle(t)
 	close(ready)
 	setImage(t, app, "nginx:1.17")
-	image(t, deployment(app), "nginx:1.17")
+	awaitImage(t, deployment(app), "nginx:1.17")
 	m.Idle(t)
 	j.check(t, deployment(app), 2, 9)
 }
@@ -224,16 +224,16 @@ func TestAutoscaledBeforeCreation(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
+	plane.Create(t, newAutoscaler(app, "apps/v1", "Deployment"))
 	m.Idle(t)
-	d, _ := start(t, app)
-	j := follow(t, d)
+	d, _ := createInPlace(t, app)
+	j := followDeployment(t, d)
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	j.check(t, d, 2)
-	scale(t, d, 4)
+	scaleTo(t, d, 4)
 	setImage(t, app, "nginx:1.18")
-	image(t, d, "nginx:1.18")
+	awaitImage(t, d, "nginx:1.18")
 	j.check(t, d, 2, 4)
 }
 
@@ -242,13 +242,13 @@ func TestAutoscaledApp(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	template := d.Spec.Template
-	j := follow(t, d)
-	plane.Create(t, autoscaler(app, appv1.GroupVersion.String(), "App"))
+	j := followDeployment(t, d)
+	plane.Create(t, newAutoscaler(app, appv1.GroupVersion.String(), "App"))
 	for _, n := range []int32{5, 0, 3} {
-		scale(t, app, n)
-		replicas(t, d, n)
+		scaleTo(t, app, n)
+		awaitReplicas(t, d, n)
 	}
 	sameTemplate(t, d, template)
 	plane.Stands(t, app, progressing...)
@@ -262,16 +262,16 @@ func TestTakeOverAutoscaled(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	app := newTutorialApp(ns, "web")
-	d, _ := leave(t, app)
-	plane.Create(t, autoscaler(app, "apps/v1", "Deployment"))
-	j := follow(t, d)
+	d, _ := leaveByTutorial(t, app)
+	plane.Create(t, newAutoscaler(app, "apps/v1", "Deployment"))
+	j := followDeployment(t, d)
 	m := plane.Start(t, ns)
 	m.Idle(t)
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	j.check(t, d, 2)
-	scale(t, d, 4)
+	scaleTo(t, d, 4)
 	setImage(t, app, "nginx:1.18")
-	image(t, d, "nginx:1.18")
+	awaitImage(t, d, "nginx:1.18")
 	j.check(t, d, 2, 4)
 }

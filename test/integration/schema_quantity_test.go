@@ -36,8 +36,8 @@ func quantityFields(schema *apiextensionsv1.JSONSchemaProps, path []string) [][]
 	return found
 }
 
-// holding returns a tree with the value at a path. A map has it under the names that rules look at.
-func holding(path []string, value any) any {
+// treeWith returns a tree with the value at a path. A map has it under the names that rules look at.
+func treeWith(path []string, value any) any {
 	for _, name := range slices.Backward(path) {
 		switch name {
 		case "[]":
@@ -53,12 +53,12 @@ func holding(path []string, value any) any {
 	return value
 }
 
-// merge puts one tree into another.
-func merge(into, from map[string]any) {
+// mergeTrees puts one tree into another.
+func mergeTrees(into, from map[string]any) {
 	for name, value := range from {
 		inner, both := into[name].(map[string]any)
 		if outer, isMap := value.(map[string]any); both && isMap {
-			merge(inner, outer)
+			mergeTrees(inner, outer)
 		} else {
 			into[name] = value
 		}
@@ -83,9 +83,9 @@ func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: only %d quantities", plural, len(fields))
 		}
 		for _, path := range fields {
-			obj := written(t, ns, "quantity", spec)
+			obj := parseApp(t, ns, "quantity", spec)
 			obj.SetKind(crd.Spec.Names.Kind)
-			merge(obj.Object, holding(path, "1e-20000000").(map[string]any))
+			mergeTrees(obj.Object, treeWith(path, "1e-20000000").(map[string]any))
 			took, err := answeredAfter(t, obj)
 			if !apierrors.IsInvalid(err) {
 				t.Errorf("%s: %s: want it refused, got %v", crd.Spec.Names.Kind, strings.Join(path, "."), err)
@@ -94,7 +94,7 @@ func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
 				continue
 			}
 			// A machine that is busy takes as long for a text that is no quantity, which some schemas leave to the webhook.
-			merge(obj.Object, holding(path, "none").(map[string]any))
+			mergeTrees(obj.Object, treeWith(path, "none").(map[string]any))
 			if usual, _ := answeredAfter(t, obj); took > 10*usual {
 				t.Errorf("%s: %s: refused after %v, what is no quantity is answered after %v", crd.Spec.Names.Kind, strings.Join(path, "."), took, usual)
 			}

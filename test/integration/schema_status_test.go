@@ -19,7 +19,7 @@ func TestStatusBeforeTheOperator(t *testing.T) {
 		"UnitedDeployment": `{deploymentName: a, replicas: 1}`,
 		"CloudManager":     `{front: {deployment: {image: a}}, identity: {deployment: {image: a}}, db: {statefulSet: {image: a, storage: {size: 1Gi}}}}`,
 	} {
-		obj := written(t, ns, "unseen", spec)
+		obj := parseApp(t, ns, "unseen", spec)
 		obj.SetKind(kind)
 		if err := unstructured.SetNestedField(obj.Object, "1/1", "status", "ready"); err != nil {
 			t.Fatal(err)

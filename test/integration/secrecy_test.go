@@ -94,7 +94,7 @@ func TestNoValueIsReported(t *testing.T) {
 			return send()
 		}))
 	for name, spec := range markedSpecs {
-		app := written(t, ns, name, strings.ReplaceAll(spec, "MARK", marked))
+		app := parseApp(t, ns, name, strings.ReplaceAll(spec, "MARK", marked))
 		if err := plane.Client.Create(t.Context(), app); err != nil {
 			if apierrors.IsInvalid(err) {
 				continue // The schema refuses it: the answer goes to who has written it.

@@ -20,7 +20,7 @@ func TestServiceTypes(t *testing.T) {
 	app.Spec.Ports[0].NodePort = 30041
 	app.Spec.Service.Annotations = map[string]string{"lb.example.com/kind": "inner"}
 	app.Spec.Service.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	d, s := start(t, app)
+	d, s := createInPlace(t, app)
 	template, first := d.Spec.Template, s.DeepCopy()
 	if d.Annotations["lb.example.com/kind"] != "" || s.Annotations["lb.example.com/kind"] != "inner" {
 		t.Error("the Service's annotations are not on the Service alone")
@@ -52,7 +52,7 @@ func TestServiceTypes(t *testing.T) {
 			t.Errorf("the Service is %+v, want %+v", s.Spec, c)
 		}
 	}
-	if err := holds(first.Spec, s.Spec); err != nil {
+	if err := diffOf(first.Spec, s.Spec); err != nil {
 		t.Errorf("Service as in the beginning: %v", err)
 	}
 	sameTemplate(t, d, template)
@@ -68,11 +68,11 @@ func TestHeadless(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, name)
 			app.Spec.Service.ClusterIP = clusterIP
-			_, s := start(t, app)
+			_, s := createInPlace(t, app)
 			if (s.Spec.ClusterIP == corev1.ClusterIPNone) != (clusterIP != "") {
 				t.Fatalf("the Service has the address %s", s.Spec.ClusterIP)
 			}
-			was := whole(t, s)
+			was := readWhole(t, s)
 			plane.Change(t, app, func() {
 				app.Spec.Service.ClusterIP = ""
 				if clusterIP == "" {
@@ -82,13 +82,13 @@ func TestHeadless(t *testing.T) {
 			plane.Stands(t, app, "Ready=False/ImmutableField", "Stalled=True/ImmutableField")
 			harness.Says(t, app, "Stalled", "Service "+name, "clusterIP", "delete the Service")
 			m.Idle(t)
-			untouched(t, s, was)
+			checkUntouched(t, s, was)
 
 			plane.Change(t, app, func() { app.Spec.Service.ClusterIP = clusterIP })
 			plane.Stands(t, app, progressing...)
-			untouched(t, s, was)
+			checkUntouched(t, s, was)
 			setImage(t, app, "nginx:1.17")
-			image(t, deployment(app), "nginx:1.17")
+			awaitImage(t, deployment(app), "nginx:1.17")
 		})
 	}
 }
@@ -100,10 +100,10 @@ func TestNodePortOfAnother(t *testing.T) {
 	ns, _ := plane.Shared(t)
 	holder := newApp(ns, "holder")
 	holder.Spec.Ports[0].NodePort, holder.Spec.Service.Type = 30042, corev1.ServiceTypeNodePort
-	start(t, holder)
+	createInPlace(t, holder)
 
 	app := newApp(ns, "web")
-	_, s := start(t, app)
+	_, s := createInPlace(t, app)
 	address := s.Spec.ClusterIP
 	plane.Change(t, app, func() { app.Spec.Ports[0].NodePort, app.Spec.Service.Type = 30042, corev1.ServiceTypeNodePort })
 	plane.Stands(t, app, "Ready=False/"+appv1.ReasonNodePortTaken, "Stalled=True/"+appv1.ReasonNodePortTaken)
@@ -137,12 +137,12 @@ func TestLoadBalancerClass(t *testing.T) {
 	app := newApp(ns, "web")
 	class := "example.com/a"
 	app.Spec.Service.Type, app.Spec.Service.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class
-	_, s := start(t, app)
-	was := whole(t, s)
+	_, s := createInPlace(t, app)
+	was := readWhole(t, s)
 	plane.Change(t, app, func() { other := "example.com/b"; app.Spec.Service.LoadBalancerClass = &other })
 	plane.Stands(t, app, "Ready=False/ImmutableField", "Stalled=True/ImmutableField")
 	harness.Says(t, app, "Stalled", "Service web", "spec.loadBalancerClass")
-	untouched(t, s, was)
+	checkUntouched(t, s, was)
 
 	// By way of another type it can.
 	plane.Read(t, app)

@@ -90,14 +90,14 @@ func TestServingDrift(t *testing.T) {
 			child.SetName("web")
 			found, edits := map[string]string{}, 0
 			p.Read(t, child)
-			for path := range owned(t, child).All() {
+			for path := range ownedFields(t, child).All() {
 				path = path.Copy()
 				for _, how := range []string{"changed", "removed"} {
 					// More repairs in a minute would count as a fight.
 					clk.SetTime(clk.Now().Add(10 * time.Minute))
 					what := fmt.Sprintf("%s %s %s", kind, path, how)
 					edits++
-					if outcome := drift(t, p, asUnstructured(t, p, child), path, what); outcome != repaired {
+					if outcome := driftField(t, p, asUnstructured(t, p, child), path, what); outcome != repaired {
 						found[what] = outcome
 					}
 				}
@@ -125,7 +125,7 @@ func TestRandomEditsAreRepaired(t *testing.T) {
 	p := complete.start(t)
 	ns, m := p.Shared(t)
 	src := specs.Random(t)
-	createRandom(t, p, ns, specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150))/2, changeable, src)
+	createRandom(t, p, ns, specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150))/2, changeableSpec, src)
 	m.Idle(t)
 	made := map[string]int{}
 	for _, empty := range optionalTypes() {
@@ -143,7 +143,7 @@ func TestRandomEditsAreRepaired(t *testing.T) {
 		}
 	}
 	m.Idle(t)
-	for _, cr := range observed(t, p, ns) {
+	for _, cr := range awaitStatuses(t, p, ns) {
 		compareObjects(t, p, cr)
 	}
 	t.Logf("edits: %v", made)
@@ -156,7 +156,7 @@ func TestRandomEditsAreRepaired(t *testing.T) {
 func editRandom(t *testing.T, p *harness.Plane, obj client.Object, src *rand.Rand) bool {
 	t.Helper()
 	var paths []fieldpath.Path
-	for path := range owned(t, obj).All() {
+	for path := range ownedFields(t, obj).All() {
 		paths = append(paths, path.Copy())
 	}
 	for range 10 {

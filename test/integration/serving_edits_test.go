@@ -22,7 +22,7 @@ func TestServingLosesOwner(t *testing.T) {
 	app := newServed(ns, "web", blockNames...)
 	plane.Create(t, app)
 	plane.Stands(t, app, "Applied=True")
-	settle(t, deployment(app))
+	completeRollout(t, deployment(app))
 	plane.Stands(t, app, "Ready=True", "Applied=True")
 	for _, name := range blockNames {
 		m.Idle(t)
@@ -132,7 +132,7 @@ func TestIngressWaitsForTheService(t *testing.T) {
 			plane.Absent(t, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "late"}})
 
 			plane.Stands(t, app, "Applied=True")
-			settle(t, deployment(app))
+			completeRollout(t, deployment(app))
 			plane.Stands(t, app, "Applied=True", "Ready=True")
 			plane.Change(t, app, func() {
 				app.Spec.Service.Name = "taken"

@@ -181,7 +181,7 @@ func (b *budgetOf) step(t *testing.T, what string, do func(), want map[string]in
 	b.m.Idle(t)
 	b.m.Requests.Reset()
 	do()
-	counts(t, b.m, what, want)
+	checkRequests(t, b.m, what, want)
 }
 
 // change changes the spec.
@@ -290,7 +290,7 @@ func TestServingLeavesPods(t *testing.T) {
 	var apps []*appv1.App
 	for i := range fields.NumField() {
 		app := newServed(ns, fmt.Sprintf("app-%d", i))
-		start(t, app)
+		createInPlace(t, app)
 		apps = append(apps, app)
 	}
 	m.Idle(t)
@@ -299,7 +299,7 @@ func TestServingLeavesPods(t *testing.T) {
 	m.Idle(t)
 	for i, app := range apps {
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		d, _ := children(t, app)
+		d, _ := readChildren(t, app)
 		generation := d.Generation
 		plane.Read(t, app)
 		plane.Change(t, app, func() {
@@ -398,10 +398,10 @@ func TestServingTrouble(t *testing.T) {
 					plane.Stands(t, app, "Applied=True")
 					return
 				}
-				settle(t, d)
+				completeRollout(t, d)
 				plane.Stands(t, app, "Ready=True", "Applied=False/"+trouble.reason, "Stalled=False")
 				setImage(t, app, "nginx:1.17")
-				image(t, d, "nginx:1.17")
+				awaitImage(t, d, "nginx:1.17")
 				in.set(false)
 				if trouble.answer == nil {
 					plane.Delete(t, foreign)
@@ -465,7 +465,7 @@ func TestDisabledFeatures(t *testing.T) {
 	app.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	config := newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	plane.Create(t, config)
-	start(t, app)
+	createInPlace(t, app)
 	plane.Stands(t, app, "ConfigFollowed=True")
 	m.Stop(t)
 	m = plane.Start(t, ns, harness.WithDisabled(validation.Features()...))
@@ -509,7 +509,7 @@ func TestAutoscaling(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newServed(ns, "web")
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	wants := func(n int32) {
 		t.Helper()
 		plane.Until(t, d, func() error {
@@ -536,20 +536,20 @@ func TestAutoscaling(t *testing.T) {
 	}
 	change(func() { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MinReplicas: ptr.To[int32](3), MaxReplicas: 10} })
 	wants(2) // The autoscaler raises it.
-	scale(t, d, 8)
+	scaleTo(t, d, 8)
 	change(func() { app.Spec.Image = "nginx:1.17" })
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	wants(8)
 	change(func() { app.Spec.Replicas = ptr.To[int32](0) })
 	wants(0)
 	change(func() { app.Spec.Replicas = nil })
 	wants(3)
-	scale(t, d, 7)
+	scaleTo(t, d, 7)
 	change(func() { app.Spec.Autoscaling = nil })
 	plane.Gone(t, blocks["autoscaling"].named(ns, "web"))
 	wants(7)
 
-	other := autoscaler(app, "apps/v1", "Deployment")
+	other := newAutoscaler(app, "apps/v1", "Deployment")
 	other.Name = "old"
 	plane.Create(t, other)
 	change(func() { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 10} })
@@ -617,12 +617,12 @@ func TestServingInvalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := newServed(ns, name, blockNames...)
-			d, _ := start(t, app)
+			d, _ := createInPlace(t, app)
 			plane.Stands(t, app, "Applied=True", "Stalled=False")
 			m.Idle(t)
-			deploymentWas, was := whole(t, d), map[string]map[string]any{}
+			deploymentWas, was := readWhole(t, d), map[string]map[string]any{}
 			for _, block := range blockNames {
-				was[block] = whole(t, blocks[block].named(ns, name))
+				was[block] = readWhole(t, blocks[block].named(ns, name))
 			}
 			right := app.Spec.DeepCopy()
 			other := "ingress"
@@ -645,10 +645,10 @@ func TestServingInvalid(t *testing.T) {
 				return nil
 			})
 			m.Idle(t)
-			untouched(t, d, deploymentWas)
+			checkUntouched(t, d, deploymentWas)
 			for _, block := range blockNames {
 				if block != other {
-					untouched(t, blocks[block].named(ns, name), was[block])
+					checkUntouched(t, blocks[block].named(ns, name), was[block])
 				}
 			}
 
@@ -671,10 +671,10 @@ func podsGoOn(t *testing.T, app *appv1.App, first bool) {
 		return
 	}
 	plane.Read(t, d)
-	settle(t, d)
+	completeRollout(t, d)
 	plane.Stands(t, app, "Ready=True")
 	setImage(t, app, "nginx:1.17")
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 }
 
 // allowLesser gives the manager that runs with the Role "lesser" a right.
@@ -753,7 +753,7 @@ func TestServingWithoutRights(t *testing.T) {
 			plain := newApp(ns, "plain")
 			plane.Create(t, plain)
 			plane.Stands(t, plain, progressing...)
-			settle(t, deployment(plain))
+			completeRollout(t, deployment(plain))
 			plane.Stands(t, plain, "Applied=True", "Ready=True")
 			app := newServed(ns, "web", blockNames...)
 			plane.Create(t, app)
@@ -781,11 +781,11 @@ func TestServingWithoutRights(t *testing.T) {
 			m.Idle(t)
 			m.Stop(t)
 			m = plane.Start(t, ns, options...)
-			counts(t, m, "restart", map[string]int{})
+			checkRequests(t, m, "restart", map[string]int{})
 			plane.Read(t, app)
 			plane.Change(t, app, func() { b.clear(&app.Spec.ServingSpec) })
 			harness.Eventually(t, func() error {
-				settle(t, deployment(app)) // An account stays until no pod uses it.
+				completeRollout(t, deployment(app)) // An account stays until no pod uses it.
 				err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), b.named(ns, "web"))
 				if err == nil {
 					return errors.New("it is still there")

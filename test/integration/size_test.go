@@ -31,8 +31,8 @@ const (
 	builtInMedium = "medium (cpu 250m/1, memory 512Mi/1Gi)"
 )
 
-// cpus returns the definition of a size and what it is called in a status.
-func cpus(size, cpu string) (definition, called string) {
+// newCPUSize returns the definition of a size and what it is called in a status.
+func newCPUSize(size, cpu string) (definition, called string) {
 	return "requests: {cpu: " + cpu + "}", fmt.Sprintf("%s (cpu %s/-)", size, cpu)
 }
 
@@ -65,8 +65,8 @@ func newSizes(t *testing.T, namespace string, data map[string]string) *corev1.Co
 	return config
 }
 
-// define changes a ConfigMap of sizes.
-func define(t *testing.T, config *corev1.ConfigMap, size, definition string) {
+// defineSize changes a ConfigMap of sizes.
+func defineSize(t *testing.T, config *corev1.ConfigMap, size, definition string) {
 	t.Helper()
 	plane.Read(t, config)
 	plane.Change(t, config, func() {
@@ -84,8 +84,8 @@ func sizedApp(namespace, name string, size appv1.Size) *appv1.App {
 	return app
 }
 
-// called waits until an App's status tells of a size, and of another one that waits.
-func called(t *testing.T, app *appv1.App, size, latest string) {
+// awaitSize waits until an App's status tells of a size, and of another one that waits.
+func awaitSize(t *testing.T, app *appv1.App, size, latest string) {
 	t.Helper()
 	plane.Until(t, app, func() error {
 		if app.Status.Size != size || app.Status.LatestSize != latest {
@@ -95,8 +95,8 @@ func called(t *testing.T, app *appv1.App, size, latest string) {
 	})
 }
 
-// takes waits until an App's main container requests a number of CPUs.
-func takes(t *testing.T, app *appv1.App, cpu string) {
+// awaitCPU waits until an App's main container requests a number of CPUs.
+func awaitCPU(t *testing.T, app *appv1.App, cpu string) {
 	t.Helper()
 	d := deployment(app)
 	plane.Until(t, d, func() error {
@@ -132,8 +132,8 @@ func sizesValid(t *testing.T, config *corev1.ConfigMap) float64 {
 	return 0
 }
 
-// told waits until the last event about a ConfigMap is of a type and reason and says a word, and there are so many.
-func told(t *testing.T, config *corev1.ConfigMap, number int, kind, reason, says string) {
+// awaitSizeEvent waits until the last event about a ConfigMap is of a type and reason and says a word, and there are so many.
+func awaitSizeEvent(t *testing.T, config *corev1.ConfigMap, number int, kind, reason, says string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		var list eventsv1.EventList
@@ -165,18 +165,18 @@ func TestSize(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	app := sizedApp(ns, "web", appv1.SizeSmall)
-	d, _ := start(t, app)
+	d, _ := createInPlace(t, app)
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{"cpu": apiresource.MustParse(cpu), "memory": apiresource.MustParse(memory)}
 	}
 	resources := func(want corev1.ResourceRequirements) {
 		t.Helper()
-		plane.Until(t, d, func() error { return holds(want, container(d).Resources) })
+		plane.Until(t, d, func() error { return diffOf(want, container(d).Resources) })
 		plane.Stands(t, app, progressing...)
 		m.Idle(t)
 	}
 	resources(corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("500m", "256Mi")})
-	called(t, app, builtInSmall, "")
+	awaitSize(t, app, builtInSmall, "")
 	const record = `{"rendering":2,"size":{"name":"small","requests":{"cpu":"100m","memory":"128Mi"},"limits":{"cpu":"500m","memory":"256Mi"}}}`
 	if got := d.Annotations[appv1.AnnotationLastAppliedInputs]; got != record {
 		t.Errorf("recorded inputs are %s, want %s", got, record)
@@ -184,14 +184,14 @@ func TestSize(t *testing.T) {
 
 	plane.Change(t, app, func() { app.Spec.Size = appv1.SizeMedium })
 	resources(corev1.ResourceRequirements{Requests: list("250m", "512Mi"), Limits: list("1", "1Gi")})
-	called(t, app, builtInMedium, "")
+	awaitSize(t, app, builtInMedium, "")
 
 	plane.Change(t, app, func() {
 		app.Spec.Size = appv1.SizeCustom
 		app.Spec.Resources.Requests = corev1.ResourceList{"cpu": apiresource.MustParse("7m")}
 	})
 	resources(corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": apiresource.MustParse("7m")}})
-	called(t, app, "", "")
+	awaitSize(t, app, "", "")
 
 	plane.Change(t, app, func() { app.Spec.Size, app.Spec.Resources = "", corev1.ResourceRequirements{} })
 	resources(corev1.ResourceRequirements{})
@@ -205,12 +205,12 @@ func TestSize(t *testing.T) {
 	}
 	d = deployment(box)
 	plane.Read(t, d)
-	if err := holds(corev1.ResourceRequirements{Requests: list("1", "2Gi"), Limits: list("2", "4Gi")}, container(d).Resources); err != nil {
+	if err := diffOf(corev1.ResourceRequirements{Requests: list("1", "2Gi"), Limits: list("2", "4Gi")}, container(d).Resources); err != nil {
 		t.Errorf("resources of the ModelBox: %v", err)
 	}
 	m.Idle(t)
 	m.Stop(t)
-	counts(t, plane.Start(t, ns), "restart", map[string]int{})
+	checkRequests(t, plane.Start(t, ns), "restart", map[string]int{})
 }
 
 // TestSizeRules writes Apps and ModelBoxes whose size and resources do not go together, and some where they do.
@@ -229,7 +229,7 @@ func TestSizeRules(t *testing.T) {
 		{`{image: a, size: custom, resources: {limits: {cpu: 1}}}`, ""},
 	} {
 		for _, kind := range []string{"App", "ModelBox"} {
-			obj := written(t, ns, fmt.Sprintf("a-%d", i), c.spec)
+			obj := parseApp(t, ns, fmt.Sprintf("a-%d", i), c.spec)
 			obj.SetKind(kind)
 			err := plane.Client.Create(t.Context(), obj)
 			if (err == nil) != (c.says == "") || (err != nil && !strings.Contains(err.Error(), c.says)) {
@@ -244,63 +244,63 @@ func TestSizeRules(t *testing.T) {
 func TestChangedSize(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	first, calledFirst := cpus("small", "1")
+	first, calledFirst := newCPUSize("small", "1")
 	config := newSizes(t, ns, map[string]string{"small": first})
 	sizes := harness.WithSizes(ns + "/sizes")
 	m := plane.Start(t, ns, sizes)
 	app, other := sizedApp(ns, "web", appv1.SizeSmall), sizedApp(ns, "other", appv1.SizeSmall)
 	medium := sizedApp(ns, "medium", appv1.SizeMedium)
 	for _, app := range []*appv1.App{app, other, medium} {
-		start(t, app)
+		createInPlace(t, app)
 	}
-	start(t, newApp(ns, "none"))
-	takes(t, app, "1")
-	called(t, medium, builtInMedium, "")
+	createInPlace(t, newApp(ns, "none"))
+	awaitCPU(t, app, "1")
+	awaitSize(t, medium, builtInMedium, "")
 	m.Idle(t)
 	m.Requests.Reset()
 
-	second, calledSecond := cpus("small", "2")
-	define(t, config, "small", second)
-	called(t, app, calledFirst, calledSecond)
-	called(t, other, calledFirst, calledSecond)
-	counts(t, m, "changed definition", map[string]int{"patch apps/status": 2})
+	second, calledSecond := newCPUSize("small", "2")
+	defineSize(t, config, "small", second)
+	awaitSize(t, app, calledFirst, calledSecond)
+	awaitSize(t, other, calledFirst, calledSecond)
+	checkRequests(t, m, "changed definition", map[string]int{"patch apps/status": 2})
 	m.Stop(t)
 
 	m = plane.Start(t, ns, sizes)
-	counts(t, m, "restart", map[string]int{})
+	checkRequests(t, m, "restart", map[string]int{})
 	m.Stop(t)
-	third, calledThird := cpus("small", "3")
-	define(t, config, "small", third)
+	third, calledThird := newCPUSize("small", "3")
+	defineSize(t, config, "small", third)
 	m = plane.Start(t, ns, sizes)
-	counts(t, m, "restart over a changed definition", map[string]int{"patch apps/status": 2})
-	called(t, app, calledFirst, calledThird)
+	checkRequests(t, m, "restart over a changed definition", map[string]int{"patch apps/status": 2})
+	awaitSize(t, app, calledFirst, calledThird)
 
 	d := deployment(app)
 	plane.Read(t, d)
 	plane.Change(t, d, func() { container(d).Resources.Requests["cpu"] = apiresource.MustParse("9") }, intruder)
-	takes(t, app, "1")
+	awaitCPU(t, app, "1")
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](5) })
 	plane.Stands(t, app, progressing...)
-	takes(t, app, "1")
-	called(t, app, calledFirst, calledThird)
+	awaitCPU(t, app, "1")
+	awaitSize(t, app, calledFirst, calledThird)
 
 	setImage(t, app, "nginx:1.17")
-	takes(t, app, "3")
-	called(t, app, calledThird, "")
+	awaitCPU(t, app, "3")
+	awaitSize(t, app, calledThird, "")
 	annotate(t, other, appv1.AnnotationRefresh, "1")
-	takes(t, other, "3")
-	called(t, other, calledThird, "")
+	awaitCPU(t, other, "3")
+	awaitSize(t, other, calledThird, "")
 	m.Idle(t)
 	m.Requests.Reset()
-	counts(t, m, "settled", map[string]int{})
+	checkRequests(t, m, "settled", map[string]int{})
 
 	// Back to what it was, by another spelling: nothing waits any more, and nothing is written.
-	define(t, config, "small", "requests: {cpu: 3000m}")
-	counts(t, m, "another spelling", map[string]int{})
+	defineSize(t, config, "small", "requests: {cpu: 3000m}")
+	checkRequests(t, m, "another spelling", map[string]int{})
 	plane.Delete(t, config)
-	called(t, app, calledThird, builtInSmall)
-	takes(t, app, "3")
+	awaitSize(t, app, calledThird, builtInSmall)
+	awaitCPU(t, app, "3")
 }
 
 // TestSizeWithoutItsRecords takes records from the Deployment of an App with a size.
@@ -310,9 +310,9 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	m := plane.Start(t, ns, older)
 	kept, changed := sizedApp(ns, "kept", appv1.SizeSmall), sizedApp(ns, "changed", appv1.SizeSmall)
 	redefined := sizedApp(ns, "redefined", appv1.SizeLarge)
-	d, _ := start(t, kept)
-	start(t, changed)
-	start(t, redefined)
+	d, _ := createInPlace(t, kept)
+	createInPlace(t, changed)
+	createInPlace(t, redefined)
 	m.Idle(t)
 	m.Stop(t)
 
@@ -327,15 +327,15 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	lose(changed, appv1.AnnotationLastAppliedSpec)
 	plane.Read(t, changed)
 	plane.Change(t, changed, func() { changed.Spec.Size = appv1.SizeMedium })
-	definition, calledLarge := cpus("large", "3")
+	definition, calledLarge := newCPUSize("large", "3")
 	newSizes(t, ns, map[string]string{"large": definition})
 	m = plane.Start(t, ns, harness.WithSizes(ns+"/sizes"))
 	// Without the record of the inputs the rendering is found again, and without that of the spec it stays. Of the size,
 	// what the spec names counts.
-	takes(t, changed, "250m")
-	called(t, changed, builtInMedium, "")
-	takes(t, redefined, "3")
-	called(t, redefined, calledLarge, "")
+	awaitCPU(t, changed, "250m")
+	awaitSize(t, changed, builtInMedium, "")
+	awaitCPU(t, redefined, "3")
+	awaitSize(t, redefined, calledLarge, "")
 	m.Idle(t)
 	sameTemplate(t, d, d.Spec.Template)
 	for _, app := range []*appv1.App{kept, changed, redefined} {
@@ -351,40 +351,40 @@ func TestWrongSizes(t *testing.T) {
 	ns := plane.Namespace(t)
 	config := newSizes(t, ns, map[string]string{"small": "requests: {cpu: 2}", "medium": "request: {cpu: 1}"})
 	m := plane.Start(t, ns, harness.WithSizes(ns+"/sizes"))
-	told(t, config, 1, "Warning", "ErrInvalidSizes", "data[medium]")
+	awaitSizeEvent(t, config, 1, "Warning", "ErrInvalidSizes", "data[medium]")
 	app := sizedApp(ns, "first", appv1.SizeSmall)
-	start(t, app)
-	called(t, app, builtInSmall, "")
+	createInPlace(t, app)
+	awaitSize(t, app, builtInSmall, "")
 	if got := sizesValid(t, config); got != 0 {
 		t.Errorf("the metric of a wrong ConfigMap is %g", got)
 	}
 
-	good, calledGood := cpus("medium", "2")
-	define(t, config, "medium", good)
-	told(t, config, 2, "Normal", "SizesValid", "in use")
+	good, calledGood := newCPUSize("medium", "2")
+	defineSize(t, config, "medium", good)
+	awaitSizeEvent(t, config, 2, "Normal", "SizesValid", "in use")
 	if got := sizesValid(t, config); got != 1 {
 		t.Errorf("the metric of a good ConfigMap is %g", got)
 	}
 	app = sizedApp(ns, "second", appv1.SizeMedium)
-	start(t, app)
-	called(t, app, calledGood, "")
+	createInPlace(t, app)
+	awaitSize(t, app, calledGood, "")
 
 	m.Idle(t)
 	m.Requests.Reset()
-	define(t, config, "small", "requests: {cpu: 2}\nlimits: {cpu: 1}")
-	told(t, config, 3, "Warning", "ErrInvalidSizes", "data[small].requests[cpu]")
+	defineSize(t, config, "small", "requests: {cpu: 2}\nlimits: {cpu: 1}")
+	awaitSizeEvent(t, config, 3, "Warning", "ErrInvalidSizes", "data[small].requests[cpu]")
 	m.Idle(t)
 	if writes := m.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("a wrong ConfigMap made the manager write: %v", writes)
 	}
 	app = sizedApp(ns, "third", appv1.SizeMedium)
-	start(t, app)
-	called(t, app, calledGood, "")
-	define(t, config, "large", "no size")
-	told(t, config, 4, "Warning", "ErrInvalidSizes", "data[large]")
+	createInPlace(t, app)
+	awaitSize(t, app, calledGood, "")
+	defineSize(t, config, "large", "no size")
+	awaitSizeEvent(t, config, 4, "Warning", "ErrInvalidSizes", "data[large]")
 
 	plane.Delete(t, config)
-	called(t, app, calledGood, builtInMedium)
+	awaitSize(t, app, calledGood, builtInMedium)
 	if got := sizesValid(t, config); got != 1 {
 		t.Errorf("the metric without a ConfigMap is %g", got)
 	}
@@ -396,7 +396,7 @@ func TestSizesOfTheManagersNamespace(t *testing.T) {
 	t.Parallel()
 	const name = "app-operator-sizes"
 	ns := plane.Namespace(t)
-	definition, calledSmall := cpus("small", "1")
+	definition, calledSmall := newCPUSize("small", "1")
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: name},
 		Data:       map[string]string{"small": definition},
@@ -407,16 +407,16 @@ func TestSizesOfTheManagersNamespace(t *testing.T) {
 	plane.Create(t, decoy)
 	m := plane.Start(t, ns, harness.WithSizes(name))
 	app := sizedApp(ns, "before", appv1.SizeSmall)
-	start(t, app)
-	called(t, app, builtInSmall, "")
+	createInPlace(t, app)
+	awaitSize(t, app, builtInSmall, "")
 
 	plane.Create(t, config)
 	t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), config) })
-	called(t, app, builtInSmall, calledSmall)
+	awaitSize(t, app, builtInSmall, calledSmall)
 	app = sizedApp(ns, "after", appv1.SizeSmall)
-	start(t, app)
-	called(t, app, calledSmall, "")
-	define(t, config, "small", "requests: {cpu: 1")
+	createInPlace(t, app)
+	awaitSize(t, app, calledSmall, "")
+	defineSize(t, config, "small", "requests: {cpu: 1")
 	harness.Eventually(t, func() error {
 		// Not told: other tests' managers may read it, and tell of it, too.
 		if !slices.ContainsFunc(m.Requests.All(), func(q harness.Request) bool {
@@ -437,7 +437,7 @@ func TestSizesOfTheManagersNamespace(t *testing.T) {
 func TestSizesAreReadFirst(t *testing.T) {
 	t.Parallel()
 	ns, address := plane.Namespace(t), harness.FreeAddress(t)
-	definition, calledSmall := cpus("small", "1")
+	definition, calledSmall := newCPUSize("small", "1")
 	newSizes(t, ns, map[string]string{"small": definition})
 	app := sizedApp(ns, "web", appv1.SizeSmall)
 	plane.Create(t, app)
@@ -454,34 +454,34 @@ func TestSizesAreReadFirst(t *testing.T) {
 			}
 			return send()
 		}))
-	wait(t, held)
+	awaitClosed(t, held)
 	m.Idle(t)
 	plane.Absent(t, deployment(app))
-	answers(t, address, "readyz", http.StatusInternalServerError)
+	awaitProbe(t, address, "readyz", http.StatusInternalServerError)
 	close(release)
 	plane.Stands(t, app, progressing...)
-	called(t, app, calledSmall, "")
-	answers(t, address, "readyz", http.StatusOK)
+	awaitSize(t, app, calledSmall, "")
+	awaitProbe(t, address, "readyz", http.StatusOK)
 }
 
 // TestSizesOfAStandBy makes the ConfigMap wrong, and then the leader end: who takes over knows the last good values.
 func TestSizesOfAStandBy(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	definition, calledSmall := cpus("small", "1")
+	definition, calledSmall := newCPUSize("small", "1")
 	config := newSizes(t, ns, map[string]string{"small": definition})
 	sizes, lease := harness.WithSizes(ns+"/sizes"), harness.WithElection(ns)
 	leader := plane.Start(t, ns, lease, sizes)
-	wait(t, leader.Elected())
+	awaitClosed(t, leader.Elected())
 	follower := plane.Start(t, ns, lease, sizes)
 	follower.Idle(t)
-	define(t, config, "small", "requests: {cpu: 2")
-	told(t, config, 1, "Warning", "ErrInvalidSizes", "data[small]")
+	defineSize(t, config, "small", "requests: {cpu: 2")
+	awaitSizeEvent(t, config, 1, "Warning", "ErrInvalidSizes", "data[small]")
 	leader.Stop(t)
-	wait(t, follower.Elected())
+	awaitClosed(t, follower.Elected())
 	app := sizedApp(ns, "web", appv1.SizeSmall)
-	start(t, app)
-	called(t, app, calledSmall, "")
+	createInPlace(t, app)
+	awaitSize(t, app, calledSmall, "")
 }
 
 // TestSizeConfigMapName starts managers with names that are none.

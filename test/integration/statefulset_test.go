@@ -65,7 +65,7 @@ func TestStatefulSet(t *testing.T) {
 	for _, encoding := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
-			checkStatefulSet(t, drive(t, plane.Namespace(t), "db", encoding))
+			checkStatefulSet(t, newDriver(t, plane.Namespace(t), "db", encoding))
 		})
 	}
 }
@@ -114,7 +114,7 @@ func checkStatefulSet(t *testing.T, d *driver) {
 // TestReplace changes what cannot be changed: it is refused, or the StatefulSet is replaced without what it controls.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	d := drive(t, plane.Namespace(t), "db")
+	d := newDriver(t, plane.Namespace(t), "db")
 	d.does(t, apply.Created, apply.Child{Desired: statefulSet(d, "20Gi"), Replace: true})
 	live := statefulSet(d, "20Gi")
 	plane.Read(t, live)

@@ -64,8 +64,8 @@ var nasty = []struct{ kind, name, spec, says string }{
 	{"App", "minutes", `{"image":"a","resources":{"limits":{"x.y/z":"1e-100000000"}}}`, "spec.resources.limits[x.y/z]: "},
 	{"App", "patch", `{"image":"a","podTemplatePatch":{"spec":{"containers":[{"name":"a","resources":{"limits":{"x.y/z":"1e-100000000"}}}]}}}`,
 		"spec.podTemplatePatch.spec.containers[0].resources.limits[x.y/z]: "},
-	{"App", "crowd", `{"image":"a","podTemplatePatch":{"spec":{"containers":[` + repeated(`{"name":"a","image":"registry.example.com/a:1"}`, 10_000) + `]}}}`, "spec.podTemplatePatch: "},
-	{"App", "pods", `{"image":"a","containers":[` + repeated(`{"name":"a"}`, 15_000) + `]}`, "spec.containers: "},
+	{"App", "crowd", `{"image":"a","podTemplatePatch":{"spec":{"containers":[` + repeatItem(`{"name":"a","image":"registry.example.com/a:1"}`, 10_000) + `]}}}`, "spec.podTemplatePatch: "},
+	{"App", "pods", `{"image":"a","containers":[` + repeatItem(`{"name":"a"}`, 15_000) + `]}`, "spec.containers: "},
 	{"App", "long", `{"image":"` + strings.Repeat("x", 1100<<10) + `"}`, "spec: "},
 	{"CloudManager", "text", `"text"`, "spec: "},
 	{"App", "deep", `{"image":"a","podTemplatePatch":{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}}`, "spec.podTemplatePatch"},
@@ -74,10 +74,12 @@ var nasty = []struct{ kind, name, spec, says string }{
 	{"CloudManager", "tier", `{"front":{"deployment":{"rollingUpdate":99999999999}}}`, "spec.front.deployment.rollingUpdate: "},
 }
 
-func repeated(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+func repeatItem(item string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
+}
 
-// raw returns a resource with a spec as JSON.
-func raw(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
+// newRaw returns a resource with a spec as JSON.
+func newRaw(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	var fields any
@@ -125,8 +127,8 @@ func refusedFor(t *testing.T, p *harness.Plane, obj *unstructured.Unstructured, 
 	})
 }
 
-// served waits until a new App has its children.
-func served(t *testing.T, p *harness.Plane, ns, name string) {
+// awaitServed waits until a new App has its children.
+func awaitServed(t *testing.T, p *harness.Plane, ns, name string) {
 	t.Helper()
 	app := newApp(ns, name)
 	p.Create(t, app)
@@ -134,8 +136,8 @@ func served(t *testing.T, p *harness.Plane, ns, name string) {
 	p.Until(t, &corev1.Service{ObjectMeta: app.ObjectMeta}, func() error { return nil })
 }
 
-// change replaces a resource's spec.
-func change(ctx context.Context, p *harness.Plane, obj *unstructured.Unstructured, spec string) error {
+// replaceSpec replaces a resource's spec.
+func replaceSpec(ctx context.Context, p *harness.Plane, obj *unstructured.Unstructured, spec string) error {
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec","value":%s}]`, spec)
 	return p.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, []byte(patch)))
 }
@@ -147,9 +149,9 @@ func TestUndecodableResources(t *testing.T) {
 	p := laxPlane(t)
 	ns := p.Namespace(t)
 	first := p.Start(t, ns)
-	served(t, p, ns, "kept")
-	served(t, p, ns, "deleted")
-	kept := raw(t, "App", ns, "kept", `{}`)
+	awaitServed(t, p, ns, "kept")
+	awaitServed(t, p, ns, "deleted")
+	kept := newRaw(t, "App", ns, "kept", `{}`)
 	p.Read(t, kept)
 	first.Idle(t)
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kept"}}
@@ -158,16 +160,16 @@ func TestUndecodableResources(t *testing.T) {
 
 	var all []*unstructured.Unstructured
 	for _, c := range nasty {
-		obj := raw(t, c.kind, ns, c.name, c.spec)
+		obj := newRaw(t, c.kind, ns, c.name, c.spec)
 		if err := p.Client.Create(t.Context(), obj); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		all = append(all, obj)
 	}
-	if err := change(t.Context(), p, kept, nasty[0].spec); err != nil {
+	if err := replaceSpec(t.Context(), p, kept, nasty[0].spec); err != nil {
 		t.Fatal(err)
 	}
-	served(t, p, ns, "second")
+	awaitServed(t, p, ns, "second")
 	for i, obj := range all {
 		refusedFor(t, p, obj, nasty[i].says)
 	}
@@ -187,13 +189,13 @@ func TestUndecodableResources(t *testing.T) {
 		}
 	})
 	t.Run("a status that nobody can read is replaced", func(t *testing.T) {
-		app := raw(t, "App", ns, "second", `{}`)
+		app := newRaw(t, "App", ns, "second", `{}`)
 		patch := `{"status":{"ready":5,"conditions":{"a":5}}}`
 		if err := p.Client.Status().Patch(t.Context(), app, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
 		p.Read(t, app)
-		if err := change(t.Context(), p, app, `{"image":"nginx:2"}`); err != nil {
+		if err := replaceSpec(t.Context(), p, app, `{"image":"nginx:2"}`); err != nil {
 			t.Fatal(err)
 		}
 		p.Until(t, &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "second"}}, func() error { return nil })
@@ -201,24 +203,24 @@ func TestUndecodableResources(t *testing.T) {
 	first.Stop(t)
 
 	again := p.Start(t, ns, harness.WithWebhooks(p.Webhooks(t, ns)))
-	served(t, p, ns, "third")
+	awaitServed(t, p, ns, "third")
 	again.Idle(t)
 	p.Read(t, deployment)
 	if deployment.ResourceVersion != version {
 		t.Error("the Deployment of an App that cannot be decoded was written to")
 	}
-	t.Run("repair", func(t *testing.T) { repairs(t, p, ns, all) })
+	t.Run("repair", func(t *testing.T) { checkRepairs(t, p, ns, all) })
 }
 
-// repairs changes resources that cannot be decoded, with the webhooks on.
-func repairs(t *testing.T, p *harness.Plane, ns string, all []*unstructured.Unstructured) {
-	good := raw(t, "App", ns, "third", `{}`)
+// checkRepairs changes resources that cannot be decoded, with the webhooks on.
+func checkRepairs(t *testing.T, p *harness.Plane, ns string, all []*unstructured.Unstructured) {
+	good := newRaw(t, "App", ns, "third", `{}`)
 	for i, obj := range all {
 		if obj.GetKind() != "App" {
 			continue
 		}
 		harness.Eventually(t, func() error {
-			err := change(t.Context(), p, good, nasty[i].spec)
+			err := replaceSpec(t.Context(), p, good, nasty[i].spec)
 			if err == nil {
 				return errors.New(nasty[i].name + ": the webhook lets it in")
 			}
@@ -231,7 +233,7 @@ func repairs(t *testing.T, p *harness.Plane, ns string, all []*unstructured.Unst
 		if err := p.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(label))); err != nil {
 			t.Errorf("%s: a label is rejected by the API server: %v", nasty[i].name, err)
 		}
-		if err := change(t.Context(), p, obj, `{"image":"nginx:1"}`); err != nil {
+		if err := replaceSpec(t.Context(), p, obj, `{"image":"nginx:1"}`); err != nil {
 			t.Errorf("%s: the repair is rejected by the API server: %.300v", nasty[i].name, err)
 			continue
 		}

@@ -34,7 +34,7 @@ func (s *stage) Count(t testing.TB, what string, want map[string]int) {
 		s.manager.Idle(t)
 		return
 	}
-	counts(t, s.manager, what, want)
+	checkRequests(t, s.manager, what, want)
 }
 
 // ResetCount implements play.Stage.

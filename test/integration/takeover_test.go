@@ -88,9 +88,9 @@ func newTutorialApp(namespace, name string) *appv1.App {
 	return app
 }
 
-// leave creates an App and does what the tutorial's operator does when it sees it: it makes both children by plain
+// leaveByTutorial creates an App and does what the tutorial's operator does when it sees it: it makes both children by plain
 // creation, and then annotates the App. No manager of ours may run in the namespace yet.
-func leave(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
+func leaveByTutorial(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	plane.Create(t, app)
 	d, s := tutorialDeployment(app), tutorialService(app)
@@ -99,12 +99,12 @@ func leave(t testing.TB, app *appv1.App) (*appsv1.Deployment, *corev1.Service) {
 			t.Fatal(err)
 		}
 	}
-	record(t, app)
+	recordByTutorial(t, app)
 	return d, s
 }
 
-// record annotates the App as the tutorial's operator does.
-func record(t testing.TB, app *appv1.App) {
+// recordByTutorial annotates the App as the tutorial's operator does.
+func recordByTutorial(t testing.TB, app *appv1.App) {
 	t.Helper()
 	app.Annotations = map[string]string{appv1.AnnotationTutorialSpec: string(marshal(t, tutorialView(app)))}
 	if err := plane.Client.Update(t.Context(), app, tutorialManager); err != nil {
@@ -140,7 +140,7 @@ var takeoverCases = map[string]takeoverCase{
 				t.Fatal(err)
 			}
 		}
-		record(t, app)
+		recordByTutorial(t, app)
 	}},
 	"Service missing": {created: true, meanwhile: func(t testing.TB, _ *appv1.App, _ *appsv1.Deployment, s *corev1.Service) {
 		plane.Delete(t, s)
@@ -211,8 +211,8 @@ func TestTakeOver(t *testing.T) {
 			if c.ports != nil {
 				app.Spec.Ports = c.ports
 			}
-			d, s := leave(t, app)
-			settle(t, d)
+			d, s := leaveByTutorial(t, app)
+			completeRollout(t, d)
 			wanted := s.Spec.DeepCopy()
 			if c.meanwhile != nil {
 				plane.Read(t, app)
@@ -222,13 +222,13 @@ func TestTakeOver(t *testing.T) {
 			before := d.DeepCopy()
 
 			m := plane.Start(t, app.Namespace)
-			counts(t, m, "take-over", takeoverRequests(c))
+			checkRequests(t, m, "take-over", takeoverRequests(c))
 			plane.Stands(t, app, progressing...)
 			checkTaken(t, app, before, c)
 			checkTakenService(t, app, wanted, c.created)
 			m.Stop(t)
 			m = plane.Start(t, app.Namespace)
-			counts(t, m, "restart after the take-over", map[string]int{})
+			checkRequests(t, m, "restart after the take-over", map[string]int{})
 			checkLater(t, app)
 		})
 	}
@@ -256,7 +256,7 @@ func checkTaken(t *testing.T, app *appv1.App, before *appsv1.Deployment, c takeo
 		c.changes(template)
 	}
 	if c.rendering == 2 {
-		newest(template, app)
+		toNewestRendering(template, app)
 	}
 	sameTemplate(t, d, *template)
 	if d.UID != before.UID || !cmp.Equal(d.Spec.Selector, before.Spec.Selector) {
@@ -274,8 +274,8 @@ func checkTaken(t *testing.T, app *appv1.App, before *appsv1.Deployment, c takeo
 	}
 }
 
-// newest makes of a pod template of either rendering that of rendering 2 under the tutorial's selector.
-func newest(template *corev1.PodTemplateSpec, app *appv1.App) {
+// toNewestRendering makes of a pod template of either rendering that of rendering 2 under the tutorial's selector.
+func toNewestRendering(template *corev1.PodTemplateSpec, app *appv1.App) {
 	template.Labels = tutorialPodLabels(app)
 	template.Spec.TopologySpreadConstraints = nil
 	addDefaults(template, map[string]string{"app.example.com/v1": app.Name})
@@ -297,7 +297,7 @@ func checkTakenService(t *testing.T, app *appv1.App, wanted *corev1.ServiceSpec,
 	if created {
 		wanted.ClusterIP, wanted.ClusterIPs = s.Spec.ClusterIP, s.Spec.ClusterIPs
 	}
-	if err := holds(wanted, &s.Spec); err != nil {
+	if err := diffOf(wanted, &s.Spec); err != nil {
 		t.Errorf("Service: %v", err)
 	}
 	checkManagers(t, s)
@@ -311,7 +311,7 @@ func checkManagers(t *testing.T, obj client.Object) {
 			t.Errorf("the tutorial's operator still owns fields of %T: %s", obj, entry.FieldsV1.GetRawString())
 		}
 	}
-	owned(t, obj) // Fails if there is nothing of ours.
+	ownedFields(t, obj) // Fails if there is nothing of ours.
 }
 
 // checkLater changes an App that was taken over. From now on it is one like any other.
@@ -325,12 +325,12 @@ func checkLater(t *testing.T, app *appv1.App) {
 	plane.Change(t, app, func() { app.Spec.Envs = nil })
 	plane.Stands(t, app, progressing...)
 	plane.Read(t, d)
-	if err := holds(append([]corev1.EnvVar(nil), foreign...), container(d).Env); err != nil {
+	if err := diffOf(append([]corev1.EnvVar(nil), foreign...), container(d).Env); err != nil {
 		t.Errorf("variables after ours are removed from the spec: %v", err)
 	}
 	setImage(t, app, "nginx:2")
 	plane.Stands(t, app, progressing...)
-	newest(template, app)
+	toNewestRendering(template, app)
 	template.Spec.Containers[0].Image = "nginx:2"
 	template.Spec.Containers[0].Env = container(d).Env
 	if len(app.Spec.Ports) > 1 {
@@ -339,7 +339,7 @@ func checkLater(t *testing.T, app *appv1.App) {
 		template.Spec.Containers[0].Ports[0].Name, template.Spec.Containers[0].Ports[1].Name = "http", "dns"
 	}
 	sameTemplate(t, d, *template)
-	if err := holds(selector, d.Spec.Selector); err != nil {
+	if err := diffOf(selector, d.Spec.Selector); err != nil {
 		t.Errorf("selector: %v", err)
 	}
 	if app.Status.Rendering != 2 || app.Status.LatestRendering != 0 {
@@ -356,7 +356,7 @@ func TestTakeOverWithDuplicatePorts(t *testing.T) {
 	for i, name := range []string{"http", "web", "other"} {
 		app.Spec.Ports = append(app.Spec.Ports, appv1.Port{Name: name, Port: int32(8080 + i), TargetPort: ptr.To(intstr.FromInt32(80))})
 	}
-	d, _ := leave(t, app)
+	d, _ := leaveByTutorial(t, app)
 	if n := len(container(d).Ports); n != 3 {
 		t.Fatalf("the container declares %d ports, want 3", n)
 	}
@@ -364,8 +364,8 @@ func TestTakeOverWithDuplicatePorts(t *testing.T) {
 
 	m := plane.Start(t, app.Namespace)
 	plane.Stands(t, app, progressing...)
-	d, s := children(t, app)
-	if err := holds([]corev1.ContainerPort{{ContainerPort: 80, Protocol: "TCP"}}, container(d).Ports); err != nil {
+	d, s := readChildren(t, app)
+	if err := diffOf([]corev1.ContainerPort{{ContainerPort: 80, Protocol: "TCP"}}, container(d).Ports); err != nil {
 		t.Error(err)
 	}
 	if len(s.Spec.Ports) != 3 || d.UID != uid {
@@ -374,18 +374,18 @@ func TestTakeOverWithDuplicatePorts(t *testing.T) {
 	checkManagers(t, d)
 	m.Stop(t)
 	m = plane.Start(t, app.Namespace)
-	counts(t, m, "restart after the take-over", map[string]int{})
+	checkRequests(t, m, "restart after the take-over", map[string]int{})
 }
 
 // TestTakeOverRefreshed takes over an App whose owner has asked for the newest rendering in advance.
 func TestTakeOverRefreshed(t *testing.T) {
 	t.Parallel()
 	app := newTutorialApp(plane.Namespace(t), "nginx-app")
-	d, _ := leave(t, app)
+	d, _ := leaveByTutorial(t, app)
 	annotate(t, app, appv1.AnnotationRefresh, "1")
 	plane.Start(t, app.Namespace)
 	plane.Stands(t, app, progressing...)
 	template := d.Spec.Template
-	newest(&template, app)
+	toNewestRendering(&template, app)
 	sameTemplate(t, d, template)
 }

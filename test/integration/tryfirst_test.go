@@ -41,7 +41,7 @@ func TestAdoptionRefused(t *testing.T) {
 			s.Spec.ClusterIP = c.made
 			plane.Create(t, d)
 			plane.Create(t, s)
-			deploymentWas, serviceWas := whole(t, d), whole(t, s)
+			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
 			app := newApp(ns, name)
 			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 			app.Spec.Service.ClusterIP = c.wanted
@@ -52,8 +52,8 @@ func TestAdoptionRefused(t *testing.T) {
 			plane.Stands(t, app, "Ready=False/"+c.reason, "Stalled=True/"+c.reason)
 			harness.Says(t, app, "Stalled", c.says...)
 			m.Idle(t)
-			untouched(t, d, deploymentWas)
-			untouched(t, s, serviceWas)
+			checkUntouched(t, d, deploymentWas)
+			checkUntouched(t, s, serviceWas)
 
 			plane.Delete(t, s)
 			if c.port != 0 {
@@ -61,7 +61,7 @@ func TestAdoptionRefused(t *testing.T) {
 				plane.Change(t, app, func() { app.Spec.Ports[0].NodePort = 0 })
 			}
 			plane.Stands(t, app, progressing...)
-			children(t, app)
+			readChildren(t, app)
 		})
 	}
 }
@@ -73,14 +73,14 @@ func TestAdoptionLeavesAllAlone(t *testing.T) {
 	d, s := handMade(ns, "web"), controlled(t, handMadeService(ns, "web"))
 	plane.Create(t, d)
 	plane.Create(t, s)
-	deploymentWas, serviceWas := whole(t, d), whole(t, s)
+	deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
 	app := newApp(ns, "web")
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	plane.Create(t, app)
 	plane.Stands(t, app, exists...)
 	m.Idle(t)
-	untouched(t, d, deploymentWas)
-	untouched(t, s, serviceWas)
+	checkUntouched(t, d, deploymentWas)
+	checkUntouched(t, s, serviceWas)
 }
 
 // TestRefusedPart changes the image together with a part of the spec that the API server refuses for the Service. Nothing of
@@ -90,7 +90,7 @@ func TestRefusedPart(t *testing.T) {
 	ns, m := plane.Shared(t)
 	holder := newApp(ns, "holder")
 	holder.Spec.Service.Type, holder.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30062
-	start(t, holder)
+	createInPlace(t, holder)
 	for name, c := range map[string]struct {
 		reason string
 		mutate func(*appv1.AppSpec)
@@ -106,9 +106,9 @@ func TestRefusedPart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := newApp(ns, name)
-			d, s := start(t, app)
+			d, s := createInPlace(t, app)
 			right := app.Spec.DeepCopy()
-			deploymentWas, serviceWas := whole(t, d), whole(t, s)
+			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
 			plane.Change(t, app, func() {
 				app.Spec.Image = "nginx:7.7"
 				c.mutate(&app.Spec)
@@ -116,19 +116,19 @@ func TestRefusedPart(t *testing.T) {
 			plane.Stands(t, app, "Ready=False/"+c.reason, "Stalled=True/"+c.reason)
 			harness.Says(t, app, "Stalled", "Service "+name)
 			m.Idle(t)
-			untouched(t, d, deploymentWas)
-			untouched(t, s, serviceWas)
+			checkUntouched(t, d, deploymentWas)
+			checkUntouched(t, s, serviceWas)
 
 			plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
-			image(t, d, right.Image)
+			awaitImage(t, d, right.Image)
 			if c.reason == appv1.ReasonImmutableField {
 				// Without the Service, nothing is in the way of the new spec.
 				plane.Delete(t, s)
-				image(t, d, "nginx:7.7")
+				awaitImage(t, d, "nginx:7.7")
 			} else {
-				restored(t, s)
-				restored(t, d)
-				image(t, d, right.Image)
+				awaitRestored(t, s)
+				awaitRestored(t, d)
+				awaitImage(t, d, right.Image)
 				plane.Stands(t, app, "Ready=False/"+c.reason, "Stalled=True/"+c.reason)
 			}
 
@@ -142,13 +142,13 @@ func TestRefusedPart(t *testing.T) {
 				}
 			})
 			plane.Stands(t, app, progressing...)
-			image(t, d, "nginx:7.8")
+			awaitImage(t, d, "nginx:7.8")
 		})
 	}
 }
 
-// restored deletes an object and waits until there is another one of its name, with the type that a Service had.
-func restored(t *testing.T, obj client.Object) {
+// awaitRestored deletes an object and waits until there is another one of its name, with the type that a Service had.
+func awaitRestored(t *testing.T, obj client.Object) {
 	t.Helper()
 	plane.Read(t, obj)
 	old := obj.GetUID()
@@ -171,8 +171,8 @@ func TestRefusedDeployment(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	app := newApp(ns, "web")
-	d, s := start(t, app)
-	deploymentWas, serviceWas := whole(t, d), whole(t, s)
+	d, s := createInPlace(t, app)
+	deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
 	plane.Change(t, app, func() {
 		app.Spec.Ports[0].Port = 9090
 		app.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
@@ -183,10 +183,10 @@ func TestRefusedDeployment(t *testing.T) {
 		t.Errorf("the message is %q", said)
 	}
 	m.Idle(t)
-	untouched(t, d, deploymentWas)
-	untouched(t, s, serviceWas)
-	restored(t, s)
-	if got := ports(d, s); !strings.Contains(got, ":8080/") && s.Spec.Ports[0].Port == 9090 {
+	checkUntouched(t, d, deploymentWas)
+	checkUntouched(t, s, serviceWas)
+	awaitRestored(t, s)
+	if got := portsOf(d, s); !strings.Contains(got, ":8080/") && s.Spec.Ports[0].Port == 9090 {
 		t.Errorf("ports are %s", got)
 	}
 }

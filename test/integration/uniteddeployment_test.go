@@ -130,21 +130,21 @@ func TestUnitedDeployment(t *testing.T) {
 			onlyScaled(t, d, was, 2)
 			harness.Says(t, ud, "Synced", "Deployment site is scaled to 2 replicas")
 			m.Idle(t)
-			events(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Scaled Deployment site from 3 to 2")
+			checkEvents(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Scaled Deployment site from 3 to 2")
 
-			settle(t, d)
+			completeRollout(t, d)
 			plane.Stands(t, ud, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False/NotStalled", "Synced=True/Synced")
 			if s := ud.Status; s.Ready != "2/2" || s.AvailableReplicas != 2 || s.UpdatedReplicas != 2 || s.Replicas != 2 ||
 				s.ReadyReplicas != 2 || s.UnavailableReplicas != 0 || s.Selector != "run=site" || s.Endpoint != "" || s.Rendering != 0 {
 				t.Errorf("status is %+v", s)
 			}
-			fields := whole(t, d)
+			fields := readWhole(t, d)
 			m.Idle(t)
 			m.Requests.Reset()
 			plane.Delete(t, ud)
 			plane.Gone(t, ud)
-			counts(t, m, "deletion", map[string]int{})
-			untouched(t, d, fields)
+			checkRequests(t, m, "deletion", map[string]int{})
+			checkUntouched(t, d, fields)
 		})
 	}
 }
@@ -159,13 +159,13 @@ func TestUnitedDeploymentRestart(t *testing.T) {
 	plane.Create(t, handMade(ns, "foreign"), foreign, own)
 	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
 		plane.Stands(t, ud, held...)
-		settle(t, named(ns, ud.Name))
+		completeRollout(t, named(ns, ud.Name))
 		plane.Stands(t, ud, "Ready=True/Ready")
 	}
 	m.Idle(t)
 	m.Stop(t)
 	m = plane.Start(t, ns)
-	counts(t, m, "restart", map[string]int{})
+	checkRequests(t, m, "restart", map[string]int{})
 }
 
 // TestUnitedDeploymentDrift changes the number behind the UnitedDeployment's back, and what else it has next to it.
@@ -175,26 +175,26 @@ func TestUnitedDeploymentDrift(t *testing.T) {
 	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d, ud)
 	plane.Stands(t, ud, held...)
-	replicas(t, d, 2)
-	j := follow(t, d)
+	awaitReplicas(t, d, 2)
+	j := followDeployment(t, d)
 	for _, n := range []int32{5, 0} {
-		scale(t, d, n)
-		replicas(t, d, 2)
+		scaleTo(t, d, n)
+		awaitReplicas(t, d, 2)
 	}
 	m.Idle(t)
 	j.check(t, d, 2, 5, 2, 0, 2)
 	plane.Read(t, d)
 	plane.Change(t, d, func() { d.Spec.Replicas = ptr.To[int32](9); container(d).Image = "httpd:2" })
-	replicas(t, d, 2)
+	awaitReplicas(t, d, 2)
 	if container(d).Image != "httpd:2" {
 		t.Errorf("the image is %s", container(d).Image)
 	}
 	setReplicas(t, ud, 0)
-	replicas(t, d, 0)
+	awaitReplicas(t, d, 0)
 	setReplicas(t, ud, 4)
-	replicas(t, d, 4)
-	scale(t, ud, 1)
-	replicas(t, d, 1)
+	awaitReplicas(t, d, 4)
+	scaleTo(t, ud, 1)
+	awaitReplicas(t, d, 1)
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
 	j.check(t, d, 2, 5, 2, 0, 2, 9, 2, 0, 4, 1)
@@ -211,32 +211,32 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 	plane.Create(t, d, ud)
 	for n := range int32(8) {
 		setReplicas(t, ud, 10+n)
-		replicas(t, d, 10+n)
+		awaitReplicas(t, d, 10+n)
 	}
 	plane.Stands(t, ud, held...)
 	for range 5 {
-		scale(t, d, 3)
-		replicas(t, d, 17)
+		scaleTo(t, d, 3)
+		awaitReplicas(t, d, 17)
 	}
 	plane.Stands(t, ud, held...)
-	scale(t, d, 4)
+	scaleTo(t, d, 4)
 	plane.Stands(t, ud, "Ready=False/FieldConflict", "Reconciling=False/FieldConflict", "Stalled=True/FieldConflict", "Synced=False/FieldConflict")
 	harness.Says(t, ud, "Stalled", `"kube-controller-manager" keeps changing .spec.replicas of Deployment site`, "repaired it 5 times")
 	m.Idle(t)
-	replicas(t, d, 4)
+	awaitReplicas(t, d, 4)
 
 	setReplicas(t, ud, 6)
-	replicas(t, d, 6)
+	awaitReplicas(t, d, 6)
 	plane.Stands(t, ud, held...)
-	scale(t, d, 4)
+	scaleTo(t, d, 4)
 	plane.Stands(t, ud, "Stalled=True/FieldConflict")
 	clk.SetTime(clk.Now().Add(10 * time.Second))
 	annotate(t, ud, "time", "later")
-	replicas(t, d, 6)
+	awaitReplicas(t, d, 6)
 	plane.Stands(t, ud, held...)
 
 	// One that is made again has no part in the fights of its name.
-	scale(t, d, 4)
+	scaleTo(t, d, 4)
 	plane.Stands(t, ud, "Stalled=True/FieldConflict")
 	plane.Delete(t, ud)
 	plane.Gone(t, ud)
@@ -244,7 +244,7 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 	ud = newUnited(ns, "site", "site")
 	ud.Spec.Replicas = ptr.To[int32](6)
 	plane.Create(t, ud)
-	replicas(t, d, 6)
+	awaitReplicas(t, d, 6)
 	plane.Stands(t, ud, held...)
 }
 
@@ -265,7 +265,7 @@ func TestUnitedDeploymentWaits(t *testing.T) {
 		m.Requests.Reset()
 		d := handMade(ns, "example.site")
 		plane.Create(t, d)
-		replicas(t, d, 2)
+		awaitReplicas(t, d, 2)
 		plane.Stands(t, ud, held...)
 		m.Idle(t)
 		if n := m.Requests.Counts()["patch deployments/scale"]; n != 1 {
@@ -304,7 +304,7 @@ func TestUnitedDeploymentOfAnother(t *testing.T) {
 	}))
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
-	replicas(t, named(ns, "site"), 2)
+	awaitReplicas(t, named(ns, "site"), 2)
 	m.Idle(t)
 	m.Stop(t)
 	// Until the watch has told of the new one, each write is refused.
@@ -327,7 +327,7 @@ func TestUnitedDeploymentLostAnswer(t *testing.T) {
 	}))
 	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d)
-	j := follow(t, d)
+	j := followDeployment(t, d)
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
@@ -340,30 +340,30 @@ func TestUnitedDeploymentRefused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
-	scaler := autoscaler(d, "apps/v1", "Deployment")
+	scaler := newAutoscaler(d, "apps/v1", "Deployment")
 	plane.Create(t, d, scaler)
-	was := whole(t, d)
+	was := readWhole(t, d)
 	plane.Create(t, ud)
 	plane.Stands(t, ud, off...)
 	harness.Says(t, ud, "Stalled", "HorizontalPodAutoscaler scaler-of-site scales Deployment site")
 	setReplicas(t, ud, 4)
 	plane.Stands(t, ud, off...)
-	untouched(t, d, was)
+	checkUntouched(t, d, was)
 	if ud.Status.Selector == "" || ud.Status.Ready != "0/3" {
 		t.Errorf("the status is not that of the Deployment: %+v", ud.Status)
 	}
 	plane.Delete(t, scaler)
-	replicas(t, d, 4)
+	awaitReplicas(t, d, 4)
 	plane.Stands(t, ud, held...)
 
-	late, early := newTemplate(ns, "late", "late"), autoscaler(named(ns, "late"), "apps/v1", "Deployment")
+	late, early := newTemplate(ns, "late", "late"), newAutoscaler(named(ns, "late"), "apps/v1", "Deployment")
 	plane.Create(t, early, late)
 	plane.Stands(t, late, off...)
 	m.Idle(t)
 	plane.Absent(t, named(ns, "late"))
 	plane.Delete(t, early)
 	plane.Stands(t, late, held...)
-	replicas(t, named(ns, "late"), 2)
+	awaitReplicas(t, named(ns, "late"), 2)
 }
 
 // TestUnitedDeploymentLater takes Deployments away that are held, and gives them back: an autoscaler comes and goes, and
@@ -377,24 +377,24 @@ func TestUnitedDeploymentLater(t *testing.T) {
 		plane.Stands(t, ud, held...)
 		m.Idle(t)
 		d := named(ns, ud.Name)
-		hpa := autoscaler(d, "apps/v1", "Deployment")
+		hpa := newAutoscaler(d, "apps/v1", "Deployment")
 		plane.Create(t, hpa)
 		plane.Stands(t, ud, off...)
 		harness.Says(t, ud, "Stalled", "HorizontalPodAutoscaler "+hpa.Name)
 		m.Idle(t)
 		m.Requests.Reset()
-		scale(t, d, 7)
+		scaleTo(t, d, 7)
 		setReplicas(t, ud, 1)
 		plane.Stands(t, ud, off...)
 		m.Idle(t)
-		replicas(t, d, 7)
+		awaitReplicas(t, d, 7)
 		if n := m.Requests.Writes(); n["patch deployments"]+n["patch deployments/scale"] > 0 {
 			t.Errorf("%s: writes next to an autoscaler: %v", ud.Name, n)
 		}
 
 		// It scales something else from now on.
 		plane.Change(t, hpa, func() { hpa.Spec.ScaleTargetRef.Name = "other" })
-		replicas(t, d, 1)
+		awaitReplicas(t, d, 1)
 		plane.Stands(t, ud, held...)
 	}
 
@@ -407,7 +407,7 @@ func TestUnitedDeploymentLater(t *testing.T) {
 	plane.Stands(t, app, progressing...)
 	plane.Stands(t, foreign, off...)
 	m.Idle(t)
-	replicas(t, d, 6)
+	awaitReplicas(t, d, 6)
 }
 
 // secondPasses waits until what is created is younger than obj: creation times are in seconds.
@@ -443,7 +443,7 @@ func TestUnitedDeploymentRivals(t *testing.T) {
 	}
 	rules := func(eldest int) {
 		t.Helper()
-		replicas(t, d, int32(10+eldest))
+		awaitReplicas(t, d, int32(10+eldest))
 		plane.Stands(t, uds[eldest], held...)
 		for _, younger := range uds[eldest+1:] {
 			plane.Stands(t, younger, off...)
@@ -455,7 +455,7 @@ func TestUnitedDeploymentRivals(t *testing.T) {
 			})
 		}
 		m.Idle(t)
-		replicas(t, d, int32(10+eldest))
+		awaitReplicas(t, d, int32(10+eldest))
 	}
 	rules(0)
 	plane.Read(t, uds[0])
@@ -474,7 +474,7 @@ func TestUnitedDeploymentRivals(t *testing.T) {
 
 	// The eldest comes back.
 	plane.Change(t, uds[0], func() { uds[0].Spec.DeploymentName = "site" })
-	replicas(t, d, 10)
+	awaitReplicas(t, d, 10)
 	plane.Stands(t, uds[3], off...)
 }
 
@@ -486,7 +486,7 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
-	events(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Created Deployment site, Service site")
+	checkEvents(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Created Deployment site, Service site")
 	d, s := named(ns, "site"), service(named(ns, "site"))
 	plane.Read(t, d)
 	plane.Read(t, s)
@@ -505,18 +505,18 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	}
 
 	template := d.Spec.Template
-	scale(t, ud, 5)
-	replicas(t, d, 5)
-	scale(t, d, 1)
-	replicas(t, d, 5)
+	scaleTo(t, ud, 5)
+	awaitReplicas(t, d, 5)
+	scaleTo(t, d, 1)
+	awaitReplicas(t, d, 5)
 	sameTemplate(t, d, template)
 	plane.Read(t, ud)
 	plane.Change(t, ud, func() { ud.Spec.Template.Image, ud.Spec.Template.Ports = "nginx:1.17", nil })
-	image(t, d, "nginx:1.17")
+	awaitImage(t, d, "nginx:1.17")
 	plane.Gone(t, s)
 	plane.Delete(t, d)
 	plane.Stands(t, ud, held...)
-	replicas(t, d, 5)
+	awaitReplicas(t, d, 5)
 	if container(d).Image != "nginx:1.17" {
 		t.Errorf("the image is %s", container(d).Image)
 	}
@@ -529,7 +529,7 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	plane.Read(t, d)
 	was := d.DeepCopy()
 	setReplicas(t, ud, 3)
-	replicas(t, d, 3)
+	awaitReplicas(t, d, 3)
 	was.Spec.Replicas, was.Generation, was.ResourceVersion, was.ManagedFields = d.Spec.Replicas, d.Generation, d.ResourceVersion, d.ManagedFields
 	if diff := cmp.Diff(was, d); diff != "" {
 		t.Errorf("Deployment (-want +got):\n%s", diff)
@@ -558,7 +558,7 @@ func TestUnitedDeploymentRenderings(t *testing.T) {
 		return nil
 	})
 	setReplicas(t, ud, 4)
-	replicas(t, d, 4)
+	awaitReplicas(t, d, 4)
 	m.Idle(t)
 	sameTemplate(t, d, template)
 	if ud.Status.Rendering != 2 {
@@ -584,13 +584,13 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 
 	// It is taken over where that is asked for, and made where it is gone.
 	annotate(t, ud, appv1.AnnotationAdopt, "true")
-	image(t, d, "nginx:1.16.1")
+	awaitImage(t, d, "nginx:1.16.1")
 	plane.Stands(t, ud, held...)
 	if !metav1.IsControlledBy(d, ud) {
 		t.Errorf("owners %v", d.OwnerReferences)
 	}
 	plane.Until(t, ud, func() error {
-		return holds("Deployment site is scaled to 2 replicas", harness.Message(ud, "Synced"))
+		return diffOf("Deployment site is scaled to 2 replicas", harness.Message(ud, "Synced"))
 	})
 	plane.Until(t, service(d), func() error { return nil })
 	annotate(t, ud, appv1.AnnotationAdopt, "")
@@ -626,15 +626,15 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		t.Parallel()
 		d := leave(t, "orphaned")
 		plane.Change(t, d, func() { d.OwnerReferences = nil })
-		was := whole(t, d)
+		was := readWhole(t, d)
 		again := newTemplate(ns, "orphaned", "orphaned")
 		plane.Create(t, again)
 		plane.Stands(t, again, exists...)
-		untouched(t, d, was)
+		checkUntouched(t, d, was)
 		plane.Read(t, again)
 		template := again.Spec.Template
 		plane.Change(t, again, func() { again.Spec.Template, again.Spec.Replicas = nil, ptr.To[int32](3) })
-		replicas(t, d, 3)
+		awaitReplicas(t, d, 3)
 		plane.Stands(t, again, held...)
 		plane.Change(t, again, func() {
 			again.Spec.Template, again.Annotations = template, map[string]string{appv1.AnnotationAdopt: "true"}
@@ -649,7 +649,7 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 	t.Run("collected", func(t *testing.T) {
 		t.Parallel()
 		d := leave(t, "collected")
-		was := whole(t, d)
+		was := readWhole(t, d)
 		waiting := []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False", "Synced=False/Progressing"}
 		again := newTemplate(ns, "collected", "collected")
 		again.Spec.Replicas = ptr.To[int32](5)
@@ -660,7 +660,7 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		plane.Stands(t, again, waiting...)
 		harness.Says(t, again, "Ready", "which an earlier UnitedDeployment with this name owned")
 		m.Idle(t)
-		untouched(t, d, was)
+		checkUntouched(t, d, was)
 		plane.Delete(t, d)
 		plane.Stands(t, again, "Ready=False/DeploymentNotFound")
 	})

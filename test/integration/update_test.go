@@ -52,8 +52,8 @@ func (c fieldCase) at(nodePorts string) fieldCase {
 	return c
 }
 
-// ports is the ports of both children in one line.
-func ports(d *appsv1.Deployment, s *corev1.Service) string {
+// portsOf is the ports of both children in one line.
+func portsOf(d *appsv1.Deployment, s *corev1.Service) string {
 	var parts []string
 	for _, p := range s.Spec.Ports {
 		parts = append(parts, fmt.Sprintf("%s:%d/%s>%s", p.Name, p.Port, p.Protocol, p.TargetPort.String()))
@@ -274,7 +274,7 @@ func TestUpdate(t *testing.T) {
 				setFields(t, spec, c.extra)
 				plane.Create(t, resource)
 				plane.Stands(t, resource, progressing...)
-				before, was := spec.DeepCopy(), states(t, resource)
+				before, was := spec.DeepCopy(), statesOf(t, resource)
 
 				for j, fields := range []string{c.set, c.change} {
 					plane.Change(t, resource, func() {
@@ -282,13 +282,13 @@ func TestUpdate(t *testing.T) {
 						setFields(t, spec, fields)
 					})
 					plane.Stands(t, resource, progressing...)
-					if err := holds(fromYAML(t, c.want[j]), lookUp(states(t, resource), c.live)); err != nil {
+					if err := diffOf(fromYAML(t, c.want[j]), lookUp(statesOf(t, resource), c.live)); err != nil {
 						t.Errorf("%s after %s: %v", c.live, fields, err)
 					}
 				}
 				plane.Change(t, resource, func() { before.DeepCopyInto(spec) })
 				plane.Stands(t, resource, progressing...)
-				if err := holds(withoutNodePorts(was), withoutNodePorts(states(t, resource))); err != nil {
+				if err := diffOf(withoutNodePorts(was), withoutNodePorts(statesOf(t, resource))); err != nil {
 					t.Errorf("after the change is taken back: %v", err)
 				}
 			})
@@ -317,14 +317,14 @@ func fromYAML(t *testing.T, text string) any {
 	return tree
 }
 
-// states returns both children as trees of JSON, without what every write changes.
-func states(t *testing.T, resource client.Object) map[string]any {
+// statesOf returns both children as trees of JSON, without what every write changes.
+func statesOf(t *testing.T, resource client.Object) map[string]any {
 	t.Helper()
-	d, s := children(t, resource)
+	d, s := readChildren(t, resource)
 	all := map[string]any{}
 	for name, child := range map[string]client.Object{"deployment": d, "service": s} {
 		var tree map[string]any
-		if err := json.Unmarshal(marshal(t, stable(asUnstructured(t, plane, child))), &tree); err != nil {
+		if err := json.Unmarshal(marshal(t, withoutVersions(asUnstructured(t, plane, child))), &tree); err != nil {
 			t.Fatal(err)
 		}
 		delete(tree, "status")
@@ -409,7 +409,7 @@ func TestContainerName(t *testing.T) {
 		plane.Read(t, box)
 		plane.Change(t, box, func() { box.Spec.Name = c.name })
 		plane.Stands(t, box, progressing...)
-		d, _ := children(t, box)
+		d, _ := readChildren(t, box)
 		var names []string
 		for i := range d.Spec.Template.Spec.Containers {
 			names = append(names, d.Spec.Template.Spec.Containers[i].Name)
@@ -425,7 +425,7 @@ func TestPortsComeAndGo(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newApp(ns, "web")
-	_, s := start(t, app)
+	_, s := createInPlace(t, app)
 	uid := s.UID
 
 	ports := app.Spec.Ports
