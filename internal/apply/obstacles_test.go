@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -111,7 +112,7 @@ func wantedOf(t *testing.T, row *Type) client.Object {
 	return obj
 }
 
-// childOfRow returns a wanted object as a child, as controllers do. hidden has no object that the cache does not show.
+// childOfRow returns a wanted object as a child, as controllers do: without a live object that the cache does not show.
 func childOfRow(t *testing.T, row *Type, c client.Client) Child {
 	t.Helper()
 	child := Child{Desired: wantedOf(t, row), Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Independent: true}
@@ -323,6 +324,44 @@ func TestAccountOfIdleWorkloads(t *testing.T) {
 	for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Service{}} {
 		if claim.TemplateOf(obj) != nil {
 			t.Errorf("%T has a template", obj)
+		}
+	}
+}
+
+// TestAllObstaclesAreNamed puts an object of each type in the way at once: the error names all, and so do the plan and the trouble. An object
+// that leads to a Service is not looked for while the Service is in the way.
+func TestAllObstaclesAreNamed(t *testing.T) {
+	rows := childTypes()
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: owner}}
+	for _, adopt := range []bool{false, true} {
+		c := server(t, app.DeepCopy())
+		e := New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
+		for _, row := range rows {
+			obj := wantedOf(t, row)
+			inTheWay["of a controller"](obj)
+			if err := c.Create(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask := func(e *Engine) (*Request, error) {
+			req := &Request{Owner: app, Manager: "app-operator/app", Adopt: adopt}
+			for _, row := range rows {
+				req.Children = append(req.Children, childOfRow(t, row, c))
+			}
+			_, err := e.Apply(t.Context(), req)
+			return req, err
+		}
+		req, err := ask(e)
+		_, planned := ask(e.Foresee(&Foresight{}))
+		for what, said := range map[string]error{"error": err, "plan": planned, "trouble": req.Trouble()} {
+			for _, row := range rows {
+				if row.Routes {
+					continue
+				}
+				if want := reflect.TypeOf(row.Object).Elem().Name() + " web exists and is owned by Other other"; said == nil || !strings.Contains(said.Error(), want) {
+					t.Errorf("adopt %t: the %s does not say %q: %v", adopt, what, want, said)
+				}
+			}
 		}
 	}
 }
