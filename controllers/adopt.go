@@ -33,50 +33,52 @@ func (d *target) adoptsWithoutRestart() bool {
 	return d.history != nil && d.owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart
 }
 
-// recoverKept reports whether the live pod template is kept since an adoption, and has the history say so whatever other writers have
-// made of the records: that the operator's requests own nothing of the template tells it as well. A record of the spec that is
-// not the operator's own says nothing of a change of the spec, and what is not known restarts nothing.
-func (s *Deps) recoverKept(d *target, h *resource.Provenance, m provenance, refresh string) bool {
-	if d.history == nil || m.object == nil || !h.Exists || !h.Ours {
-		return false
+// recoverKept reports whether the live pod template is kept since an adoption, and returns a history that says so whatever other
+// writers have made of the records: that the operator's requests own nothing of the template tells it as well. A record of the
+// spec that is not the operator's own says nothing of a change of the spec, and what is not known restarts nothing.
+func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resource.Provenance, isKept bool) {
+	d, live := c.d, c.seen.object
+	if d.history == nil || live == nil || !h.Exists || !h.Ours {
+		return h, false
 	}
 	recorded, err := resource.DecodeInputs(h.Inputs)
-	owned := apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedInputs)
+	owned := apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedInputs)
 	if err == nil && owned && !recorded.Kept {
-		return false
+		return h, false
 	}
-	applies := apply.Applies(m.object, d.manager)
-	if apply.OwnsTemplate(m.object, d.manager) || !applies && (err != nil || !recorded.Kept) {
-		return false
+	applies := apply.Applies(live, d.manager)
+	if apply.OwnsTemplate(live, d.manager) || !applies && (err != nil || !recorded.Kept) {
+		return h, false
 	}
 	if err != nil || applies && !owned {
-		in := d.today
+		in := c.seen.today
 		in.Refresh, in.Kept = refresh, true
 		h.Inputs = in.Encode()
 	}
-	if applies && !apply.OwnsAnnotation(m.object, d.manager, appv1.AnnotationLastAppliedSpec) {
+	if applies && !apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedSpec) {
 		h.SpecChanged = false
 	}
-	return true
+	return h, true
 }
 
-// keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. One that the operator has applied
-// for the same spec, and that the workload holds as it is, needs nothing of that: it is restored to the App that it was left by.
-func (s *Deps) keepsTemplate(d *target, h *resource.Provenance, m provenance, w *resource.Workload) (bool, error) {
-	if !d.adoptsWithoutRestart() || m.object == nil || metav1.IsControlledBy(m.object, d.owner) {
+// keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. A Deployment that the operator
+// has applied for the same spec, and that has all that the workload states, needs nothing of that: it is restored to the App that
+// it was left by.
+func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (bool, error) {
+	if !c.d.adoptsWithoutRestart() || c.seen.object == nil || c.seen.isOwned(c.d.owner) {
 		return false, nil
 	}
-	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(m.object, d.manager) {
+	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(c.seen.object, c.d.manager) {
 		return true, nil
 	}
-	same, err := s.Engine.Matches(templateOnly(w.Template), templateOnly(m.template))
+	same, err := c.compare.Matches(templateOnly(w.Template), templateOnly(c.seen.template()))
 	return !same, err
 }
 
 // refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the
 // cache does not have the selector.
-func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workload, seen *state, req *apply.Request) error {
-	if d.paused || !d.adoptsWithoutRestart() || seen.deployment == nil || seen.service == nil || len(w.Ports) == 0 ||
+func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workload, seen *observed, req *apply.Request) error {
+	if d.paused || !d.adoptsWithoutRestart() || seen.object == nil || seen.service == nil || len(w.Ports) == 0 ||
 		metav1.GetControllerOf(seen.service) != nil {
 		return nil
 	}
@@ -93,7 +95,7 @@ func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workloa
 	stalled := &reconciler.StalledError{
 		Reason: appv1.ReasonAdoptionRestarts, RetryAfter: unwatched,
 		Message: fmt.Sprintf(messageServiceSelects,
-			live.Name, claim.SelectorText(live.Spec.Selector), seen.deployment.Name, claim.SelectorText(w.Selector)),
+			live.Name, claim.SelectorText(live.Spec.Selector), seen.object.GetName(), claim.SelectorText(w.Selector)),
 	}
 	var serves *reconciler.StalledError
 	for i := range req.Children {

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
@@ -38,22 +37,10 @@ func appKind() kind {
 
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
-	d := target{
-		owner:         app,
-		manager:       resource.KindApp.FieldManager(),
-		name:          app.Name,
-		spec:          resource.AppSpec(app),
-		errs:          validation.App(app),
-		status:        &app.Status.WorkloadStatus,
-		servingStatus: &app.Status.ServingStatus,
-		paused:        app.Spec.Paused,
-		undecodable:   undecodable,
-		scalable:      resource.KindApp.Name,
-		history:       &app.Status.HistoryStatus,
-		config:        newConfigTarget(resource.KindApp.Name, &app.Status.ServingStatus),
-	}
+	d := r.newServedTarget(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, &app.Status.ServingStatus)
+	d.status, d.history = &app.Status.WorkloadStatus, &app.Status.HistoryStatus
 	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
 		d.tutorial = &record
 	}
-	return r.reconcileWorkload(ctx, &d)
+	return r.reconcileWorkload(ctx, d)
 }

@@ -46,12 +46,12 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
-	observed, plan, err := r.observeTiers(ctx, cm)
+	tiers, plan, err := r.observeTiers(ctx, cm)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
 	for i := range plan.tiers {
-		r.applyTier(ctx, plan, i, &observed[i])
+		r.applyTier(ctx, plan, i, &tiers[i])
 	}
 	retained := r.retainPrevious(ctx, plan)
 	repaired := r.repairPrevious(ctx, plan)
@@ -60,15 +60,14 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 		return reconciler.Report{}, err
 	}
 	report := plan.reportTiers(obj, removed)
-	meta.SetStatusCondition(&obj.Status.Conditions, observed[0].database.passwordCondition(obj))
+	meta.SetStatusCondition(&obj.Status.Conditions, passwordCondition(obj, plan.tiers[0].name, plan.tiers[0].secretChecked))
 	return report, err
 }
 
-// observedTier is what lives of a tier: of a Deployment and a Service, or of a database.
+// observedTier is what lives of a tier, and what is wrong with its spec.
 type observedTier struct {
-	errs     field.ErrorList
-	workload *state
-	database *databaseState
+	errs field.ErrorList
+	seen *observed
 }
 
 // observeTiers observes the tiers, and returns the plan that begins with what was observed.
@@ -79,81 +78,67 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 	}
 	previous := previousObjects(cm, owned)
 	invalid := validation.CloudManager(cm)
-	observed := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
+	tiers := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
 	plan := &tiersPlan{cm: cm}
 	for i, row := range tierRows {
-		d, seen := r.newTarget(cm, row.role, nil), &observed[i]
-		if err := r.observeTier(ctx, d, row.role, seen); err != nil {
+		d := r.newTarget(cm, row.role, nil, false)
+		seen, err := r.observeTier(ctx, d)
+		if err != nil {
 			return nil, nil, err
 		}
+		tiers[i].seen = seen
 		plan.tiers = append(plan.tiers, tierState{
-			tierRow: row, name: d.name, availability: availabilityOf(seen.object(), cm), existed: d.hadWorkload(),
-			lacksSecret: lacksSecret(seen.pods()), previous: previous[row.role],
+			tierRow: row, name: d.name, availability: availabilityOf(seen.object, cm), existed: d.hadWorkload(),
+			lacksSecret: lacksSecret(seen.pods), previous: previous[row.role],
 			previousSpec: recordOfOnly(previous[row.role], d.ownsRecord),
 		})
 	}
-	return observed, plan, nil
+	return tiers, plan, nil
 }
 
 // observeTier reads the objects of a tier from the cache.
-func (r *CloudManagerReconciler) observeTier(ctx context.Context, d *target, role resource.Tier, seen *observedTier) (err error) {
-	if role == resource.TierDatabase {
-		seen.database, err = r.observeDatabase(ctx, d)
-	} else {
-		seen.workload, err = r.observeWorkload(ctx, d)
+func (r *CloudManagerReconciler) observeTier(ctx context.Context, d *target) (*observed, error) {
+	if d.database {
+		return r.observeDatabase(ctx, d)
 	}
-	return err
-}
-
-// object returns the live workload object, nil if there is none.
-func (o *observedTier) object() client.Object {
-	if o.database != nil {
-		return o.database.provenance().object
-	}
-	return o.workload.provenance().object
-}
-
-func (o *observedTier) pods() []corev1.Pod {
-	if o.database != nil {
-		return o.database.pods
-	}
-	return o.workload.pods
+	return r.observeWorkload(ctx, d)
 }
 
 // applyTier applies of a tier what the plan decides, and notes the outcome in the plan.
-func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiersPlan, i int, seen *observedTier) {
+func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiersPlan, i int, tier *observedTier) {
 	decided := plan.decideTier(i)
-	d := r.newTarget(plan.specInForce(i), tierRows[i].role, seen.errs)
-	d.mustWait = decided.action != tierApplied
-	objects := r.tierObjects(d, seen)
-	if db, ok := objects.(*database); ok {
-		db.checkSecret = plan.needsSecretCheck()
-	}
-	report, err := r.executeReconcile(ctx, d, objects)
-	plan.noteOutcome(i, decided, availabilityOf(seen.object(), plan.cm),
-		tierOutcome{report: report, err: err, lastApplied: d.kept, status: *d.status})
+	d := r.newTarget(plan.specInForce(i), tierRows[i].role, tier.errs, decided.action != tierApplied)
+	done, err := r.executeReconcile(ctx, d, tier.seen, r.tierApplier(d, plan.needsSecretCheck(), false))
+	plan.noteOutcome(i, decided, availabilityOf(done.seen.object, plan.cm), tierOutcome{
+		report: done.report, err: err, lastApplied: done.lastApplied, status: *d.status, secretChecked: done.secretChecked,
+	})
 }
 
-// tierObjects returns the objects of a tier, for what is observed of it.
-func (r *CloudManagerReconciler) tierObjects(d *target, seen *observedTier) workloadObjects {
-	if seen.database != nil {
-		return &database{target: d, r: r, cm: seen.database.cm, seen: seen.database}
+// tierApplier returns what applies the objects of a tier; for checkSecret and previous see database.
+func (r *CloudManagerReconciler) tierApplier(d *target, checkSecret, previous bool) applier {
+	cm, ok := d.owner.(*appv1.CloudManager)
+	if ok && d.database {
+		return (&database{target: d, r: r, cm: cm, checkSecret: checkSecret, previous: previous}).apply
 	}
-	return &deploymentObjects{shared: &r.Deps, target: d, seen: seen.workload}
+	return func(ctx context.Context, seen *observed, w *resource.Workload, how application) *applied {
+		return r.applyWorkload(ctx, d, seen, w, how)
+	}
 }
 
 // newTarget is the workload that a tier of a CloudManager means.
-func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList) *target {
+func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList, mustWait bool) *target {
 	spec := tier.Component(cm)
 	return &target{
-		owner:   cm,
-		manager: resource.KindCloudManager.FieldManager(),
-		name:    spec.Name,
-		spec:    resource.TierSpec(cm, tier),
-		errs:    errs,
-		status:  componentStatus(cm, spec.Name),
-		tier:    spec.Name,
-		paused:  cm.Spec.Paused,
+		owner:    cm,
+		manager:  resource.KindCloudManager.FieldManager(),
+		name:     spec.Name,
+		tier:     spec.Name,
+		database: tier == resource.TierDatabase,
+		spec:     resource.TierSpec(cm, tier),
+		errs:     errs,
+		status:   componentStatus(cm, spec.Name),
+		mustWait: mustWait,
+		paused:   cm.Spec.Paused,
 	}
 }
 

@@ -10,13 +10,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
-	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -24,12 +21,13 @@ import (
 // unwatched is when to look again at what is in the way and is not watched: a Secret, or a claim that is not ours.
 const unwatched = time.Minute
 
-// database is the objects of the tier that keeps data: it applies them, by what lives of them.
+// database applies the objects of the tier that keeps data.
 type database struct {
 	*target
-	r    *CloudManagerReconciler
-	cm   *appv1.CloudManager
-	seen *databaseState
+	r  *CloudManagerReconciler
+	cm *appv1.CloudManager
+	// claims are all claims that have the names of those of the database's pods, as the API server has them, once they were read.
+	claims *[]corev1.PersistentVolumeClaim
 	// checkSecret is true where the Secret must be read. previous is true for a database of an earlier name: its Secret is not
 	// touched, as the spec states the password of another one, and whether its volumes are retained is what retainDatabase has
 	// made of it.
@@ -37,18 +35,20 @@ type database struct {
 }
 
 // observeDatabase reads the objects of the database from the cache.
-func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target) (*databaseState, error) {
+func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target) (*observed, error) {
 	cm, ok := d.owner.(*appv1.CloudManager)
 	if !ok {
 		return nil, fmt.Errorf("%T is no CloudManager", d.owner)
 	}
-	seen := &databaseState{cm: cm, name: d.name, existed: d.hadWorkload()}
+	seen := &observed{
+		at: r.Clock.Now(), remembered: r.Records.recall(d.recordKey()), cm: cm, name: d.name, existed: d.hadWorkload(),
+	}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: d.name}
-	var err error
-	if seen.set, err = getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{}); err != nil {
+	live, err := getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{})
+	if err != nil {
 		return nil, err
 	}
-	if err := r.observeDatabaseService(ctx, seen, d.spec.Workload().ServiceName(d.name)); err != nil {
+	if seen, err = r.observeService(ctx, d, seen, d.spec.Workload().ServiceName(d.name)); err != nil {
 		return nil, err
 	}
 	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(d.name)}
@@ -58,31 +58,28 @@ func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target)
 	if seen.autoscaler, err = r.findAutoscaler(ctx, "StatefulSet", key); err != nil {
 		return nil, err
 	}
-	if seen.claims, err = r.readClaims(ctx, key); err != nil || seen.set == nil {
+	seen.scaled = seen.autoscaler != ""
+	if seen.claims, err = r.readClaims(ctx, key); err != nil || live == nil {
 		return seen, err
 	}
-	seen.pods, err = r.listPods(ctx, cm, seen.selector())
-	return seen, err
-}
-
-// observeDatabaseService reads the Service of a name from the cache.
-func (r *CloudManagerReconciler) observeDatabaseService(ctx context.Context, seen *databaseState, name string) (err error) {
-	seen.serviceName = name
-	seen.service, err = getOrNil(ctx, r.Client, client.ObjectKey{Namespace: seen.cm.Namespace, Name: name}, &corev1.Service{})
-	return err
+	seen.object = live
+	if seen.pods, err = r.listPods(ctx, cm, seen.selector()); err != nil {
+		return nil, err
+	}
+	return seen.withObject(live), nil
 }
 
 // liveClaims returns all claims that have the names of those of the database's pods, regardless of their creator, as the API server
 // has them now.
 func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
-	if db.seen.live == nil {
+	if db.claims == nil {
 		claims, err := db.r.listClaims(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: db.name})
 		if err != nil {
 			return nil, err
 		}
-		db.seen.live = &claims
+		db.claims = &claims
 	}
-	return *db.seen.live, nil
+	return *db.claims, nil
 }
 
 // readClaims returns the claims of a StatefulSet's pods as the cache has them after what this process has written of each.
@@ -143,90 +140,76 @@ func (r *CloudManagerReconciler) readWholeClaims(ctx context.Context, claims []c
 	return read, nil
 }
 
-func (db *database) provenance() provenance { return db.seen.provenance() }
-
-func (db *database) kind() string { return "StatefulSet" }
-
-func (db *database) autoscaledBy() string { return db.seen.autoscaler }
-
-func (db *database) recordMessage() string { return messageDatabaseRecordTooLong }
-
-func (db *database) keptMessage() string { return messageDatabaseKept }
-
-func (db *database) growsVolume(w *resource.Workload) bool { return db.seen.growsVolume(w) }
-
-// apply makes the database's objects true. What it wrote replaces what was observed. What is wrong with one of them stops
-// none of the others, except that no StatefulSet is made for which there is no Secret, nor a first one whose password is
-// refused. Nothing is applied of a workload whose volumes are refused.
-func (db *database) apply(ctx context.Context, w *resource.Workload, how application, report *reconciler.Report) outcome {
-	if db.previous && db.seen.set != nil {
-		w.Retain = !deletesClaims(db.seen.set)
+// apply makes the database's objects true. What is wrong with one of them stops none of the others, except that no StatefulSet is made
+// for which there is no Secret, nor a first one whose password is refused. Nothing is applied of a workload whose volumes are refused.
+func (db *database) apply(ctx context.Context, seen *observed, w *resource.Workload, how application) *applied {
+	if set := seen.set(); db.previous && set != nil {
+		w.Retain = !deletesClaims(set)
 	}
-	grows, err := db.fitVolumes(w, how)
+	grows, err := fitVolumes(seen, w, how)
 	if err != nil {
-		return outcome{err: err, refused: err}
+		return &applied{seen: seen, err: err, last: err, refused: err}
 	}
-	if w.ServiceName != db.seen.serviceName {
-		if err := db.r.observeDatabaseService(ctx, db.seen, w.ServiceName); err != nil {
-			return outcome{err: err}
+	if w.ServiceName != seen.serviceName {
+		if seen, err = db.r.observeService(ctx, db.target, seen, w.ServiceName); err != nil {
+			return failApply(seen, err)
 		}
 	}
-	req, trouble := db.request(ctx, w, how, grows)
+	req, trouble := db.request(ctx, seen, w, how, grows)
 	if req == nil {
-		return outcome{err: trouble}
+		return failApply(seen, trouble)
 	}
-	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, db.seen.service)
+	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, seen.service)
 	switch {
 	case db.paused:
-		return outcome{err: reconciler.Aggregate(exposed, trouble, db.r.planRequest(req, report))}
+		out := db.r.planRequest(req, seen, 0)
+		out.err = reconciler.Aggregate(exposed, trouble, out.err)
+		out.last = out.err
+		return out
 	case exposed != nil && req.Whole:
-		return outcome{err: exposed, refused: exposed}
+		return &applied{seen: seen, err: exposed, last: exposed, refused: exposed}
 	case exposed != nil && db.adoptsObject(req):
-		return outcome{err: reconciler.Aggregate(trouble, exposed)}
+		return failApply(seen, reconciler.Aggregate(trouble, exposed))
 	}
 
 	changes, err := db.r.Engine.Apply(ctx, req)
-	reportChanges(report, changes)
-	db.seen.noteWritten(req.Children)
-	db.seen.secretChecked = err == nil && trouble == nil
-	if err == nil && db.seen.set != nil && w.Retain {
-		err = claimsReleased(db.seen.set, db.seen.claims)
+	out := newApplied(seen, req, 0)
+	out.changes = []apply.ChangeSet{changes}
+	out.secretChecked = err == nil && trouble == nil
+	if set := out.seen.set(); err == nil && set != nil && w.Retain {
+		err = claimsReleased(set, out.seen.claims)
 	}
-	out := outcome{err: reconciler.Aggregate(trouble, exposed, lookAgain(err)), refused: req.Refusal()}
-	for i := range req.Children {
-		if _, ok := req.Children[i].Desired.(*appsv1.StatefulSet); ok {
-			out.notWritten = req.Children[i].NotWritten
-		}
-	}
+	out.err = reconciler.Aggregate(trouble, exposed, lookAgain(err))
+	out.last = out.err
 	return out
 }
 
 // fitVolumes has a workload state the volumes that it can have, and reports whether they are to grow. The error says what of them
 // cannot be changed.
-func (db *database) fitVolumes(w *resource.Workload, how application) (grows bool, err error) {
+func fitVolumes(seen *observed, w *resource.Workload, how application) (grows bool, err error) {
 	if how.earlier {
-		if volume := db.seen.dataClaimTemplate(); volume != nil {
+		if volume := seen.dataClaimTemplate(); volume != nil {
 			w.KeepVolume(&volume.Spec)
 		}
-	} else if grows, err = db.seen.volumeChange(w); err != nil {
+	} else if grows, err = seen.volumeChange(w); err != nil {
 		return false, err
 	}
-	if db.seen.set != nil && !grows {
-		w.KeepClaimTemplates(db.seen.set.Spec.VolumeClaimTemplates)
+	if set := seen.set(); set != nil && !grows {
+		w.KeepClaimTemplates(set.Spec.VolumeClaimTemplates)
 	}
 	return grows, nil
 }
 
 // request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
-func (db *database) request(ctx context.Context, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
-	claims, unguarded, unlisted := db.wantedClaims(ctx, w)
+func (db *database) request(ctx context.Context, seen *observed, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
+	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
 	req := db.newRequest()
 	req.DefaultLabels = w.DefaultLabels
 	req.Whole = how.whole
-	remains, startable := db.seen.remainsToApply(), true
+	remains, startable := seen.remainsToApply(), true
 	var locked error
 	if !db.paused && !db.previous && (db.checkSecret || len(unguarded) > 0) {
-		secret, usable, err := db.secretChild(ctx, w)
+		secret, usable, err := db.secretChild(ctx, seen, w)
 		if locked = err; locked == nil {
 			secret.Prerequisite = !usable
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
@@ -235,13 +218,13 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 		startable = locked == nil || usable && remains
 	}
 	trouble := reconciler.Aggregate(locked, unlisted)
-	if trouble != nil && !remains && db.seen.set == nil {
+	if trouble != nil && !remains && seen.set() == nil {
 		return nil, trouble
 	}
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
-	startable = unlisted == nil && (db.seen.set != nil || startable)
+	startable = unlisted == nil && (seen.set() != nil || startable)
 	for _, obj := range w.Objects() {
-		child := apply.Child{Desired: obj, Live: db.seen.liveObject(obj)}
+		child := apply.Child{Desired: obj, Live: seen.liveObject(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
 		case set && startable:
 			child.Replace = grows
@@ -256,27 +239,30 @@ func (db *database) request(ctx context.Context, w *resource.Workload, how appli
 
 // wantedClaims returns the claims to apply; see claimChildren. Those of others are not in the cache, so they are looked for where
 // the StatefulSet may be about to use more claims than before.
-func (db *database) wantedClaims(ctx context.Context, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
-	claims := db.seen.claims
-	if had, pods := db.seen.podsOf(w); pods > had {
+func (db *database) wantedClaims(ctx context.Context, seen *observed, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
+	claims := seen.claims
+	if had, pods := seen.podsOf(w); pods > had {
 		if claims, err = db.liveClaims(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
-	wanted, unguarded = db.seen.claimChildren(w, claims)
+	wanted, unguarded = seen.claimChildren(w, claims)
 	return wanted, unguarded, nil
 }
 
-// substitute returns the refused workload with the volumes that the database has, if nothing else of it differs from what was
-// applied last, or nothing tells what that was and the StatefulSet is gone.
-func (db *database) substitute(refused *resource.Workload) *resource.Workload {
-	volume := db.seen.claimTemplate()
+// substitute returns the refused workload of a database with the volumes that the database has, if nothing else of it differs from what
+// was applied last, or nothing tells what that was and the StatefulSet is gone; nil if that is not so, or there is no database.
+func (c decider) substitute(refused *resource.Workload) *resource.Workload {
+	if len(refused.Claims) == 0 {
+		return nil
+	}
+	volume := c.seen.claimTemplate()
 	if volume == nil {
 		return nil
 	}
-	if set := db.seen.set; set != nil {
-		record := set.Annotations[appv1.AnnotationLastAppliedSpec]
-		if changed, err := db.spec.Changed(record, resource.ScopePods); err != nil || changed || !db.ownsRecord(set) {
+	if set := c.seen.set(); set != nil {
+		record := recordOf(set)
+		if changed, err := c.d.spec.Changed(record, resource.ScopePods); err != nil || changed || !c.d.ownsRecord(set) {
 			return nil
 		}
 		refused.Record[appv1.AnnotationLastAppliedSpec] = record
@@ -301,20 +287,4 @@ func lookAgain(err error) error {
 		return &later
 	}
 	return err
-}
-
-// reportStatus states what lives in the status and in the report.
-func (db *database) reportStatus(report *reconciler.Report) {
-	if service := db.seen.service; service != nil && metav1.IsControlledBy(service, db.cm) {
-		db.status.Endpoint = resource.Endpoint(service)
-	}
-	live := db.seen.set
-	if live == nil || !metav1.IsControlledBy(live, db.cm) {
-		db.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(db.spec.Workload().Replicas, 1))
-		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", db.name)
-		return
-	}
-	db.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
-	db.reportInputs(live)
-	reportVerdict(report, health.StatefulSet(live, db.seen.pods), db.seen.service)
 }

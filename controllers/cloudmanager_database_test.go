@@ -56,7 +56,7 @@ func TestDatabaseRequest(t *testing.T) {
 		claims  []corev1.PersistentVolumeClaim
 		how     application
 		grows   bool
-		change  func(*database)
+		change  func(*testDatabase)
 		want    []string
 		reason  string
 	}
@@ -84,12 +84,12 @@ func TestDatabaseRequest(t *testing.T) {
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the password is lost, and the StatefulSet": {
-			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost, change: func(db *database) { db.seen.set = nil },
+			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost, change: func(db *testDatabase) { db.seen.object = nil },
 			want: []string{"Service db-headless I", "Service db I"},
 		},
 		"another password is stated, and the StatefulSet is gone": {
 			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
-			change: func(db *database) { db.seen.set, db.cm.Spec.DB.RootPass = nil, "b" },
+			change: func(db *testDatabase) { db.seen.object, db.cm.Spec.DB.RootPass = nil, "b" },
 			want:   []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the volumes grow": {
@@ -104,18 +104,18 @@ func TestDatabaseRequest(t *testing.T) {
 			how: application{alone: true}, want: []string{"StatefulSet db"},
 		},
 		"paused, before the database exists": {
-			none: true, check: true, change: func(db *database) { db.paused = true },
+			none: true, check: true, change: func(db *testDatabase) { db.paused = true },
 			want: []string{"StatefulSet db", "Service db-headless", "Service db"},
 		},
 		"of an earlier name": {
-			check: true, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))}, change: func(db *database) { db.previous = true },
+			check: true, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))}, change: func(db *testDatabase) { db.previous = true },
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		state := liveDatabase(cm, w)
 		if c.none {
-			state = &databaseState{cm: cm, name: "db"}
+			state = &observed{cm: cm, name: "db"}
 		}
 		state.claims = c.claims
 		db := withObjects(t, cm, state, c.objects...)
@@ -123,7 +123,7 @@ func TestDatabaseRequest(t *testing.T) {
 		if c.change != nil {
 			c.change(db)
 		}
-		req, err := db.request(t.Context(), w, c.how, c.grows)
+		req, err := db.request(t.Context(), db.seen, w, c.how, c.grows)
 		if got := childrenOf(req); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -143,7 +143,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
-		req, err := db.request(t.Context(), w, application{whole: whole}, false)
+		req, err := db.request(t.Context(), db.seen, w, application{whole: whole}, false)
 		if err != nil || req.Whole != whole || !req.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}
@@ -194,16 +194,16 @@ func TestWantedClaims(t *testing.T) {
 		cm, w := databaseOf(t, "1Gi")
 		w.Replicas = c.replicas
 		state := liveDatabase(cm, w)
-		state.set.Spec.Replicas = nil
+		state.set().Spec.Replicas = nil
 		if c.none {
-			state.set = nil
+			state.object = nil
 		}
 		db := withObjects(t, cm, state, foreign.DeepCopy())
-		wanted, unguarded, err := db.wantedClaims(t.Context(), w)
+		wanted, unguarded, err := db.wantedClaims(t.Context(), db.seen, w)
 		if err != nil || len(wanted) != c.want || len(unguarded) > 0 {
 			t.Errorf("%s: %d claims, %d without guards, %v", name, len(wanted), len(unguarded), err)
 		}
-		asked := state.live != nil
+		asked := db.claims != nil
 		if want := c.none || ptr.Deref(c.replicas, 1) > 1; asked != want {
 			t.Errorf("%s: the API server is asked: %t, want %t", name, asked, want)
 		}
@@ -213,31 +213,30 @@ func TestWantedClaims(t *testing.T) {
 // TestDatabaseReportStatus checks what the status says of a database.
 func TestDatabaseReportStatus(t *testing.T) {
 	for name, c := range map[string]struct {
-		change   func(*databaseState)
+		change   func(*observed)
 		ready    string
 		endpoint string
 		message  string
 		isReady  bool
 	}{
-		"nothing":             {func(s *databaseState) { s.set, s.service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"a Service alone":     {func(s *databaseState) { s.set = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
-		"of another owner":    {func(s *databaseState) { s.set.OwnerReferences, s.service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"one of two is ready": {func(s *databaseState) { s.set.Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
-		"both are, and newest": {func(s *databaseState) {
-			s.set.Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
+		"nothing":             {func(s *observed) { s.object, s.service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"a Service alone":     {func(s *observed) { s.object = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
+		"of another owner":    {func(s *observed) { s.set().OwnerReferences, s.service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"one of two is ready": {func(s *observed) { s.set().Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
+		"both are, and newest": {func(s *observed) {
+			s.set().Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
 		}, "2/2", "db.default.svc:3306", "", true},
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		cm.Spec.DB.StatefulSet.Replicas, w.Replicas = ptr.To[int32](2), ptr.To[int32](2)
 		db := withObjects(t, cm, liveDatabase(cm, w))
-		db.today = resource.Inputs{Rendering: resource.RenderingLatest}
 		c.change(db.seen)
 		var report reconciler.Report
-		db.reportStatus(&report)
+		db.reportDatabase(&decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, db.seen.withObject(db.seen.object), &report)
 		if db.status.Ready != c.ready || db.status.Endpoint != c.endpoint || report.Ready != c.isReady || !strings.Contains(report.Message, c.message) {
 			t.Errorf("%s: %q at %q, ready %t: %s", name, db.status.Ready, db.status.Endpoint, report.Ready, report.Message)
 		}
-		if known := db.status.Rendering != 0; known != (db.seen.set != nil && len(db.seen.set.OwnerReferences) > 0) {
+		if known := db.status.Rendering != 0; known != db.seen.isOwned(cm) {
 			t.Errorf("%s: the rendering is %d", name, db.status.Rendering)
 		}
 	}

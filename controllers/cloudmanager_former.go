@@ -70,21 +70,29 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 		if past == nil {
 			continue
 		}
-		row, seen, report := plan.tiers[i].tierRow, &observedTier{}, reconciler.Report{}
-		d := r.newTarget(past, row.role, nil)
-		if err := r.observeTier(ctx, d, row.role, seen); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		d.status.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
-		objects := r.tierObjects(d, seen)
-		if db, ok := objects.(*database); ok {
-			db.previous = true
-		}
-		errs = append(errs, r.repairHeld(ctx, d, objects, &report))
+		report, err := r.repairTier(ctx, past, plan.tiers[i].role)
+		errs = append(errs, err)
 		plan.noteRepair(i, &report)
 	}
 	return reconciler.Aggregate(errs...)
+}
+
+// repairTier repairs the objects of a tier by an earlier name.
+func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.CloudManager, role resource.Tier) (report reconciler.Report, err error) {
+	d := r.newTarget(past, role, nil, false)
+	seen, err := r.observeTier(ctx, d)
+	if err != nil || d.paused {
+		return report, err
+	}
+	d.status.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
+	workload, record, err := r.newDecider(d, seen).lastApplied()
+	r.Records.remember(d.recordKey(), remembrance{record: record})
+	if workload == nil || err != nil {
+		return report, err
+	}
+	done := r.tierApplier(d, false, true)(ctx, seen, workload, application{earlier: true})
+	reportApplied(&report, done)
+	return report, done.err
 }
 
 // removePrevious deletes the objects of tiers by earlier names that the plan lets go.

@@ -120,7 +120,7 @@ func TestPreviousSecret(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = &c.retain })
 		db := withObjects(t, cm, liveDatabase(cm, w), c.objects(w)...)
-		secret, err := db.r.previousSecret(t.Context(), db.seen.set)
+		secret, err := db.r.previousSecret(t.Context(), db.seen.set())
 		if (secret != nil) != c.want || errors.Is(err, reconciler.ErrStale) != c.stale || err != nil && !c.stale {
 			t.Errorf("%s: %v, %v", name, secret, err)
 		}
@@ -151,8 +151,8 @@ func TestRetainDatabase(t *testing.T) {
 			objects[i] = inCluster(goneWith(claimOf(w, i, "1Gi"), "set-uid"))
 		}
 		db := withObjects(t, cm, liveDatabase(cm, w), objects...)
-		db.seen.set.Generation = c.generation
-		err := db.r.retainDatabase(t.Context(), nil, db.seen.set) // It has the policy already: nothing is written.
+		db.seen.set().Generation = c.generation
+		err := db.r.retainDatabase(t.Context(), nil, db.seen.set()) // It has the policy already: nothing is written.
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
@@ -167,7 +167,7 @@ func TestTierTarget(t *testing.T) {
 	cm.Status.Identity = appv1.TierStatus{Name: "earlier", Rendering: 1}
 	r := &CloudManagerReconciler{}
 	for role, name := range map[resource.Tier]string{resource.TierDatabase: "db", resource.TierIdentity: "cm-identity", resource.TierFront: "cm-front"} {
-		d := r.newTarget(cm, role, nil)
+		d := r.newTarget(cm, role, nil, false)
 		if d.name != name || d.tier != name || d.manager != resource.KindCloudManager.FieldManager() || !d.paused || d.owner != client.Object(cm) {
 			t.Errorf("%s: the target is %+v", role, d)
 		}

@@ -54,7 +54,7 @@ func (p password) choose() string {
 
 // secretChild returns the database's Secret as it should be. It is usable if it is there with that password already, so that pods
 // can start with it.
-func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secret apply.Child, usable bool, err error) {
+func (db *database) secretChild(ctx context.Context, seen *observed, w *resource.Workload) (secret apply.Child, usable bool, err error) {
 	name := resource.SecretName(db.name)
 	live, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
@@ -80,7 +80,7 @@ func (db *database) secretChild(ctx context.Context, w *resource.Workload) (secr
 	}
 	chosen := p.choose()
 	secretOf := *w
-	secretOf.Retain = w.Retain || db.seen.leavesClaims(w)
+	secretOf.Retain = w.Retain || seen.leavesClaims(w)
 	c := applyChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
 	c.Retained = secretOf.Retain
 	return c, usable && chosen == p.kept && len(live.Data[resource.SecretUsername]) > 0, nil
@@ -143,11 +143,11 @@ func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.Obje
 }
 
 // passwordCondition is the condition that says whether the password stands in the spec. Its generation is that of the spec for
-// which the Secret was last found, or made, as it should be.
-func (s *databaseState) passwordCondition(obj *appv1.CloudManager) metav1.Condition {
+// which the Secret was last found, or made, as it should be: the present one if checked is true. name is the database's.
+func passwordCondition(obj *appv1.CloudManager, name string, checked bool) metav1.Condition {
 	c := metav1.Condition{
 		Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: appv1.ReasonPasswordInSecret,
-		Message: fmt.Sprintf(messagePasswordInSecret, resource.SecretName(s.name)),
+		Message: fmt.Sprintf(messagePasswordInSecret, resource.SecretName(name)),
 	}
 	if obj.Spec.DB.RootPass != "" {
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonPasswordInSpec
@@ -156,7 +156,7 @@ func (s *databaseState) passwordCondition(obj *appv1.CloudManager) metav1.Condit
 	if was := meta.FindStatusCondition(obj.Status.Conditions, c.Type); was != nil {
 		c.ObservedGeneration = was.ObservedGeneration
 	}
-	if s.secretChecked {
+	if checked {
 		c.ObservedGeneration = obj.Generation
 	}
 	return c

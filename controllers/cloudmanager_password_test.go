@@ -54,12 +54,18 @@ func TestPasswordChoice(t *testing.T) {
 }
 
 // withObjects returns a reconciler of CloudManagers whose cache and API server have the same objects, and a database of it.
-func withObjects(t *testing.T, cm *appv1.CloudManager, state *databaseState, objects ...client.Object) *database {
+func withObjects(t *testing.T, cm *appv1.CloudManager, state *observed, objects ...client.Object) *testDatabase {
 	t.Helper()
 	deps := withCache(t, objects...)
 	deps.Live = deps.Client
 	r := &CloudManagerReconciler{Deps: *deps}
-	return &database{target: r.newTarget(cm, resource.TierDatabase, nil), r: r, cm: cm, seen: state}
+	return &testDatabase{&database{target: r.newTarget(cm, resource.TierDatabase, nil, false), r: r, cm: cm}, state}
+}
+
+// testDatabase is a database with what was observed of it.
+type testDatabase struct {
+	*database
+	seen *observed
 }
 
 // secretOf returns a Secret with data.
@@ -118,7 +124,7 @@ func TestSecretChild(t *testing.T) {
 			objects = append(objects, c.live)
 		}
 		db := withObjects(t, cm, liveDatabase(cm, w), objects...)
-		child, usable, err := db.secretChild(t.Context(), w)
+		child, usable, err := db.secretChild(t.Context(), db.seen, w)
 		reason := ""
 		if err != nil {
 			reason, _ = reconciler.ReasonAndMessageOf(err)
@@ -184,7 +190,7 @@ func TestReadSecret(t *testing.T) {
 		if c.reason == "" {
 			continue
 		}
-		if child, usable, err := db.secretChild(t.Context(), w); err == nil || usable || child.Desired != nil {
+		if child, usable, err := db.secretChild(t.Context(), db.seen, w); err == nil || usable || child.Desired != nil {
 			t.Errorf("%s: a Secret is made: %v", name, err)
 		}
 	}
@@ -224,7 +230,7 @@ func TestPasswordCondition(t *testing.T) {
 				Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: "a", ObservedGeneration: c.before,
 			})
 		}
-		got := (&databaseState{cm: cm, name: "db", secretChecked: c.checked}).passwordCondition(cm)
+		got := passwordCondition(cm, "db", c.checked)
 		if got.Status != c.want || got.ObservedGeneration != c.generation || strings.Contains(got.Message, "hunter2") {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -123,6 +123,8 @@ type tierOutcome struct {
 	// lastApplied is the record of an earlier spec that was applied in the place of the present one, empty if none was.
 	lastApplied string
 	status      appv1.WorkloadStatus
+	// secretChecked is true for a database whose Secret was found, or made, as it should be.
+	secretChecked bool
 }
 
 // tiersPlan is the plan of one CloudManager in one reconcile.

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
@@ -19,113 +18,38 @@ import (
 
 // What is decided here of a database and its volumes is decided by what was observed. Nothing in this file reads or writes an object.
 
-// databaseState is what lives of a CloudManager's database.
-type databaseState struct {
-	cm   *appv1.CloudManager
-	name string
-	// existed is true if there was a StatefulSet before, by the status.
-	existed bool
-
-	set               *appsv1.StatefulSet
-	headless, service *corev1.Service
-	// serviceName is the name that the Service was looked for by.
-	serviceName string
-	pods        []corev1.Pod
-	autoscaler  string
-	// claims are those of the database's pods that the cache knows, all that are labelled as ours; live are all that the API
-	// server has, once they were asked for.
-	claims []corev1.PersistentVolumeClaim
-	live   *[]corev1.PersistentVolumeClaim
-	// secretChecked is true once the Secret was found, or made, as it should be.
-	secretChecked bool
-}
-
-// selector is that of the live StatefulSet, nil if there is none.
-func (s *databaseState) selector() map[string]string {
-	if s.set == nil || s.set.Spec.Selector == nil {
-		return nil
-	}
-	return s.set.Spec.Selector.MatchLabels
-}
-
-// provenance says how the live StatefulSet was made, or the one that was there until its volumes grew.
-func (s *databaseState) provenance() provenance {
-	switch {
-	case s.set != nil:
-		return provenance{object: s.set, selector: s.selector(), template: s.set.Spec.Template, autoscaled: s.autoscaler != ""}
-	case s.headless != nil && metav1.IsControlledBy(s.headless, s.cm):
-		return provenance{kept: s.headless.Annotations[appv1.AnnotationLastAppliedInputs]}
-	}
-	return provenance{}
-}
-
-// liveObject returns the live object that a wanted one is compared with, nil if there is none.
-func (s *databaseState) liveObject(wanted client.Object) client.Object {
-	switch wanted.(type) {
-	case *appsv1.StatefulSet:
-		if s.set != nil {
-			return s.set
-		}
-	case *corev1.Service:
-		live := s.service
-		if wanted.GetName() == resource.HeadlessName(s.name) {
-			live = s.headless
-		}
-		if live != nil {
-			return live
-		}
-	}
-	return nil
-}
-
-// noteWritten notes what lives after it was written.
-func (s *databaseState) noteWritten(children []apply.Child) {
-	for i := range children {
-		switch live := children[i].Live.(type) {
-		case *appsv1.StatefulSet:
-			s.set = live
-		case *corev1.Service:
-			if live.Name == resource.HeadlessName(s.name) {
-				s.headless = live
-			} else {
-				s.service = live
-			}
-		}
-	}
-}
-
 // remainsToApply reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
-func (s *databaseState) remainsToApply() bool {
-	return s.existed || s.set != nil && metav1.IsControlledBy(s.set, s.cm) ||
-		s.headless != nil && metav1.IsControlledBy(s.headless, s.cm) ||
-		s.service != nil && metav1.IsControlledBy(s.service, s.cm)
+func (o *observed) remainsToApply() bool {
+	return o.existed || o.set() != nil && metav1.IsControlledBy(o.set(), o.cm) ||
+		o.headless != nil && metav1.IsControlledBy(o.headless, o.cm) ||
+		o.service != nil && metav1.IsControlledBy(o.service, o.cm)
 }
 
 // dataClaimTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (s *databaseState) dataClaimTemplate() *corev1.PersistentVolumeClaim {
-	if s.set == nil || metav1.GetControllerOf(s.set) != nil && !metav1.IsControlledBy(s.set, s.cm) {
+func (o *observed) dataClaimTemplate() *corev1.PersistentVolumeClaim {
+	if o.set() == nil || metav1.GetControllerOf(o.set()) != nil && !metav1.IsControlledBy(o.set(), o.cm) {
 		return nil
 	}
-	i := slices.IndexFunc(s.set.Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
+	i := slices.IndexFunc(o.set().Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
 		return template.Name == resource.DataVolume
 	})
 	if i < 0 {
 		return nil
 	}
-	return &s.set.Spec.VolumeClaimTemplates[i]
+	return &o.set().Spec.VolumeClaimTemplates[i]
 }
 
 // claimTemplate returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
 // claims; nil if there is none to go by.
-func (s *databaseState) claimTemplate() *corev1.PersistentVolumeClaim {
-	if s.set != nil || !s.remainsToApply() {
-		return s.dataClaimTemplate()
+func (o *observed) claimTemplate() *corev1.PersistentVolumeClaim {
+	if o.set() != nil || !o.remainsToApply() {
+		return o.dataClaimTemplate()
 	}
 	var smallest *corev1.PersistentVolumeClaim
-	for i := range s.claims {
-		claim := &s.claims[i]
+	for i := range o.claims {
+		claim := &o.claims[i]
 		size := claim.Spec.Resources.Requests.Storage()
-		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager.Name+"."+s.cm.Name &&
+		if claim.Annotations[appv1.AnnotationRetainedFor] == resource.KindCloudManager.Name+"."+o.cm.Name &&
 			(smallest == nil || size.Cmp(*smallest.Spec.Resources.Requests.Storage()) < 0) {
 			smallest = claim
 		}
@@ -134,27 +58,30 @@ func (s *databaseState) claimTemplate() *corev1.PersistentVolumeClaim {
 }
 
 // growsVolume reports whether a workload has larger volumes than the database.
-func (s *databaseState) growsVolume(w *resource.Workload) bool {
-	volume := s.claimTemplate()
+func (o *observed) growsVolume(w *resource.Workload) bool {
+	if len(w.Claims) == 0 {
+		return false
+	}
+	volume := o.claimTemplate()
 	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
 }
 
 // refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
-func (s *databaseState) refusedBefore() bool {
-	c := meta.FindStatusCondition(s.cm.Status.Conditions, appv1.ConditionDatabaseReady)
+func (o *observed) refusedBefore() bool {
+	c := meta.FindStatusCondition(o.cm.Status.Conditions, appv1.ConditionDatabaseReady)
 	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
 }
 
 // volumeChange reports whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
 // be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
 // larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
-func (s *databaseState) volumeChange(w *resource.Workload) (bool, error) {
-	volume := s.claimTemplate()
+func (o *observed) volumeChange(w *resource.Workload) (bool, error) {
+	volume := o.claimTemplate()
 	if volume == nil {
 		return false, nil
 	}
 	live, wanted := volume.Spec.DeepCopy(), &w.Claims[0].Spec
-	if s.set == nil && wanted.StorageClassName == nil {
+	if o.set() == nil && wanted.StorageClassName == nil {
 		live.StorageClassName = nil // That of the claim is the cluster's default.
 	}
 	const at = "spec.db.statefulSet.storage."
@@ -168,7 +95,7 @@ func (s *databaseState) volumeChange(w *resource.Workload) (bool, error) {
 			messageAccessModesChanged, at, live.AccessModes, wanted.AccessModes, remedy)
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
-	if want.Cmp(*is) < 0 && (s.set != nil || s.refusedBefore()) {
+	if want.Cmp(*is) < 0 && (o.set() != nil || o.refusedBefore()) {
 		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
 			messageSizeShrinks, at, is, want, remedy)
 	}
@@ -184,9 +111,9 @@ func className(class *string) string {
 }
 
 // podsOf returns how many pods the StatefulSet has, and how many it is to have for a workload.
-func (s *databaseState) podsOf(w *resource.Workload) (had, wanted int32) {
-	if s.set != nil {
-		had = ptr.Deref(s.set.Spec.Replicas, 1)
+func (o *observed) podsOf(w *resource.Workload) (had, wanted int32) {
+	if o.set() != nil {
+		had = ptr.Deref(o.set().Spec.Replicas, 1)
 	}
 	return had, ptr.Deref(w.Replicas, max(had, 1))
 }
@@ -194,13 +121,13 @@ func (s *databaseState) podsOf(w *resource.Workload) (had, wanted int32) {
 // claimChildren returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
 // database's, which the engine refuses or adopts. Unguarded are further ones, which only lack the annotations that keep tools
 // from deleting them.
-func (s *databaseState) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Child) {
-	_, pods := s.podsOf(w)
+func (o *observed) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Child) {
+	_, pods := o.podsOf(w)
 	for i := range claims {
 		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
 		size := live.Spec.Resources.Requests.Storage()
 		small := size.Cmp(*desired.Spec.Resources.Requests.Storage()) < 0
-		ordinal, _ := resource.ClaimOrdinal(s.name, live.Name)
+		ordinal, _ := resource.ClaimOrdinal(o.name, live.Name)
 		ours := live.Annotations[appv1.AnnotationRetainedFor] == w.RetainedFor
 		if !small {
 			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
@@ -219,11 +146,11 @@ func (s *databaseState) claimChildren(w *resource.Workload, claims []corev1.Pers
 
 // leavesClaims reports whether a claim of the database outlives its StatefulSet although the spec does not retain it: one of a pod
 // that was scaled away while the spec did. Its data is of no use without the password.
-func (s *databaseState) leavesClaims(w *resource.Workload) bool {
-	_, pods := s.podsOf(w)
-	return slices.ContainsFunc(s.claims, func(claim corev1.PersistentVolumeClaim) bool {
-		ordinal, ok := resource.ClaimOrdinal(s.name, claim.Name)
-		return ok && ordinal >= pods && (s.set == nil || !goesWith(&claim, s.set))
+func (o *observed) leavesClaims(w *resource.Workload) bool {
+	_, pods := o.podsOf(w)
+	return slices.ContainsFunc(o.claims, func(claim corev1.PersistentVolumeClaim) bool {
+		ordinal, ok := resource.ClaimOrdinal(o.name, claim.Name)
+		return ok && ordinal >= pods && (o.set() == nil || !goesWith(&claim, o.set()))
 	})
 }
 

@@ -41,13 +41,13 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 }
 
 // liveDatabase returns the state of a database whose objects are as a workload means them.
-func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) *databaseState {
-	s := &databaseState{cm: cm, name: w.Name}
+func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) *observed {
+	s := &observed{cm: cm, name: w.Name, serviceName: w.ServiceName}
 	for _, obj := range w.Objects() {
 		switch obj := obj.(type) {
 		case *appsv1.StatefulSet:
 			obj.UID = "set-uid"
-			s.set = obj
+			s.object = obj
 		case *corev1.Service:
 			if obj.Name == w.Name {
 				s.service = obj
@@ -120,11 +120,11 @@ func TestVolumeChange(t *testing.T) {
 		s := liveDatabase(was, built)
 		switch c.left {
 		case "":
-			s.set, s.headless, s.service = nil, nil, nil
+			s.object, s.headless, s.service = nil, nil, nil
 		case "claims":
-			s.set, s.claims = nil, []corev1.PersistentVolumeClaim{claimOf(built, 0, live)}
+			s.object, s.claims = nil, []corev1.PersistentVolumeClaim{claimOf(built, 0, live)}
 		case "foreign":
-			s.set.OwnerReferences[0].UID = "other"
+			s.set().OwnerReferences[0].UID = "other"
 		}
 		if c.before != "" {
 			meta.SetStatusCondition(&was.Status.Conditions, metav1.Condition{Type: appv1.ConditionDatabaseReady, Status: metav1.ConditionFalse, Reason: c.before})
@@ -151,20 +151,20 @@ func TestClaimTemplate(t *testing.T) {
 	others.Annotations = nil
 	claims := []corev1.PersistentVolumeClaim{claimOf(w, 0, "30Gi"), claimOf(w, 1, "20Gi"), others}
 	for name, c := range map[string]struct {
-		change func(*databaseState)
+		change func(*observed)
 		want   string
 	}{
-		"the StatefulSet":                  {func(*databaseState) {}, "10Gi"},
-		"the smallest claim of ours":       {func(s *databaseState) { s.set = nil }, "20Gi"},
-		"by the status alone":              {func(s *databaseState) { s.set, s.headless, s.service, s.existed = nil, nil, nil, true }, "20Gi"},
-		"claims of an earlier database":    {func(s *databaseState) { s.set, s.headless, s.service = nil, nil, nil }, ""},
-		"no claims":                        {func(s *databaseState) { s.set, s.claims = nil, nil }, ""},
-		"another owner's StatefulSet":      {func(s *databaseState) { s.set.OwnerReferences[0].UID = "other" }, ""},
-		"a StatefulSet without owner":      {func(s *databaseState) { s.set.OwnerReferences = nil }, "10Gi"},
-		"a StatefulSet of other templates": {func(s *databaseState) { s.set.Spec.VolumeClaimTemplates[0].Name = "data" }, ""},
+		"the StatefulSet":                  {func(*observed) {}, "10Gi"},
+		"the smallest claim of ours":       {func(s *observed) { s.object = nil }, "20Gi"},
+		"by the status alone":              {func(s *observed) { s.object, s.headless, s.service, s.existed = nil, nil, nil, true }, "20Gi"},
+		"claims of an earlier database":    {func(s *observed) { s.object, s.headless, s.service = nil, nil, nil }, ""},
+		"no claims":                        {func(s *observed) { s.object, s.claims = nil, nil }, ""},
+		"another owner's StatefulSet":      {func(s *observed) { s.set().OwnerReferences[0].UID = "other" }, ""},
+		"a StatefulSet without owner":      {func(s *observed) { s.set().OwnerReferences = nil }, "10Gi"},
+		"a StatefulSet of other templates": {func(s *observed) { s.set().Spec.VolumeClaimTemplates[0].Name = "data" }, ""},
 	} {
 		s := liveDatabase(cm, w)
-		s.set = s.set.DeepCopy() // The workload's claims are in it.
+		s.object = s.set().DeepCopy() // The workload's claims are in it.
 		s.claims = claims
 		c.change(s)
 		got := ""
@@ -184,16 +184,16 @@ func TestRemainsToApply(t *testing.T) {
 		obj.SetOwnerReferences([]metav1.OwnerReference{{Kind: "App", Name: "a", UID: "other", Controller: ptr.To(true)}})
 	}
 	for name, c := range map[string]struct {
-		change func(*databaseState)
+		change func(*observed)
 		want   bool
 	}{
-		"nothing":             {func(s *databaseState) { s.set, s.headless, s.service = nil, nil, nil }, false},
-		"all":                 {func(*databaseState) {}, true},
-		"the StatefulSet":     {func(s *databaseState) { s.headless, s.service = nil, nil }, true},
-		"the Service":         {func(s *databaseState) { s.set, s.headless = nil, nil }, true},
-		"the second Service":  {func(s *databaseState) { s.set, s.service = nil, nil }, true},
-		"objects of others":   {func(s *databaseState) { foreign(s.set); foreign(s.headless); foreign(s.service) }, false},
-		"what the status has": {func(s *databaseState) { s.set, s.headless, s.service, s.existed = nil, nil, nil, true }, true},
+		"nothing":             {func(s *observed) { s.object, s.headless, s.service = nil, nil, nil }, false},
+		"all":                 {func(*observed) {}, true},
+		"the StatefulSet":     {func(s *observed) { s.headless, s.service = nil, nil }, true},
+		"the Service":         {func(s *observed) { s.object, s.headless = nil, nil }, true},
+		"the second Service":  {func(s *observed) { s.object, s.service = nil, nil }, true},
+		"objects of others":   {func(s *observed) { foreign(s.set()); foreign(s.headless); foreign(s.service) }, false},
+		"what the status has": {func(s *observed) { s.object, s.headless, s.service, s.existed = nil, nil, nil, true }, true},
 	} {
 		s := liveDatabase(cm, w)
 		c.change(s)
@@ -207,19 +207,17 @@ func TestRemainsToApply(t *testing.T) {
 func TestDatabaseProvenance(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
 	s := liveDatabase(cm, w)
-	s.autoscaler = "scaler"
-	got := s.provenance()
-	if got.object != client.Object(s.set) || !got.autoscaled || got.kept != "" || got.selector[appv1.LabelPart] != "db" {
-		t.Errorf("of a StatefulSet: %+v", got)
+	if s.recordedInputs() != "" || s.selector()[appv1.LabelPart] != "db" {
+		t.Errorf("of a StatefulSet: %q, %v", s.recordedInputs(), s.selector())
 	}
-	s.set = nil
+	s.object = nil
 	inputs := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
-	if got := s.provenance(); got.object != nil || got.kept != inputs || got.autoscaled {
-		t.Errorf("of the Service that is left: %+v", got)
+	if got := s.recordedInputs(); got != inputs {
+		t.Errorf("of the Service that is left: %q", got)
 	}
 	s.headless.OwnerReferences = nil
-	if got := s.provenance(); got.object != nil || got.kept != "" {
-		t.Errorf("of a Service without owner: %+v", got)
+	if got := s.recordedInputs(); got != "" {
+		t.Errorf("of a Service without owner: %q", got)
 	}
 	if s.selector() != nil {
 		t.Error("there is a selector of nothing")
@@ -229,7 +227,7 @@ func TestDatabaseProvenance(t *testing.T) {
 // TestDatabaseLiveObject checks with which live object each wanted one is compared, and that nothing is nil.
 func TestDatabaseLiveObject(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
-	whole, nothing := liveDatabase(cm, w), &databaseState{cm: cm, name: "db"}
+	whole, nothing := liveDatabase(cm, w), &observed{cm: cm, name: "db"}
 	for _, obj := range w.Objects() {
 		live := whole.liveObject(obj)
 		if live == nil || live.GetName() != obj.GetName() {
@@ -246,9 +244,12 @@ func TestDatabaseLiveObject(t *testing.T) {
 	for _, obj := range w.Objects() {
 		children = append(children, apply.Child{Desired: obj, Live: obj})
 	}
-	nothing.noteWritten(append(children, apply.Child{Desired: &corev1.Secret{}}))
-	if nothing.set == nil || nothing.service.Name != "db" || nothing.headless.Name != "db-headless" {
-		t.Errorf("what was written is noted as %+v", nothing)
+	after := nothing.after(append(children, apply.Child{Desired: &corev1.Secret{}}))
+	if after.set() == nil || after.service.Name != "db" || after.headless.Name != "db-headless" {
+		t.Errorf("what was written is noted as %+v", after)
+	}
+	if nothing.object != nil || nothing.service != nil || nothing.headless != nil {
+		t.Errorf("what was observed is overwritten: %+v", nothing)
 	}
 }
 
@@ -270,9 +271,9 @@ func TestPodsOf(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		s := liveDatabase(cm, w)
-		s.set.Spec.Replicas, w.Replicas = c.live, c.stated
+		s.set().Spec.Replicas, w.Replicas = c.live, c.stated
 		if c.none {
-			s.set = nil
+			s.object = nil
 		}
 		if had, pods := s.podsOf(w); had != c.had || pods != c.pods {
 			t.Errorf("%s: had %d, wants %d; want %d and %d", name, had, pods, c.had, c.pods)
@@ -344,7 +345,7 @@ func TestLeavesClaims(t *testing.T) {
 		s := liveDatabase(cm, w)
 		s.claims = c.claims
 		if c.none {
-			s.set = nil
+			s.object = nil
 		}
 		if got := s.leavesClaims(w); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
@@ -374,7 +375,7 @@ func TestClaimsReleased(t *testing.T) {
 		}, claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 0, "1Gi"), "set-uid")}},
 	} {
 		cm, built := databaseOf(t, "1Gi")
-		set := liveDatabase(cm, built).set
+		set := liveDatabase(cm, built).set()
 		if c.change != nil {
 			c.change(set)
 		}
@@ -407,10 +408,10 @@ func TestFitVolumes(t *testing.T) {
 		"an earlier spec asked for it": {size: "20Gi", how: application{earlier: true}, want: "10Gi"},
 	} {
 		cm, built := databaseOf(t, "10Gi")
-		db := &database{cm: cm, seen: liveDatabase(cm, built)}
-		db.seen.set.Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
+		seen := liveDatabase(cm, built)
+		seen.set().Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
 		_, w := databaseOf(t, c.size)
-		grows, err := db.fitVolumes(w, c.how)
+		grows, err := fitVolumes(seen, w, c.how)
 		if got := w.Claims[0].Spec.Resources.Requests.Storage().String(); got != c.want || grows != c.grows || (err != nil) != c.fails {
 			t.Errorf("%s: %s, grows %t, %v", name, got, grows, err)
 		}
@@ -423,24 +424,24 @@ func TestFitVolumes(t *testing.T) {
 
 // TestSubstitute checks when a refused workload is applied with the volumes that the database has.
 func TestSubstitute(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*databaseState)
+	for name, want := range map[string]struct {
+		change func(*observed)
 		want   string
 	}{
-		"only the storage differs, by a record that others wrote": {func(*databaseState) {}, ""},
-		"the StatefulSet is gone":                                 {func(s *databaseState) { s.set = nil }, "20Gi"},
-		"nothing is left":                                         {func(s *databaseState) { s.set, s.claims = nil, nil }, ""},
+		"only the storage differs, by a record that others wrote": {func(*observed) {}, ""},
+		"the StatefulSet is gone":                                 {func(s *observed) { s.object = nil }, "20Gi"},
+		"nothing is left":                                         {func(s *observed) { s.object, s.claims = nil, nil }, ""},
 	} {
 		cm, w := databaseOf(t, "10Gi")
 		s := liveDatabase(cm, w)
 		s.claims = []corev1.PersistentVolumeClaim{claimOf(w, 0, "20Gi")}
-		c.change(s)
-		db := &database{cm: cm, seen: s, target: (&CloudManagerReconciler{}).newTarget(cm, resource.TierDatabase, nil)}
+		want.change(s)
+		c := decider{d: (&CloudManagerReconciler{}).newTarget(cm, resource.TierDatabase, nil, false), seen: s}
 		got := ""
-		if substitute := db.substitute(w); substitute != nil {
+		if substitute := c.substitute(w); substitute != nil {
 			got = substitute.Claims[0].Spec.Resources.Requests.Storage().String()
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
+		if diff := cmp.Diff(want.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,35 +34,63 @@ import (
 // readAgain is when content is read again that could not be read.
 const readAgain = 10 * time.Second
 
-// configTarget is what a resource says of the content that its pods use, and where to report.
+// configTarget is the content rollout of a resource.
 type configTarget struct {
-	// kind is the resource's, follow whether content is followed.
+	// kind is the resource's kind, and follow is true if content is followed.
 	kind   string
 	follow bool
+	// status is where to report. Before that it has what the last reconcile reported.
 	status *[]appv1.ConfigObject
+}
 
-	// deployment and pods are what lives.
-	deployment *appsv1.Deployment
-	pods       []corev1.Pod
-	// looked is set once the content was looked at; what follows was found then.
-	looked bool
+// foundContent is content that was read, or that is known without a read.
+type foundContent struct{ version, sum string }
+
+// contentNeed is the content that decide must know.
+type contentNeed struct {
+	refs []resource.ConfigReference
+	// recorded is what is recorded of the content that the pods have.
+	recorded resource.ConfigInputs
+	// specChanged is true if the pods are replaced for the spec, replaced if new pods are made for any reason.
+	specChanged, replaced bool
+}
+
+// contentRead is the answer to a need of content.
+type contentRead struct {
+	need *contentNeed
+	// found is what was found, by the ID of the reference.
+	found map[string]foundContent
+	// key is the ID of the key of the sums of Secrets, empty if no Secret is followed.
+	key string
+	// complete is false where trouble was in the way before everything was looked at.
+	complete bool
+	// trouble is why content is not followed, and retry when to look again.
+	trouble reconciler.ReasonAndMessage
+	retry   time.Duration
+}
+
+// contentDecision is what was decided of the content that the pods use.
+type contentDecision struct {
+	// forget is true where no content is to be followed any longer.
+	forget bool
 	refs   []resource.ConfigReference
 	found  map[string]foundContent
-	// changed are the objects whose content replaces pods, sum is the annotation for it.
+	// next is what to record. looked is true if it comes from what was read now.
+	next   resource.ConfigInputs
+	looked bool
+	// changed are the objects whose content replaces pods.
 	changed []string
-	sum     string
+	// waits is true if content was not read, as its change is not due yet.
+	waits bool
 	// unfollowed are the Secrets that are not followed, trouble is why content is not, and retry when to look again.
 	unfollowed []string
 	trouble    reconciler.ReasonAndMessage
 	retry      time.Duration
 }
 
-// foundContent is content that was read, or that is known without a read.
-type foundContent struct{ version, sum string }
-
-// newConfigTarget returns what a resource of a kind says of the content that its pods use.
-func newConfigTarget(kind string, status *appv1.ServingStatus) *configTarget {
-	return &configTarget{kind: kind, status: &status.Config}
+// newConfigTarget returns the content rollout of a resource of a kind.
+func newConfigTarget(kind string, follow bool, status *appv1.ServingStatus) *configTarget {
+	return &configTarget{kind: kind, follow: follow, status: &status.Config}
 }
 
 // watchContent has the resources of a kind looked at that follow content which has changed.
@@ -79,49 +106,91 @@ func (d *target) contentOwner() content.Owner {
 	return content.Owner{Kind: d.config.kind, NamespacedName: client.ObjectKeyFromObject(d.owner)}
 }
 
-// followContent returns what to record of the content that the pods of a workload use, which is what is recorded if nothing is to
-// change. The error is reconciler.PostponedError while a new spec waits for the ConfigMaps of the same apply.
-func (s *Deps) followContent(ctx context.Context, d *target, w *resource.Workload, recorded resource.ConfigInputs) (resource.ConfigInputs, error) {
-	c := d.config
-	if !c.follow {
-		s.Content.Forget(d.contentOwner())
-		return recorded.Unfollowed(), nil
+// decideContent decides what to record of the content that the pods of a workload use: what is recorded if nothing is to change.
+func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
+	recorded := chosen.inputs.Config
+	if !c.d.config.follow {
+		return contentDecision{forget: true, next: recorded.Unfollowed()}, nil
 	}
-	c.selectReferences(w, s.Content.Secrets())
-	if resource.RecordSize(c.refs) > resource.MaxConfigObjects {
-		s.Content.Forget(d.contentOwner())
-		c.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonTooManyReferences, Message: messageTooManyReferences}
-		return recorded.Unfollowed(), nil
-	}
-	if err := s.Content.Follow(ctx, d.contentOwner(), c.objects(d.owner.GetNamespace())); err != nil {
-		return recorded, c.noteTrouble(ctx, err)
-	}
-	if pause := s.Content.PauseSpec(d.contentOwner(), d.specChanged && !d.paused && len(c.refs) > 0); pause > 0 {
-		return recorded, &reconciler.PostponedError{After: pause}
-	}
-	replaced := c.deployment == nil || d.specChanged
-	if err := s.lookAtContent(ctx, d, recorded, replaced); err != nil {
-		return recorded, err
-	}
-	return s.decideContent(ctx, d, recorded, replaced)
-}
-
-// selectReferences finds out which content the pods use, and which of it is followed.
-func (c *configTarget) selectReferences(w *resource.Workload, secrets bool) {
-	for _, r := range resource.ConfigReferences(&w.Template) {
-		if r.Kind == resource.KindSecret && !secrets {
-			c.unfollowed = append(c.unfollowed, r.Name)
+	made := contentDecision{next: recorded}
+	for _, r := range resource.ConfigReferences(&chosen.workload.Template) {
+		if r.Kind == resource.KindSecret && !c.secrets {
+			made.unfollowed = append(made.unfollowed, r.Name)
 			continue
 		}
-		c.refs = append(c.refs, r)
+		made.refs = append(made.refs, r)
 	}
+	if resource.RecordSize(made.refs) > resource.MaxConfigObjects {
+		made.forget, made.next = true, recorded.Unfollowed()
+		made.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonTooManyReferences, Message: messageTooManyReferences}
+		return made, nil
+	}
+	replaced := c.seen.object == nil || chosen.specChanged
+	read := c.seen.content
+	if read == nil {
+		return made, &need{content: &contentNeed{refs: made.refs, recorded: recorded, specChanged: chosen.specChanged, replaced: replaced}}
+	}
+	made.found, made.trouble, made.retry = read.found, read.trouble, read.retry
+	if !read.complete {
+		return made, nil
+	}
+	seen := map[string]resource.Content{}
+	for i := range made.refs {
+		r := &made.refs[i]
+		found, isRead := read.found[r.ID()]
+		seen[r.ID()] = resource.Content{Sum: found.sum, Optional: r.Optional, Unread: !isRead}
+		made.waits = made.waits || !isRead
+	}
+	moment := resource.MomentSettled // What is not due was not read.
+	if replaced {
+		moment = resource.MomentReplaced
+	}
+	made.looked = true
+	if made.next, made.changed = recorded.Follow(seen, read.key, moment); replaced {
+		made.changed = nil
+	}
+	return made, nil
+}
+
+// contentReader reads the content that decide needs.
+type contentReader struct {
+	*Deps
+	d    *target
+	seen *observed
+	*contentRead
+}
+
+// readContent reads the content that decide needs, as far as a change of it is due. The error is reconciler.PostponedError while a
+// new spec waits for the ConfigMaps of the same apply.
+func (s *Deps) readContent(ctx context.Context, d *target, seen *observed, ask *contentNeed) (*contentRead, error) {
+	r := contentReader{s, d, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
+	owner := d.contentOwner()
+	if err := s.Content.Follow(ctx, owner, r.objects()); err != nil {
+		return r.contentRead, r.noteTrouble(ctx, err)
+	}
+	if pause := s.Content.PauseSpec(owner, ask.specChanged && !d.paused && len(ask.refs) > 0); pause > 0 {
+		return nil, &reconciler.PostponedError{After: pause}
+	}
+	if err := r.readDue(ctx); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(ask.refs, func(ref resource.ConfigReference) bool { return ref.Kind == resource.KindSecret }) {
+		made, err := s.Content.SecretKey(ctx)
+		if err != nil {
+			r.retry = reconciler.MinRequeue(r.retry, readAgain)
+			return r.contentRead, r.noteTrouble(ctx, err)
+		}
+		r.key = made.ID
+	}
+	r.complete = true
+	return r.contentRead, nil
 }
 
 // objects returns the objects whose content is followed.
-func (c *configTarget) objects(namespace string) []content.Object {
+func (r contentReader) objects() []content.Object {
 	var objects []content.Object
-	for i := range c.refs {
-		objects = append(objects, contentObject(namespace, &c.refs[i]))
+	for i := range r.need.refs {
+		objects = append(objects, contentObject(r.d.owner.GetNamespace(), &r.need.refs[i]))
 	}
 	return objects
 }
@@ -131,72 +200,96 @@ func contentObject(namespace string, r *resource.ConfigReference) content.Object
 }
 
 // noteTrouble notes why content cannot be followed for now. That is no reason not to do all else.
-func (c *configTarget) noteTrouble(ctx context.Context, err error) error {
+func (r contentReader) noteTrouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	if c.trouble.Reason != "" {
+	if r.trouble.Reason != "" {
 		return nil
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		c.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: messageContentForbidden + message.Quote(err.Error())}
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: messageContentForbidden + message.Quote(err.Error())}
 	case errors.Is(err, content.ErrNotSynced):
-		c.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonProgressing, Message: messageContentNotSynced}
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonProgressing, Message: messageContentNotSynced}
 	default:
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot read content that the pods use")
-		c.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonReadFailed, Message: messageContentUnreadable}
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonReadFailed, Message: messageContentUnreadable}
 	}
 	return nil
 }
 
-// lookAtContent finds out the sums of all content in use, and reads what is not known: at once if the pods have it, or are made with
-// it, and as soon as it is due if they are to be replaced for it.
-func (s *Deps) lookAtContent(ctx context.Context, d *target, recorded resource.ConfigInputs, replaced bool) error {
-	c := d.config
-	c.found = map[string]foundContent{}
+// readDue finds out the sums of all content in use, and reads what is not known: at once if the pods have it, or are made with it, and
+// as soon as it is due if they are to be replaced for it.
+func (r contentReader) readDue(ctx context.Context) error {
 	versions := map[string]string{}
 	var late []content.Object
-	for i := range c.refs {
-		r := &c.refs[i]
-		known, follows := recorded.Objects[r.ID()]
+	for i := range r.need.refs {
+		ref := &r.need.refs[i]
+		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
-		if follows && !d.specChanged {
-			trusted = c.statusVersion(r)
+		if follows && !r.need.specChanged {
+			trusted = r.d.config.statusVersion(ref)
 		}
-		object := contentObject(d.owner.GetNamespace(), r)
-		version, err := s.Content.Version(ctx, object, trusted)
+		object := contentObject(r.d.owner.GetNamespace(), ref)
+		version, err := r.Content.Version(ctx, object, trusted)
 		if err != nil {
-			if err := c.noteTrouble(ctx, err); err != nil {
+			if err := r.noteTrouble(ctx, err); err != nil {
 				return err
 			}
 			continue
 		}
-		switch versions[r.ID()] = version; {
+		switch versions[ref.ID()] = version; {
 		case version == "":
-			c.found[r.ID()] = foundContent{}
+			r.found[ref.ID()] = foundContent{}
 		case version == trusted:
-			c.found[r.ID()] = foundContent{version: version, sum: known}
-		case !follows || replaced || known == "" && !r.Optional:
-			if err := s.readContent(ctx, d, r, version); err != nil {
+			r.found[ref.ID()] = foundContent{version: version, sum: known}
+		case !follows || r.need.replaced || known == "" && !ref.Optional:
+			if err := r.readObject(ctx, ref, version); err != nil {
 				return err
 			}
 		default:
 			late = append(late, object)
 		}
 	}
-	if len(late) == 0 || !s.contentIsDue(d, late) {
+	if len(late) == 0 || !r.isDue(late) {
 		return nil
 	}
-	for i := range c.refs {
-		r := &c.refs[i]
-		if slices.Contains(late, contentObject(d.owner.GetNamespace(), r)) {
-			if err := s.readContent(ctx, d, r, versions[r.ID()]); err != nil {
+	for i := range r.need.refs {
+		ref := &r.need.refs[i]
+		if slices.Contains(late, contentObject(r.d.owner.GetNamespace(), ref)) {
+			if err := r.readObject(ctx, ref, versions[ref.ID()]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// readObject notes the sum of an object's content.
+func (r contentReader) readObject(ctx context.Context, ref *resource.ConfigReference, version string) error {
+	namespace := r.d.owner.GetNamespace()
+	read, err := r.Content.Read(ctx, contentObject(namespace, ref), version)
+	if err != nil {
+		r.retry = reconciler.MinRequeue(r.retry, readAgain)
+		return r.noteTrouble(ctx, err)
+	}
+	r.found[ref.ID()] = foundContent{version: read.Version, sum: read.Sum(ref, namespace)}
+	return nil
+}
+
+// isDue reports whether pods may be replaced for new content of some objects: no other rollout is under way, and the content is quiet.
+// Pods that are in trouble get it at once.
+func (r contentReader) isDue(objects []content.Object) bool {
+	underWay, stuck := r.seen.rolloutState()
+	if underWay && !stuck {
+		return false // The end of the rollout is seen.
+	}
+	if wait := r.Content.Due(r.d.contentOwner(), objects, stuck); wait > 0 {
+		r.retry = reconciler.MinRequeue(r.retry, wait)
+		return false
+	}
+	return true
 }
 
 // statusVersion returns the version of an object whose content the pods have, by the status.
@@ -209,86 +302,29 @@ func (c *configTarget) statusVersion(r *resource.ConfigReference) string {
 	return ""
 }
 
-// readContent notes the sum of an object's content.
-func (s *Deps) readContent(ctx context.Context, d *target, r *resource.ConfigReference, version string) error {
-	namespace := d.owner.GetNamespace()
-	read, err := s.Content.Read(ctx, contentObject(namespace, r), version)
-	if err != nil {
-		d.config.retry = reconciler.MinRequeue(d.config.retry, readAgain)
-		return d.config.noteTrouble(ctx, err)
-	}
-	d.config.found[r.ID()] = foundContent{version: read.Version, sum: read.Sum(r, namespace)}
-	return nil
-}
-
-// contentIsDue reports whether pods may be replaced for new content of some objects: no other rollout is under way, and the content is
-// quiet. Pods that are in trouble get it at once.
-func (s *Deps) contentIsDue(d *target, objects []content.Object) bool {
-	c := d.config
-	underWay, stuck := c.rolloutState(s.Clock.Now())
-	if underWay && !stuck {
-		return false // The end of the rollout is seen.
-	}
-	if wait := s.Content.Due(d.contentOwner(), objects, stuck); wait > 0 {
-		c.retry = reconciler.MinRequeue(c.retry, wait)
-		return false
-	}
-	return true
-}
-
 // rolloutState reports whether a rollout of the live Deployment is under way, and whether its pods are in trouble.
-func (c *configTarget) rolloutState(now time.Time) (underWay, stuck bool) {
-	d := c.deployment
-	if d == nil {
+func (o *observed) rolloutState() (underWay, stuck bool) {
+	live := o.deployment()
+	if live == nil || o.verdict.Ready {
 		return false, false
 	}
-	verdict := health.Deployment(d, c.pods, now)
-	if verdict.Ready {
-		return false, false
-	}
-	stuck = !verdict.UnderWay()
-	return !health.LostPods(d), stuck
+	stuck = !o.verdict.UnderWay()
+	return !health.LostPods(live), stuck
 }
 
-// decideContent returns what to record, and notes which content replaces pods.
-func (s *Deps) decideContent(ctx context.Context, d *target, recorded resource.ConfigInputs, replaced bool) (resource.ConfigInputs, error) {
-	c := d.config
-	seen, secrets := map[string]resource.Content{}, false
-	for i := range c.refs {
-		r := &c.refs[i]
-		found, read := c.found[r.ID()]
-		seen[r.ID()] = resource.Content{Sum: found.sum, Optional: r.Optional, Unread: !read}
-		secrets = secrets || r.Kind == resource.KindSecret
+// noteContent tells the watch of content what was decided.
+func (s *Deps) noteContent(d *target, seen *observed, made *contentDecision) {
+	if made.forget {
+		s.Content.Forget(d.contentOwner())
 	}
-	key := ""
-	if secrets {
-		made, err := s.Content.SecretKey(ctx)
-		if err != nil {
-			c.retry = reconciler.MinRequeue(c.retry, readAgain)
-			return recorded, c.noteTrouble(ctx, err)
-		}
-		key = made.ID
+	if made.looked {
+		_, stuck := seen.rolloutState()
+		s.Content.Settle(d.contentOwner(), made.waits, stuck)
 	}
-	moment := resource.MomentSettled // What is not due was not read.
-	if replaced {
-		moment = resource.MomentReplaced
-	}
-	next, changed := recorded.Follow(seen, key, moment)
-	c.looked = true
-	if c.changed, c.sum = changed, next.Sum; replaced {
-		c.changed = nil
-	}
-	waits := false
-	for id := range seen {
-		waits = waits || seen[id].Unread
-	}
-	_, stuck := c.rolloutState(s.Clock.Now())
-	s.Content.Settle(d.contentOwner(), waits, stuck)
-	return next, nil
 }
 
 // reportContent states in the status which content the pods have, and in a condition whether changes of it are seen.
-func (d *target) reportContent(report *reconciler.Report, live *appsv1.Deployment) {
+func (d *target) reportContent(report *reconciler.Report, made *contentDecision, live *appsv1.Deployment) {
 	c := d.config
 	if c == nil || d.undecodable != nil {
 		return
@@ -298,22 +334,22 @@ func (d *target) reportContent(report *reconciler.Report, live *appsv1.Deploymen
 		meta.RemoveStatusCondition(&d.status.Conditions, appv1.ConditionConfigFollowed)
 		return
 	}
-	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, c.retry)
-	if c.looked && live != nil && metav1.IsControlledBy(live, d.owner) {
-		c.reportObjects(report, live)
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, made.retry)
+	if made.looked && live != nil && metav1.IsControlledBy(live, d.owner) {
+		c.reportObjects(report, made, live)
 	}
-	if !c.looked && c.trouble.Reason == "" {
+	if !made.looked && made.trouble.Reason == "" {
 		return // The spec is invalid.
 	}
 	condition := metav1.Condition{
 		Type: appv1.ConditionConfigFollowed, Status: metav1.ConditionTrue, Reason: appv1.ReasonFollowed, ObservedGeneration: d.owner.GetGeneration(),
 	}
 	switch {
-	case c.trouble.Reason != "":
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, c.trouble.Reason, c.trouble.Message
-	case len(c.unfollowed) > 0:
-		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(c.unfollowed, ", "), d.name, d.owner.GetNamespace())
-	case len(c.refs) == 0:
+	case made.trouble.Reason != "":
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, made.trouble.Reason, made.trouble.Message
+	case len(made.unfollowed) > 0:
+		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(made.unfollowed, ", "), d.name, d.owner.GetNamespace())
+	case len(made.refs) == 0:
 		condition.Message = messageNothingReferred
 	}
 	meta.SetStatusCondition(&d.status.Conditions, condition)
@@ -321,17 +357,17 @@ func (d *target) reportContent(report *reconciler.Report, live *appsv1.Deploymen
 
 // reportObjects states the versions of the objects whose content is that of the live record: a version that is stated is not read
 // again.
-func (c *configTarget) reportObjects(report *reconciler.Report, live *appsv1.Deployment) {
+func (c *configTarget) reportObjects(report *reconciler.Report, made *contentDecision, live *appsv1.Deployment) {
 	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return
 	}
 	var objects []appv1.ConfigObject
-	for i := range c.refs {
-		r := &c.refs[i]
+	for i := range made.refs {
+		r := &made.refs[i]
 		recorded, known := in.Config.Objects[r.ID()]
 		object := appv1.ConfigObject{Kind: r.Kind, Name: r.Name, ResourceVersion: c.statusVersion(r)}
-		if found := c.found[r.ID()]; known && found.version != "" && found.sum == recorded {
+		if found := made.found[r.ID()]; known && found.version != "" && found.sum == recorded {
 			object.ResourceVersion = found.version
 		}
 		if known && object.ResourceVersion != "" {
@@ -339,8 +375,8 @@ func (c *configTarget) reportObjects(report *reconciler.Report, live *appsv1.Dep
 		}
 	}
 	*c.status = objects
-	if len(c.changed) > 0 && in.Config.Sum == c.sum && report.Event.Action != "" {
+	if len(made.changed) > 0 && in.Config.Sum == made.next.Sum && report.Event.Action != "" {
 		report.Event.Reason = appv1.ReasonConfigRollout
-		report.Event.Note = fmt.Sprintf(messageContentChanged, strings.ReplaceAll(strings.Join(c.changed, ", "), "/", " "))
+		report.Event.Note = fmt.Sprintf(messageContentChanged, strings.ReplaceAll(strings.Join(made.changed, ", "), "/", " "))
 	}
 }

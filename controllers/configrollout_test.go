@@ -163,16 +163,16 @@ func TestNoteTrouble(t *testing.T) {
 		"anything else":      {errors.New("reset"), "", appv1.ReasonReadFailed},
 		"there was a reason": {forbidden, appv1.ReasonTooManyReferences, appv1.ReasonTooManyReferences},
 	} {
-		target := &configTarget{trouble: reconciler.ReasonAndMessage{Reason: c.before}}
-		if err := target.noteTrouble(t.Context(), c.err); err != nil || target.trouble.Reason != c.want {
-			t.Errorf("%s: %v, %+v, want %s", name, err, target.trouble, c.want)
+		r := contentReader{contentRead: &contentRead{trouble: reconciler.ReasonAndMessage{Reason: c.before}}}
+		if err := r.noteTrouble(t.Context(), c.err); err != nil || r.trouble.Reason != c.want {
+			t.Errorf("%s: %v, %+v, want %s", name, err, r.trouble, c.want)
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	target := &configTarget{}
-	if err := target.noteTrouble(ended, forbidden); !errors.Is(err, error(forbidden)) || target.trouble.Reason != "" {
-		t.Errorf("at the end: %v, %+v", err, target.trouble)
+	r := contentReader{contentRead: &contentRead{}}
+	if err := r.noteTrouble(ended, forbidden); !errors.Is(err, error(forbidden)) || r.trouble.Reason != "" {
+		t.Errorf("at the end: %v, %+v", err, r.trouble)
 	}
 }
 
@@ -200,8 +200,11 @@ func TestRolloutState(t *testing.T) {
 		"pods have crashed since":   {deployment(2, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), []corev1.Pod{*newPod(t, "App", "web-a", "CrashLoopBackOff")}, false, true},
 		"a rollout of one that was": {deployment(1, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), nil, true, false},
 	} {
-		target := &configTarget{deployment: c.live, pods: c.pods}
-		underWay, stuck := target.rolloutState(time.Unix(1e9, 0))
+		seen := &observed{pods: c.pods, at: time.Unix(1e9, 0)}
+		if c.live != nil {
+			seen = seen.withObject(c.live)
+		}
+		underWay, stuck := seen.rolloutState()
 		if underWay != c.underWay || stuck != c.stuck {
 			t.Errorf("%s: under way %t, stuck %t", name, underWay, stuck)
 		}
@@ -213,26 +216,26 @@ func TestReportContent(t *testing.T) {
 	refs := []resource.ConfigReference{{Kind: "ConfigMap", Name: "settings"}}
 	sum := strings.Repeat("0", 32)
 	for name, c := range map[string]struct {
-		config         configTarget
+		made           contentDecision
 		foreign        bool
 		status, reason string
 		says           string
 		objects        int
 	}{
-		"it is followed":            {configTarget{follow: true, looked: true, refs: refs}, false, "True", appv1.ReasonFollowed, "", 1},
-		"nothing is referred to":    {configTarget{follow: true, looked: true}, false, "True", appv1.ReasonFollowed, messageNothingReferred, 0},
-		"a Secret is not":           {configTarget{follow: true, looked: true, refs: refs, unfollowed: []string{"login"}}, false, "True", appv1.ReasonFollowed, "login", 1},
-		"it cannot be read":         {configTarget{follow: true, refs: refs, trouble: reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: "no right"}}, false, "False", appv1.ReasonForbidden, "no right", 1},
-		"the spec is invalid":       {configTarget{follow: true, refs: refs}, false, "", "", "", 1},
-		"the Deployment is foreign": {configTarget{follow: true, looked: true, refs: refs}, true, "True", appv1.ReasonFollowed, "", 1},
-		"it is not followed":        {configTarget{looked: true, refs: refs}, false, "", "", "", 0},
+		"it is followed":            {contentDecision{looked: true, refs: refs}, false, "True", appv1.ReasonFollowed, "", 1},
+		"nothing is referred to":    {contentDecision{looked: true}, false, "True", appv1.ReasonFollowed, messageNothingReferred, 0},
+		"a Secret is not":           {contentDecision{looked: true, refs: refs, unfollowed: []string{"login"}}, false, "True", appv1.ReasonFollowed, "login", 1},
+		"it cannot be read":         {contentDecision{refs: refs, trouble: reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: "no right"}}, false, "False", appv1.ReasonForbidden, "no right", 1},
+		"the spec is invalid":       {contentDecision{refs: refs}, false, "", "", "", 1},
+		"the Deployment is foreign": {contentDecision{looked: true, refs: refs}, true, "True", appv1.ReasonFollowed, "", 1},
+		"it is not followed":        {contentDecision{looked: true, refs: refs}, false, "", "", "", 0},
 	} {
 		app := newWebApp()
 		app.Status.Config = []appv1.ConfigObject{{Kind: "ConfigMap", Name: "settings", ResourceVersion: "7"}}
 		d := newAppTarget(app)
-		d.config = &c.config
-		d.config.status, d.config.retry = &app.Status.Config, time.Second
-		d.config.found = map[string]foundContent{refs[0].ID(): {version: "8", sum: sum}}
+		follow := name != "it is not followed"
+		d.config = &configTarget{follow: follow, status: &app.Status.Config}
+		c.made.retry, c.made.found = time.Second, map[string]foundContent{refs[0].ID(): {version: "8", sum: sum}}
 		live := newPlainDeployment("web", 2)
 		in := resource.Inputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
 		live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: in.Encode()}
@@ -240,7 +243,7 @@ func TestReportContent(t *testing.T) {
 			live.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
 		}
 		report := reconciler.Report{RetryAfter: time.Minute}
-		d.reportContent(&report, live)
+		d.reportContent(&report, &c.made, live)
 		got := ptr.Deref(meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionConfigFollowed), metav1.Condition{})
 		if string(got.Status) != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %+v", name, got)
@@ -248,10 +251,10 @@ func TestReportContent(t *testing.T) {
 		if len(app.Status.Config) != c.objects {
 			t.Errorf("%s: the status says of the content %+v", name, app.Status.Config)
 		}
-		if c.config.looked && !c.foreign && c.objects == 1 && app.Status.Config[0].ResourceVersion != "8" {
+		if c.made.looked && !c.foreign && c.objects == 1 && app.Status.Config[0].ResourceVersion != "8" {
 			t.Errorf("%s: the pods have %+v", name, app.Status.Config)
 		}
-		if c.config.follow && report.RetryAfter != time.Second {
+		if follow && report.RetryAfter != time.Second {
 			t.Errorf("%s: it is looked at again after %s", name, report.RetryAfter)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -63,195 +62,207 @@ func (d *target) markOf(live client.Object) holdMark {
 	return mark
 }
 
-// wishedHold returns what is to be held, with an empty name for the last good ReplicaSet; nil if the spec counts. begins is true for a
-// rollback that is not in force yet.
-func (s *Deps) wishedHold(d *target, m provenance) (wish *holdMark, begins bool) {
-	mark := d.markOf(m.object)
-	if m.object == nil {
-		remembered, _ := s.Records.recordFor(d.recordKey())
-		mark = remembered.mark
-	}
-	failed := d.stillFailed(mark.Failed)
-	switch value := d.owner.GetAnnotations()[appv1.AnnotationHold]; {
-	case value == appv1.HoldLastGood:
-		return &holdMark{By: value, Failed: failed}, false
-	case value != "":
-		return &holdMark{ReplicaSet: value, By: value, Failed: failed}, false
-	case failed != nil && mark.ReplicaSet != "":
-		return &holdMark{ReplicaSet: mark.ReplicaSet, By: byRollback, Failed: failed}, false
-	}
-	wish = s.stalledRollout(d, m, mark)
-	return wish, wish != nil
+// holdWish is what is to be held, an empty wish if the spec counts.
+type holdWish struct {
+	// mark is the hold, with an empty name for the last good ReplicaSet. begins is true for a rollback that is not in force yet.
+	mark   *holdMark
+	begins bool
+	// declined is why a rollout that has stalled is not rolled back, as an earlier reconcile found out.
+	declined string
 }
 
-// reconcileHold applies what is held in the place of the spec, and reports whether anything is to be held.
-func (s *Deps) reconcileHold(ctx context.Context, d *target, objects workloadObjects, report *reconciler.Report) (held bool, err error) {
-	m := objects.provenance()
-	if d.history == nil || m.object != nil && !metav1.IsControlledBy(m.object, d.owner) {
-		return false, nil
+// canHold reports whether the kind holds ReplicaSets, and no Deployment of others is in the way.
+func (c decider) canHold() bool {
+	return c.d.history != nil && (c.seen.object == nil || c.seen.isOwned(c.d.owner))
+}
+
+// wishHold returns what is to be held.
+func (c decider) wishHold() holdWish {
+	mark := c.d.markOf(c.seen.object)
+	if c.seen.object == nil {
+		mark = c.seen.remembered.record.mark
 	}
-	wish, begins := s.wishedHold(d, m)
-	if wish == nil {
-		return false, nil
+	failed := c.d.stillFailed(mark.Failed)
+	switch value := c.d.owner.GetAnnotations()[appv1.AnnotationHold]; {
+	case value == appv1.HoldLastGood:
+		return holdWish{mark: &holdMark{By: value, Failed: failed}}
+	case value != "":
+		return holdWish{mark: &holdMark{ReplicaSet: value, By: value, Failed: failed}}
+	case failed != nil && mark.ReplicaSet != "":
+		return holdWish{mark: &holdMark{ReplicaSet: mark.ReplicaSet, By: byRollback, Failed: failed}}
 	}
-	if d.today, err = s.currentInputs(ctx, d.spec.Workload()); err != nil {
-		return true, err
-	}
-	source, refusal, err := s.findHeld(ctx, d, m, wish, begins)
-	if err != nil {
-		return true, err
-	}
-	if refusal != nil && begins {
-		s.declineRollback(ctx, d, m, refusal, report)
-		return false, nil
-	}
-	if refusal != nil { // What was in force before stays so.
-		if source = d.recordInForce(s, m); source == nil {
-			return true, refusal
+	return c.wishRollback(mark)
+}
+
+// decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
+// source is the present spec.
+func (c decider) decideHold(wish holdWish) (*decision, *need) {
+	want := &decision{source: sourceHeld, how: application{earlier: true}, today: c.seen.today}
+	want.remember.record = c.recordToRemember()
+	source, ask, refusal, err := c.findHeld(wish)
+	switch {
+	case ask != nil:
+		return nil, ask
+	case err != nil:
+		want.refusal = err
+		return want, nil
+	case refusal != nil && wish.begins:
+		declined := c.declineRollback(refusal)
+		declined.remember.record = want.remember.record
+		return declined, nil
+	case refusal != nil: // What was in force before stays so.
+		want.refusal = refusal
+		if source = c.recordInForce(); source == nil {
+			return want, nil
 		}
 	}
-	workload := s.buildHeld(d, m, source)
-	if workload == nil {
-		return true, refusal
+	if want.workload = c.buildHeld(source); want.workload != nil && refusal == nil {
+		want.held = source
 	}
-	err = objects.apply(ctx, workload, application{earlier: true}, report).err
-	if refusal != nil {
-		return true, withTrouble(refusal, err)
-	}
-	d.noteHeld(&source.mark, mainImage(workload), report)
-	return true, err
+	return want, nil
 }
 
-// noteHeld says in the report what is held in the place of the spec.
-func (d *target) noteHeld(mark *holdMark, image string, report *reconciler.Report) {
-	reason := appv1.ReasonHeld
-	d.heldMessage = fmt.Sprintf(messageHeld, mark.ReplicaSet, image)
+// heldReason returns the reason and the message of a hold that is in force.
+func (want *decision) heldReason() reconciler.ReasonAndMessage {
+	mark, image := &want.held.mark, mainImage(want.workload)
 	if mark.rolledBack() {
-		reason = appv1.ReasonRolledBack
-		d.heldMessage = fmt.Sprintf(messageRolledBack, mark.Failed.Image, mark.Failed.Cause, image, mark.ReplicaSet)
+		return reconciler.ReasonAndMessage{
+			Reason:  appv1.ReasonRolledBack,
+			Message: fmt.Sprintf(messageRolledBack, mark.Failed.Image, mark.Failed.Cause, image, mark.ReplicaSet),
+		}
 	}
-	report.NotApplied = reconciler.ReasonAndMessage{Reason: reason, Message: d.heldMessage}
+	return reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
 }
 
 // mainImage is the image of the main container of a workload.
 func mainImage(w *resource.Workload) string { return w.Template.Spec.Containers[0].Image }
 
+// replicaSetRead is the answer to a need of a ReplicaSet: the ReplicaSet, or why it could not be read.
+type replicaSetRead struct {
+	name string
+	set  *appsv1.ReplicaSet
+	err  error
+}
+
+// readReplicaSet reads a ReplicaSet from the API server.
+func (s *Deps) readReplicaSet(ctx context.Context, d *target, name string) *replicaSetRead {
+	set := &appsv1.ReplicaSet{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: name}, set)
+	return &replicaSetRead{name: name, set: set, err: err}
+}
+
 // findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request. refusal
 // says why there is none.
-func (s *Deps) findHeld(ctx context.Context, d *target, m provenance, wish *holdMark, begins bool) (source *holdSource, refusal, err error) {
-	mark := *wish
-	source = d.recordInForce(s, m)
+func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal, err error) {
+	mark := *wish.mark
+	source = c.recordInForce()
 	if mark.ReplicaSet == "" {
 		switch {
 		case source != nil && source.mark.ReplicaSet != "" && (source.mark.By == mark.By || source.mark.rolledBack()):
 			mark.ReplicaSet = source.mark.ReplicaSet
-		case d.history.LastGood == nil:
-			return nil, d.revisionNotFound(&mark, messageNothingGood), nil
+		case c.d.history.LastGood == nil:
+			return nil, nil, c.d.revisionNotFound(&mark, messageNothingGood), nil
 		default:
-			mark.ReplicaSet = d.history.LastGood.ReplicaSet
+			mark.ReplicaSet = c.d.history.LastGood.ReplicaSet
 		}
 	}
 	if source != nil && source.mark.ReplicaSet == mark.ReplicaSet {
 		source.mark = mark
-		return source, nil, nil
+		return source, nil, nil, nil
 	}
-	if m.object == nil {
-		return nil, d.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", d.name)), nil
-	}
-	var set appsv1.ReplicaSet
 	name := mark.ReplicaSet
-	if len(validation.IsDNS1123Subdomain(name)) > 0 { // Of a value that is longer than any name, only the hash is kept.
-		return nil, d.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
+	switch read := c.seen.replicaSet; {
+	case c.seen.object == nil:
+		return nil, nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.d.name)), nil
+	case len(validation.IsDNS1123Subdomain(name)) > 0: // Of a value that is longer than any name, only the hash is kept.
+		return nil, nil, c.d.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
+	case read == nil || read.name != name:
+		return nil, &need{replicaSet: name}, nil, nil
+	case apierrors.IsNotFound(read.err):
+		return nil, nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
+	case apierrors.IsForbidden(read.err):
+		return nil, nil, reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name), nil
+	case read.err != nil:
+		return nil, nil, nil, fmt.Errorf("read ReplicaSet %s: %w", name, read.err)
+	default:
+		source, refusal, err = c.checkHeld(wish, mark, read.set)
+		return source, nil, refusal, err
 	}
-	switch err := s.Live.Get(ctx, client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: name}, &set); {
-	case apierrors.IsNotFound(err):
-		return nil, d.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
-	case apierrors.IsForbidden(err):
-		return nil, reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name), nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("read ReplicaSet %s: %w", name, err)
-	}
+}
+
+// checkHeld returns the record on a ReplicaSet, or why it cannot be held.
+func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet) (source *holdSource, refusal, err error) {
+	name := set.Name
 	source = &holdSource{
-		mark:   mark,
-		spec:   set.Annotations[appv1.AnnotationLastAppliedSpec],
-		inputs: set.Annotations[appv1.AnnotationLastAppliedInputs],
+		mark: mark, spec: set.Annotations[appv1.AnnotationLastAppliedSpec], inputs: set.Annotations[appv1.AnnotationLastAppliedInputs],
 	}
-	if refusal, err = s.checkHeld(d, m, source, &set); refusal != nil || err != nil {
-		return nil, refusal, err
+	if !metav1.IsControlledBy(set, c.seen.object) {
+		return nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
 	}
-	if begins {
-		if cause := d.unfitForRollback(m, source, &set); cause != "" {
+	built, believed := c.buildHeld(source), false
+	if built != nil {
+		if believed, err = c.compare.Matches(templateOnly(built.Template), templateOnly(set.Spec.Template)); err != nil {
+			return nil, nil, err
+		}
+	}
+	past, unreadable := c.d.spec.Past(source.spec)
+	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
+		return nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
+	}
+	if errs := past.Validate(); len(errs) > 0 {
+		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
+	}
+	if wish.begins {
+		if cause := c.unfitForRollback(source, set); cause != "" {
 			return nil, reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause), nil
 		}
 	}
 	return source, nil, nil
 }
 
-// checkHeld says why the record on a ReplicaSet cannot be held, nil if it can.
-func (s *Deps) checkHeld(d *target, m provenance, source *holdSource, set *appsv1.ReplicaSet) (refusal, err error) {
-	name := set.Name
-	if !metav1.IsControlledBy(set, m.object) {
-		return d.revisionNotFound(&source.mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
-	}
-	built, believed := s.buildHeld(d, m, source), false
-	if built != nil {
-		if believed, err = s.Engine.Matches(templateOnly(built.Template), templateOnly(set.Spec.Template)); err != nil {
-			return nil, err
-		}
-	}
-	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || set.Labels[hash] != set.Spec.Template.Labels[hash] {
-		return d.revisionNotFound(&source.mark, fmt.Sprintf(messageNoRecord, name)), nil
-	}
-	past, err := d.spec.Past(source.spec)
-	if err != nil {
-		return d.revisionNotFound(&source.mark, fmt.Sprintf(messageNoRecord, name)), nil //nolint:nilerr // It was built above.
-	}
-	if errs := past.Validate(); len(errs) > 0 {
-		return reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
-	}
-	return nil, nil
-}
-
 // recordInForce returns the record of what is in force, with the mark of the hold if there is one; nil if it is not known.
-func (d *target) recordInForce(s *Deps, m provenance) *holdSource {
-	if m.object == nil {
-		known, ok := s.Records.recordFor(d.recordKey())
-		if !ok {
+func (c decider) recordInForce() *holdSource {
+	if live := c.seen.object; live != nil {
+		if !c.d.ownsRecord(live) {
 			return nil
 		}
-		return &holdSource{mark: known.mark, spec: known.spec, inputs: known.inputs}
+		return &holdSource{mark: c.d.markOf(live), spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]}
 	}
-	if !d.ownsRecord(m.object) {
-		return nil
+	if known := &c.seen.remembered; known.known {
+		return &holdSource{mark: known.record.mark, spec: known.record.spec, inputs: known.record.inputs}
 	}
-	annotations := m.object.GetAnnotations()
-	source := &holdSource{
-		mark: d.markOf(m.object), spec: annotations[appv1.AnnotationLastAppliedSpec], inputs: annotations[appv1.AnnotationLastAppliedInputs],
-	}
-	s.Records.rememberRecord(d.recordKey(), workloadRecord{
-		selector: m.selector, spec: source.spec, inputs: source.inputs, autoscaled: m.autoscaled, mark: source.mark,
-	})
-	return source
+	return nil
 }
 
-// buildHeld builds the workload of a record. The number of pods and what stands around them are those of the present spec. It is nil
-// for a record from which nothing can be built.
-func (s *Deps) buildHeld(d *target, m provenance, source *holdSource) *resource.Workload {
+// recordToRemember returns the record on the live Deployment, from which it is recreated if it is deleted; nil if there is none.
+func (c decider) recordToRemember() *workloadRecord {
+	if c.seen.object == nil {
+		return nil
+	}
+	source := c.recordInForce()
+	if source == nil {
+		return nil
+	}
+	return &workloadRecord{
+		selector: c.seen.selector(), spec: source.spec, inputs: source.inputs, autoscaled: c.seen.scaled, mark: source.mark,
+	}
+}
+
+// buildHeld builds the workload of a record. The number of pods and the auxiliary objects are those of the present spec. It is nil for
+// a record from which nothing can be built.
+func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	in, err := resource.DecodeInputs(source.inputs)
 	if err != nil || source.spec == "" {
 		return nil // What cannot be read cannot be believed.
 	}
 	in.Kept = in.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
-	seen := resource.BuildOptions{
-		Selector: m.selector, Inputs: in, Autoscaled: m.autoscaled && m.object != nil,
-		OtherAutoscaler: m.otherAutoscaler, LiveReplicas: m.replicas, Serving: d.around,
-	}
-	w, err := resource.BuildRecorded(d.spec, source.spec, seen)
+	options := c.seen.options(in, c.d.around)
+	w, err := resource.BuildRecorded(c.d.spec, source.spec, options)
 	if err != nil {
 		return nil // As above.
 	}
-	if d.undecodable == nil && len(d.errs) == 0 {
-		w.SetReplicas(d.spec.Workload().Replicas, seen)
+	if c.d.undecodable == nil && len(c.d.errs) == 0 {
+		w.SetReplicas(c.d.spec.Workload().Replicas, options)
 	}
 	if source.mark.ReplicaSet != "" {
 		w.Record[appv1.AnnotationHeld] = source.mark.encode()
@@ -279,28 +290,6 @@ func (d *target) revisionNotFound(mark *holdMark, cause string) error {
 	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, names, d.name, d.owner.GetNamespace())
 }
 
-// reportHistory states in the status which ReplicaSet runs, and which was the last good one: that of a spec that is in force.
-func (d *target) reportHistory(s *Deps, report *reconciler.Report, live *appsv1.Deployment, pods []corev1.Pod) {
-	if d.history == nil || live == nil || !metav1.IsControlledBy(live, d.owner) {
-		return
-	}
-	name := runningReplicaSet(live, pods)
-	if name == "" {
-		return
-	}
-	d.history.ReplicaSet = name
-	good := d.history.LastGood
-	// While paused, the pods may be those of an edit by hand.
-	if changed, err := d.spec.Changed(live.Annotations[appv1.AnnotationLastAppliedSpec], resource.ScopePods); err != nil || changed || d.heldMessage != "" || report.Paused {
-		return
-	}
-	if report.Ready && (good == nil || good.ReplicaSet != name) {
-		d.history.LastGood = &appv1.GoodRevision{
-			ReplicaSet: name, Image: live.Spec.Template.Spec.Containers[0].Image, Since: ptr.To(metav1.NewTime(s.Clock.Now().Truncate(time.Second))),
-		}
-	}
-}
-
 // runningReplicaSet returns the ReplicaSet that all pods of a Deployment belong to once they are all updated, empty if there is none.
 func runningReplicaSet(live *appsv1.Deployment, pods []corev1.Pod) string {
 	is := &live.Status
@@ -319,17 +308,4 @@ func runningReplicaSet(live *appsv1.Deployment, pods []corev1.Pod) string {
 		name = owner.Name
 	}
 	return name
-}
-
-// reportHeld has Ready tell that the spec waits, and how the pods are doing that are held.
-func (d *target) reportHeld(report *reconciler.Report, err error) {
-	if d.heldMessage == "" || err != nil {
-		return
-	}
-	report.RolledBack = report.NotApplied.Reason == appv1.ReasonRolledBack
-	report.Held = !report.RolledBack
-	if !report.Ready {
-		report.Message = d.heldMessage + ". " + report.Message
-	}
-	report.Reason = report.NotApplied.Reason
 }

@@ -256,17 +256,17 @@ func TestLiveObject(t *testing.T) {
 			return obj
 		}
 		live := named("web")
-		seen := &state{owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
+		seen := &observed{owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
 		switch live := live.(type) {
 		case *appsv1.Deployment:
-			seen.deployment = live
+			seen.object = live
 		case *corev1.Service:
 			seen.service = live
 		}
 		if got := seen.liveObject(named("web")); got != live {
 			t.Errorf("%T: compared with %v", row.Object, got)
 		}
-		if got := (&state{owned: apply.Inventory{named("other")}}).liveObject(named("web")); got != nil {
+		if got := (&observed{owned: apply.Inventory{named("other")}}).liveObject(named("web")); got != nil {
 			t.Errorf("%T: compared with %v, want nothing", row.Object, got)
 		}
 	}

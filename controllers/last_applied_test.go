@@ -78,7 +78,7 @@ func TestInvalidSpecKeepsTheLastApplied(t *testing.T) {
 			if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:3" {
 				t.Errorf("with a valid spec the image is %s", got)
 			}
-			if _, ok := w.Records.recordFor(recordKey{kindNamed(t, name).manager, webKey, "web"}); ok {
+			if w.Records.recall(recordKey{kindNamed(t, name).manager, webKey, "web"}).known {
 				t.Error("the earlier record is remembered for ever")
 			}
 		})
@@ -218,8 +218,8 @@ func TestFailuresAreRetried(t *testing.T) {
 	})
 }
 
-// TestSpecChanged compares a spec with the record on the live object, and with what is remembered of one that is gone.
-func TestSpecChanged(t *testing.T) {
+// TestIsChanged compares a spec with the record on the live object, and with what is remembered of one that is gone.
+func TestIsChanged(t *testing.T) {
 	record, other := `{"replicas":2,"image":"nginx:1","ports":[{"port":80}]}`, `{"image":"other"}`
 	live := func(uid types.UID, record string) client.Object {
 		d := &appsv1.Deployment{ObjectMeta: controlledBy("web", "App", "web", uid)}
@@ -238,29 +238,28 @@ func TestSpecChanged(t *testing.T) {
 		live       client.Object
 		remembered string
 		change     func(*target)
+		changed    bool
 		want       bool
 	}{
 		"nothing is known":                      {},
 		"gone, the same spec":                   {remembered: record},
 		"gone, another spec":                    {remembered: other, want: true},
 		"gone, unreadable":                      {remembered: "{"},
-		"live, and the history has compared it": {live: live("1", record), change: func(d *target) { d.specChanged = true }, want: true},
+		"live, and the history has compared it": {live: live("1", record), changed: true, want: true},
 		"live, and the history finds no change": {live: live("1", other)},
-		"another's, whatever the history found": {live: live("7", other), change: func(d *target) { d.specChanged = true }},
+		"another's, whatever the history found": {live: live("7", other), changed: true},
 		"live, the same volumes":                {live: live("1", small), change: asDatabase},
 		"live, other volumes":                   {live: live("1", large), change: asDatabase, want: true},
 		"another's, other volumes":              {live: live("7", large), change: asDatabase},
 		"gone, other volumes":                   {remembered: large, change: asDatabase, want: true},
 		"live, of volumes without a record":     {live: live("1", ""), change: asDatabase},
 	} {
-		s, d := &Deps{Records: newLastRecords()}, newAppTarget(newWebApp())
-		if c.remembered != "" {
-			s.Records.rememberRecord(d.recordKey(), workloadRecord{spec: c.remembered})
-		}
+		d := newAppTarget(newWebApp())
 		if c.change != nil {
 			c.change(d)
 		}
-		if got := s.specChanged(d, c.live); got != c.want {
+		seen := &observed{object: c.live, remembered: memory{record: workloadRecord{spec: c.remembered}}}
+		if got := (decider{d: d, seen: seen}).isChanged(c.changed); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -281,12 +280,12 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("%d bytes in %d records", l.bytes, len(l.records))
 	}
 	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if _, ok := l.recordFor(three); ok {
+	if l.recall(three).known {
 		t.Error("the limit is exceeded")
 	}
 	l.rememberRecord(one, workloadRecord{spec: "small"})
 	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if record, ok := l.recordFor(three); !ok || record.spec != "s" {
+	if got := l.recall(three); !got.known || got.record.spec != "s" {
 		t.Error("what has room is not remembered")
 	}
 	for _, c := range []struct {
@@ -324,8 +323,8 @@ func TestDeletedResourceIsForgotten(t *testing.T) {
 	})
 }
 
-// TestGoneMessage adds to a refusal what became of the workload object.
-func TestGoneMessage(t *testing.T) {
+// TestDecideInvalidOfLost adds to a refusal what became of the workload object.
+func TestDecideInvalidOfLost(t *testing.T) {
 	refusal := reconciler.Stalled(appv1.ReasonInvalid, "spec.a")
 	for name, c := range map[string]struct {
 		gone   bool
@@ -339,9 +338,14 @@ func TestGoneMessage(t *testing.T) {
 	} {
 		d := newAppTarget(newWebApp())
 		*d.status = c.status
-		_, message := reconciler.ReasonAndMessageOf(d.goneMessage(refusal, c.gone, "Deployment"))
-		if message != c.want || d.gone != (c.want != "spec.a") {
-			t.Errorf("%s: %s, %t", name, message, d.gone)
+		seen := &observed{}
+		if !c.gone {
+			seen.object = &appsv1.Deployment{}
+		}
+		want := (decider{d: d, seen: seen}).decideInvalid(&decision{}, refusal)
+		_, message := reconciler.ReasonAndMessageOf(want.refusal)
+		if message != c.want || want.lost != (c.want != "spec.a") || want.workload != nil {
+			t.Errorf("%s: %s, %t", name, message, want.lost)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
@@ -32,18 +31,7 @@ func modelBoxKind() kind {
 
 // steps makes true what the ModelBox means, and says how its pods are doing.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
-	return r.reconcileWorkload(ctx, &target{
-		owner:         box,
-		manager:       resource.KindModelBox.FieldManager(),
-		name:          box.Name,
-		spec:          resource.ModelBoxSpec(box),
-		errs:          validation.ModelBox(box),
-		status:        &box.Status.WorkloadStatus,
-		servingStatus: &box.Status.ServingStatus,
-		paused:        box.Spec.Paused,
-		undecodable:   undecodable,
-		scalable:      resource.KindModelBox.Name,
-		history:       &box.Status.HistoryStatus,
-		config:        newConfigTarget(resource.KindModelBox.Name, &box.Status.ServingStatus),
-	})
+	d := r.newServedTarget(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, &box.Status.ServingStatus)
+	d.status, d.history = &box.Status.WorkloadStatus, &box.Status.HistoryStatus
+	return r.reconcileWorkload(ctx, d)
 }

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
@@ -42,9 +42,10 @@ type failedSpec struct {
 // declinedRollback is a rollout that has stalled and is not undone.
 type declinedRollback struct{ rollout, cause string }
 
-// mayRollBack reports whether the spec asks for rollbacks, and can be believed.
+// mayRollBack reports whether the spec asks for rollbacks, and is valid.
 func (d *target) mayRollBack() bool {
-	return d.spec.Serving() != nil && d.spec.Serving().Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
+	serving := d.spec.Serving()
+	return serving != nil && serving.Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
 }
 
 // stillFailed returns what is known of a spec that failed while the resource has that spec, and nobody asks for one more try; nil
@@ -62,30 +63,30 @@ func (d *target) stillFailed(failed *failedSpec) *failedSpec {
 	return failed
 }
 
-// stalledRollout returns the hold that a rollout which has stalled asks for, nil if there is none: the rollout is that of the present
-// spec, and another ReplicaSet was ready before.
-func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark {
-	live, ok := m.object.(*appsv1.Deployment)
-	if !ok || live == nil || d.paused || d.history.LastGood == nil || mark.ReplicaSet != "" || !d.mayRollBack() {
-		return nil
+// wishRollback returns the hold that a rollout which has stalled asks for, an empty wish if there is none: the rollout is that of the
+// present spec, and another ReplicaSet was ready before.
+func (c decider) wishRollback(mark holdMark) holdWish {
+	d, live := c.d, c.seen.deployment()
+	if live == nil || d.paused || d.history.LastGood == nil || mark.ReplicaSet != "" || !d.mayRollBack() {
+		return holdWish{}
 	}
-	verdict := health.Deployment(live, d.pods, s.Clock.Now())
+	verdict := &c.seen.verdict
 	if !verdict.Stalled || !d.ownsRecord(live) {
-		return nil
+		return holdWish{}
 	}
-	record := live.Annotations[appv1.AnnotationLastAppliedSpec]
+	record := recordOf(live)
 	if changed, err := d.spec.Changed(record, resource.ScopePods); err != nil || changed {
-		return nil // Another spec is to be applied first.
+		return holdWish{} // Another spec is to be applied first.
 	}
 	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil || in.ServiceAccount != resource.AccountName(d.around, d.name) {
-		return nil // As above.
+		return holdWish{} // As above.
 	}
 	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != in.Refresh {
-		return nil // As above.
+		return holdWish{} // As above.
 	}
-	if d.notRolledBack = s.Records.declinedFor(d.recordKey(), d.rolloutOf(live)); d.notRolledBack != "" {
-		return nil
+	if declined := c.seen.remembered.declined; declined.rollout == d.rolloutOf(live) && declined.cause != "" {
+		return holdWish{declined: declined.cause}
 	}
 	if len(record) > maxFailedRecord {
 		record = d.spec.Identity()
@@ -94,9 +95,9 @@ func (s *Deps) stalledRollout(d *target, m provenance, mark holdMark) *holdMark 
 	if len(cause) > maxFailedCause {
 		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
 	}
-	return &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+	return holdWish{begins: true, mark: &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
 		Identity: record, Refresh: in.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: verdict.Reason + ": " + cause,
-	}}
+	}}}
 }
 
 // rolloutOf names a rollout, and what it could go back to.
@@ -106,22 +107,22 @@ func (d *target) rolloutOf(live *appsv1.Deployment) string {
 
 // unfitForRollback says why a ReplicaSet that can be held is not what to go back to, empty if it is: its spec is the one that failed,
 // or makes the same pods.
-func (d *target) unfitForRollback(m provenance, source *holdSource, set *appsv1.ReplicaSet) string {
-	if changed, err := d.spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
-		if names := changedContent(m, source); names != "" {
+func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) string {
+	if changed, err := c.d.spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
+		if names := changedContent(c.seen.object, source); names != "" {
 			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
 		}
 		return fmt.Sprintf(messageSameSpec, set.Name)
 	}
-	if equality.Semantic.DeepEqual(*templateOf(set), m.template) {
+	if equality.Semantic.DeepEqual(*templateOf(set), c.seen.template()) {
 		return fmt.Sprintf(messageSameTemplate, set.Name)
 	}
 	return ""
 }
 
 // changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.
-func changedContent(m provenance, source *holdSource) string {
-	is, err := resource.DecodeInputs(m.object.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+func changedContent(live client.Object, source *holdSource) string {
+	is, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return ""
 	}
@@ -138,39 +139,15 @@ func changedContent(m provenance, source *holdSource) string {
 	return strings.Join(names, ", ")
 }
 
-// declineRollback notes why a rollout that has stalled is not undone. It is asked once for a rollout, but for a permission that may
-// be given.
-func (s *Deps) declineRollback(ctx context.Context, d *target, m provenance, refusal error, report *reconciler.Report) {
+// declineRollback decides that a rollout which has stalled is not undone, and why. A cause is remembered for the rollout, except for
+// a permission that may be given.
+func (c decider) declineRollback(refusal error) *decision {
 	reason, cause := reconciler.ReasonAndMessageOf(refusal)
-	d.notRolledBack = cause
-	live, ok := m.object.(*appsv1.Deployment)
-	switch {
-	case reason == appv1.ReasonForbidden:
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, unwatched)
-	case ok && ctx.Err() == nil:
-		s.Records.decline(d.recordKey(), declinedRollback{rollout: d.rolloutOf(live), cause: cause})
+	want := &decision{notRolledBack: cause}
+	if live := c.seen.deployment(); reason == appv1.ReasonForbidden {
+		want.retryAfter = unwatched
+	} else if live != nil {
+		want.remember.declined = &declinedRollback{rollout: c.d.rolloutOf(live), cause: cause}
 	}
-}
-
-// reportNotRolledBack has Ready say why a rollout that has stalled is not undone.
-func (d *target) reportNotRolledBack(report *reconciler.Report) {
-	if d.notRolledBack != "" && report.Stalled {
-		report.Message += ". " + messageNotRolledBack + d.notRolledBack
-	}
-}
-
-// declinedFor returns why a rollout is not undone, empty if that is not known.
-func (l *lastRecords) declinedFor(key recordKey, rollout string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.declined[key]; known.rollout == rollout {
-		return known.cause
-	}
-	return ""
-}
-
-func (l *lastRecords) decline(key recordKey, declined declinedRollback) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.declined[key] = declined
+	return want
 }

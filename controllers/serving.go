@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,44 +32,21 @@ import (
 // What stands around the pods is optional: trouble with it is reported, and neither the pods nor the other objects wait for it.
 // An account and a policy are there before the first pod, though.
 
-// checkServing adds to the errors of the spec which blocks are switched off, and finds out which blocks are valid by themselves.
-func (d *target) checkServing(disabled []string) {
-	if d.spec.Serving() == nil {
-		return
-	}
+// newServedTarget returns the workload of a resource whose kind has auxiliary objects. Of these, blocks that are switched off are
+// errors of the spec, and blocks that are valid by themselves are applied in spite of other errors.
+func (s *Deps) newServedTarget(k resource.Kind, owner client.Object, spec resource.Spec, paused bool, undecodable error, serving *appv1.ServingStatus) *target {
 	at := field.NewPath("spec")
-	d.errs = append(d.errs, validation.DisabledFeatures(d.spec.Serving(), disabled, at)...)
-	d.around = validation.ValidServing(d.spec.Serving(), d.errs, at)
-	d.config.follow = d.around.ConfigRollout == appv1.ConfigRolloutOnChange
+	errs := append(spec.Validate(), validation.DisabledFeatures(spec.Serving(), s.Disabled, at)...)
+	around := validation.ValidServing(spec.Serving(), errs, at)
+	return &target{
+		owner: owner, manager: k.FieldManager(), name: owner.GetName(), scalable: k.Name, spec: spec, errs: errs, undecodable: undecodable,
+		around: around, paused: paused, servingStatus: serving,
+		config: newConfigTarget(k.Name, around.ConfigRollout == appv1.ConfigRolloutOnChange, serving),
+	}
 }
 
 // wantsAutoscaler reports whether the spec asks for an autoscaler.
 func (d *target) wantsAutoscaler() bool { return d.around != nil && d.around.Autoscaling != nil }
-
-// observeAutoscalers finds the autoscaler of the owner's and that of another one that target the Deployment.
-func (s *Deps) observeAutoscalers(ctx context.Context, d *target, key client.ObjectKey, seen *state) error {
-	// The list does not wait for what this process has written, which is the autoscaler of the owner's name alone.
-	own := client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: d.name}
-	if _, err := getOrNil(ctx, s.Client, own, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
-		return err
-	}
-	scalers, err := s.listAutoscalers(ctx, "Deployment", key)
-	if err != nil {
-		return err
-	}
-	for i := range scalers {
-		scaler := &scalers[i]
-		switch {
-		case metav1.IsControlledBy(scaler, d.owner):
-			seen.scaled = seen.scaled || !d.wantsAutoscaler()
-		case d.wantsAutoscaler() && scaler.Name == d.name && d.mayOwn(scaler):
-		case seen.autoscaler == "" || scaler.Name < seen.autoscaler:
-			seen.autoscaler = scaler.Name
-		}
-	}
-	seen.scaled = seen.scaled || seen.autoscaler != ""
-	return nil
-}
 
 // mayOwn reports whether an object that has the name of one of the owner's may be the owner's, or become it: nothing controls it,
 // and it is to be adopted or was applied by the operator and has lost its owner reference since. The engine decides.
@@ -80,7 +56,7 @@ func (d *target) mayOwn(obj client.Object) bool {
 }
 
 // childOf returns a wanted object as a child of the engine's.
-func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *state) (apply.Child, error) {
+func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *observed) (apply.Child, error) {
 	_, deployment := obj.(*appsv1.Deployment)
 	child := apply.Child{Desired: obj, Independent: !deployment}
 	row := apply.TypeOf(obj)
@@ -112,21 +88,8 @@ func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *
 }
 
 // isNamed reports whether the live Deployment names a ServiceAccount, or its pods may do so yet.
-func (o *state) isNamed(account *corev1.ServiceAccount, owner client.Object) bool {
-	return o.deployment != nil && metav1.IsControlledBy(o.deployment, owner) &&
-		(o.deployment.Spec.Template.Spec.ServiceAccountName == account.Name || !o.isReady(owner))
-}
-
-// noteAround notes what became of the objects around the pods, and when to look at a former Service again.
-func (o *state) noteAround(req *apply.Request, report *reconciler.Report) {
-	o.aroundNoted = true
-	for i := range req.Children {
-		if req.Children[i].Auxiliary {
-			o.around = append(o.around, req.Children[i])
-		}
-	}
-	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, o.routeGrace)
-	reportTrouble(report, req.Trouble())
+func (o *observed) isNamed(account *corev1.ServiceAccount, owner client.Object) bool {
+	return o.isOwned(owner) && (o.template().Spec.ServiceAccountName == account.Name || !o.isReady(owner))
 }
 
 // reportTrouble states in the report what is in the way of objects around the pods.
@@ -149,10 +112,10 @@ func reportTrouble(report *reconciler.Report, err error) {
 
 // reportPrerequisite states in the report of a workload without a Deployment what is in the way of an object that its first pod waits
 // for.
-func (o *state) reportPrerequisite(report *reconciler.Report) {
+func (a *applied) reportPrerequisite(report *reconciler.Report) {
 	last := map[reflect.Type]bool{}
-	for i := range slices.Backward(o.around) { // The last application counts.
-		child := &o.around[i]
+	for i := range slices.Backward(a.auxiliary) { // The last application counts.
+		child := &a.auxiliary[i]
 		of := reflect.TypeOf(child.Desired)
 		if !child.Prerequisite || last[of] {
 			continue
@@ -167,43 +130,44 @@ func (o *state) reportPrerequisite(report *reconciler.Report) {
 }
 
 // reportServing states in the status how the objects around the pods are doing.
-func (d *target) reportServing(seen *state, report *reconciler.Report) {
-	if d.spec.Serving() == nil || d.undecodable != nil {
+func (d *target) reportServing(want *decision, done *applied, report *reconciler.Report) {
+	if d.servingStatus == nil || d.undecodable != nil {
 		return
 	}
+	seen := done.seen
 	d.servingStatus.Hosts = resource.Hosts(d.around)
 	if d.wantsAutoscaler() && seen.autoscaler != "" && report.Trouble.Reason == "" {
 		report.Trouble = reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonAutoscalerExists, Message: fmt.Sprintf(messageAutoscalerExists, seen.autoscaler, d.name),
 		}
 	}
-	d.setStanding(appv1.ConditionAutoscaled, d.autoscaling(seen))
-	d.setStanding(appv1.ConditionExposed, worstStanding(d.exposures(seen, report.NotApplied.Reason)))
+	d.setStanding(appv1.ConditionAutoscaled, d.autoscaling(done, want.invalid))
+	d.setStanding(appv1.ConditionExposed, worstStanding(d.exposures(done, want.invalid, report.NotApplied.Reason)))
 }
 
-// autoscaling returns how the autoscaler is doing, nil if the spec asks for none.
-func (d *target) autoscaling(seen *state) *health.Standing {
+// autoscaling returns how the autoscaler is doing, nil if the spec asks for none. invalid is why the spec is not applied.
+func (d *target) autoscaling(done *applied, invalid error) *health.Standing {
 	if d.spec.Serving().Autoscaling == nil {
 		return nil
 	}
-	if seen.autoscaler != "" {
+	if other := done.seen.autoscaler; other != "" {
 		return &health.Standing{
 			Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists,
-			Message: fmt.Sprintf(messageAutoscalerExists, seen.autoscaler, d.name),
+			Message: fmt.Sprintf(messageAutoscalerExists, other, d.name),
 		}
 	}
-	return standingIn(d, seen, "HorizontalPodAutoscaler", health.Autoscaler)
+	return standingIn(d, done, invalid, "HorizontalPodAutoscaler", health.Autoscaler)
 }
 
 // exposures returns how the objects are doing that lead to the Service from outside, none if the spec asks for none. earlier is why an
 // earlier spec is in force, empty if none is.
-func (d *target) exposures(seen *state, earlier string) []*health.Standing {
+func (d *target) exposures(done *applied, invalid error, earlier string) []*health.Standing {
 	var all []*health.Standing
 	if d.spec.Serving().Ingress != nil {
-		all = append(all, exposureIn(d, seen, "Ingress", "ingress", earlier, health.Ingress))
+		all = append(all, exposureIn(d, done, invalid, "Ingress", "ingress", earlier, health.Ingress))
 	}
 	if d.spec.Serving().HTTPRoute != nil {
-		all = append(all, exposureIn(d, seen, "HTTPRoute", "httpRoute", earlier, health.HTTPRoute))
+		all = append(all, exposureIn(d, done, invalid, "HTTPRoute", "httpRoute", earlier, health.HTTPRoute))
 	}
 	return all
 }
@@ -213,13 +177,13 @@ func (d *target) exposures(seen *state, earlier string) []*health.Standing {
 func exposureIn[T interface {
 	comparable
 	client.Object
-}](d *target, seen *state, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
-	applied := slices.ContainsFunc(seen.around, func(child apply.Child) bool {
+}](d *target, done *applied, invalid error, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
+	applied := slices.ContainsFunc(done.auxiliary, func(child apply.Child) bool {
 		_, ok := child.Desired.(T)
 		return ok
 	})
-	if earlier == "" || d.paused || applied || !seen.aroundNoted {
-		return standingIn(d, seen, kind, judge)
+	if earlier == "" || d.paused || applied || !done.auxiliaryKnown {
+		return standingIn(d, done, invalid, kind, judge)
 	}
 	return &health.Standing{
 		Status: metav1.ConditionFalse, Reason: earlier, Message: fmt.Sprintf(messagePortMissing, kind, d.name, field),
@@ -230,14 +194,14 @@ func exposureIn[T interface {
 func standingIn[T interface {
 	comparable
 	client.Object
-}](d *target, seen *state, kind string, judge func(T) health.Standing) *health.Standing {
+}](d *target, done *applied, invalid error, kind string, judge func(T) health.Standing) *health.Standing {
 	var none T
-	live, trouble := find[T](seen)
+	live, trouble := find[T](done)
 	switch {
 	case trouble != nil:
 		return standingOf(trouble)
-	case live == none && d.refusal != nil:
-		return standingOf(d.refusal) // Nothing creates it before the spec is corrected.
+	case live == none && invalid != nil:
+		return standingOf(invalid) // Nothing creates it before the spec is corrected.
 	case live == none:
 		return missing(kind, d.name)
 	}
@@ -246,15 +210,15 @@ func standingIn[T interface {
 }
 
 // find returns the live object of a type of the owner's, as it was applied or else as it was observed, and what is in its way.
-func find[T client.Object](seen *state) (live T, trouble error) {
-	for i := range slices.Backward(seen.around) { // The last application counts.
-		child := &seen.around[i]
+func find[T client.Object](done *applied) (live T, trouble error) {
+	for i := range slices.Backward(done.auxiliary) { // The last application counts.
+		child := &done.auxiliary[i]
 		if _, ok := child.Desired.(T); ok {
 			live, _ = child.Live.(T)
 			return live, child.Trouble
 		}
 	}
-	for _, obj := range seen.owned {
+	for _, obj := range done.seen.owned {
 		if found, ok := obj.(T); ok {
 			return found, nil
 		}

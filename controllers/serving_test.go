@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -216,27 +217,27 @@ func TestRefusedAround(t *testing.T) {
 func TestExposures(t *testing.T) {
 	address := networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}}}
 	ready := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: address}
-	applied := func(live client.Object, trouble error) *state {
-		return &state{aroundNoted: true, around: []apply.Child{{Desired: &networkingv1.Ingress{}, Live: live, Trouble: trouble}}}
+	after := func(live client.Object, trouble error) *applied {
+		return &applied{seen: &observed{}, auxiliaryKnown: true, auxiliary: []apply.Child{{Desired: &networkingv1.Ingress{}, Live: live, Trouble: trouble}}}
 	}
 	for name, c := range map[string]struct {
-		seen   *state
+		seen   *applied
 		change func(*target)
 		prior  string
 		status metav1.ConditionStatus
 		reason string
 	}{
-		"it has an address":           {applied(ready, nil), nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
-		"it has none":                 {applied(&networkingv1.Ingress{}, nil), nil, "", metav1.ConditionUnknown, appv1.ReasonNoAddress},
-		"it was refused":              {applied(nil, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
-		"it is refused, and is there": {applied(ready, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
-		"it is not there yet":         {&state{}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
-		"it is only observed":         {&state{owned: apply.Inventory{ready}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the spec is refused":         {&state{}, func(d *target) { d.refusal = reconciler.Stalled(appv1.ReasonInvalid, "spec.image: Required value") }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
-		"an earlier spec has no port": {&state{aroundNoted: true, owned: apply.Inventory{ready}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
-		"an earlier spec has it":      {applied(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"paused before that is known": {&state{owned: apply.Inventory{ready}}, func(d *target) { d.paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the HTTPRoute is not there":  {applied(ready, nil), func(d *target) { d.spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"it has an address":           {after(ready, nil), nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
+		"it has none":                 {after(&networkingv1.Ingress{}, nil), nil, "", metav1.ConditionUnknown, appv1.ReasonNoAddress},
+		"it was refused":              {after(nil, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
+		"it is refused, and is there": {after(ready, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
+		"it is not there yet":         {&applied{seen: &observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"it is only observed":         {&applied{seen: &observed{owned: apply.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
+		"the spec is refused":         {&applied{seen: &observed{}}, func(d *target) { d.errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
+		"an earlier spec has no port": {&applied{auxiliaryKnown: true, seen: &observed{owned: apply.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
+		"an earlier spec has it":      {after(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
+		"paused before that is known": {&applied{seen: &observed{owned: apply.Inventory{ready}}}, func(d *target) { d.paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
+		"the HTTPRoute is not there":  {after(ready, nil), func(d *target) { d.spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
 	} {
 		app := newWebApp()
 		app.Spec.Ingress = &appv1.IngressSpec{Rules: []appv1.IngressRule{{Host: "a.test"}}}
@@ -244,12 +245,12 @@ func TestExposures(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		got := worstStanding(d.exposures(c.seen, c.prior))
+		got := worstStanding(d.exposures(c.seen, invalidSpec(d.errs), c.prior))
 		if got == nil || got.Status != c.status || got.Reason != c.reason {
 			t.Errorf("%s: %+v, want %s/%s", name, got, c.status, c.reason)
 		}
 	}
-	if got := worstStanding(newAppTarget(newWebApp()).with(&appv1.ServingSpec{}).exposures(&state{}, "")); got != nil {
+	if got := worstStanding(newAppTarget(newWebApp()).with(&appv1.ServingSpec{}).exposures(&applied{seen: &observed{}}, nil, "")); got != nil {
 		t.Errorf("where nothing is asked for: %+v", got)
 	}
 }
@@ -270,16 +271,16 @@ func TestAutoscaling(t *testing.T) {
 	}}}
 	for name, c := range map[string]struct {
 		spec *appv1.ServingSpec
-		seen *state
+		seen *applied
 		want *health.Standing
 	}{
-		"not asked for":     {&appv1.ServingSpec{}, &state{owned: apply.Inventory{active}}, nil},
-		"another one's":     {asked, &state{autoscaler: "keda", owned: apply.Inventory{active}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
-		"it decides":        {asked, &state{owned: apply.Inventory{active}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
-		"not there yet":     {asked, &state{}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
-		"its controller is": {asked, &state{owned: apply.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"not asked for":     {&appv1.ServingSpec{}, &applied{seen: &observed{owned: apply.Inventory{active}}}, nil},
+		"another one's":     {asked, &applied{seen: &observed{autoscaler: "keda", owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
+		"it decides":        {asked, &applied{seen: &observed{owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
+		"not there yet":     {asked, &applied{seen: &observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"its controller is": {asked, &applied{seen: &observed{owned: apply.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
 	} {
-		got := newAppTarget(newWebApp()).with(c.spec).autoscaling(c.seen)
+		got := newAppTarget(newWebApp()).with(c.spec).autoscaling(c.seen, nil)
 		if (got == nil) != (c.want == nil) || got != nil && (got.Status != c.want.Status || got.Reason != c.want.Reason) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -333,7 +334,7 @@ func TestReportPrerequisite(t *testing.T) {
 		"a policy is in the way": {[]apply.Child{{Desired: &networkingv1.NetworkPolicy{}, Prerequisite: true, Trouble: stalled}, account(nil)}, appv1.ReasonResourceExists, true},
 	} {
 		var report reconciler.Report
-		(&state{around: c.around}).reportPrerequisite(&report)
+		(&applied{auxiliary: c.around}).reportPrerequisite(&report)
 		if report.Reason != c.reason || report.Stalled != c.stalls {
 			t.Errorf("%s: %+v", name, report)
 		}
@@ -362,7 +363,7 @@ func TestAwaitEndpoints(t *testing.T) {
 	type row struct {
 		to     string
 		slices []client.Object
-		change func(*target, *state)
+		change func(*target, *observed)
 		waits  bool
 	}
 	forEach(t, map[string]row{
@@ -371,20 +372,20 @@ func TestAwaitEndpoints(t *testing.T) {
 		"one of another Service":     {to: "shop", slices: []client.Object{slice("other", true)}, waits: true},
 		"one is ready":               {to: "shop", slices: []client.Object{slice("shop", true)}},
 		"the same Service":           {to: "web"},
-		"paused":                     {to: "shop", change: func(d *target, _ *state) { d.paused = true }},
-		"no pod is ready":            {to: "shop", change: func(_ *target, seen *state) { seen.deployment.Status.ReadyReplicas = 0 }},
-		"no Deployment":              {to: "shop", change: func(_ *target, seen *state) { seen.deployment = nil }},
-		"the former Service is gone": {to: "shop", change: func(_ *target, seen *state) { seen.former = nil }},
-		"the former is another's": {to: "shop", change: func(_ *target, seen *state) {
+		"paused":                     {to: "shop", change: func(d *target, _ *observed) { d.paused = true }},
+		"no pod is ready":            {to: "shop", change: func(_ *target, seen *observed) { seen.deployment().Status.ReadyReplicas = 0 }},
+		"no Deployment":              {to: "shop", change: func(_ *target, seen *observed) { seen.object = nil }},
+		"the former Service is gone": {to: "shop", change: func(_ *target, seen *observed) { seen.former = nil }},
+		"the former is another's": {to: "shop", change: func(_ *target, seen *observed) {
 			seen.former = &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", "2")}
 		}},
-		"the former is in the list":     {to: "shop", change: func(_ *target, seen *state) { seen.former, seen.owned = nil, apply.Inventory{former} }, waits: true},
-		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *target, seen *state) { seen.service = going }, waits: true},
-		"only an Ingress has the name.": {to: "shop", change: func(_ *target, seen *state) { seen.former, seen.owned = nil, apply.Inventory{ingress("web")} }},
+		"the former is in the list":     {to: "shop", change: func(_ *target, seen *observed) { seen.former, seen.owned = nil, apply.Inventory{former} }, waits: true},
+		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *target, seen *observed) { seen.service = going }, waits: true},
+		"only an Ingress has the name.": {to: "shop", change: func(_ *target, seen *observed) { seen.former, seen.owned = nil, apply.Inventory{ingress("web")} }},
 	}, func(t *testing.T, name string, c row) {
 		w := newWorld(t, c.slices...)
-		d, seen := newAppTarget(app), &state{former: former, deployment: newPlainDeployment("web", 2)}
-		d.paused, seen.deployment.Status.ReadyReplicas = false, 2
+		d, seen := newAppTarget(app), &observed{former: former, object: newPlainDeployment("web", 2)}
+		d.paused, seen.deployment().Status.ReadyReplicas = false, 2
 		if c.change != nil {
 			c.change(d, seen)
 		}

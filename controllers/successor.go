@@ -29,7 +29,7 @@ const endpointsRetry = time.Second
 
 // awaitEndpoints returns why an Ingress or HTTPRoute still leads to the former Service of the workload, nil if it need not: the new one has
 // no endpoints yet, and every request from outside would fail until it has. Without pods that are ready, neither Service has any.
-func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live client.Object, seen *state) error {
+func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live client.Object, seen *observed) error {
 	from, to := backendOf(live), backendOf(wanted)
 	if from == to || s.Engine.Foresees() || d.paused || !seen.hasService(from, d.owner) || seen.readyPods() == 0 {
 		return nil
@@ -60,7 +60,7 @@ const routeGrace = 10 * time.Second
 
 // remainingGrace returns for how long a former Service stays yet, as the proxies may not have followed to the new one; 0 for any other
 // object. The time begins with the last change of what has led to it, which its managed fields have to the second.
-func (s *Deps) remainingGrace(d *target, w *resource.Workload, obj client.Object, seen *state) time.Duration {
+func (s *Deps) remainingGrace(d *target, w *resource.Workload, obj client.Object, seen *observed) time.Duration {
 	_, ok := obj.(*corev1.Service)
 	if !ok || s.RouteGrace == 0 || w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
 		return 0
@@ -103,7 +103,7 @@ func backendOf(obj client.Object) string {
 }
 
 // hasService reports whether the owner has a Service of this name.
-func (o *state) hasService(name string, owner client.Object) bool {
+func (o *observed) hasService(name string, owner client.Object) bool {
 	is := func(obj client.Object) bool { return obj.GetName() == name && metav1.IsControlledBy(obj, owner) }
 	return o.former != nil && is(o.former) || slices.ContainsFunc(o.owned, func(obj client.Object) bool {
 		_, ok := obj.(*corev1.Service)
@@ -112,11 +112,11 @@ func (o *state) hasService(name string, owner client.Object) bool {
 }
 
 // readyPods is how many pods of the Deployment are ready.
-func (o *state) readyPods() int32 {
-	if o.deployment == nil {
-		return 0
+func (o *observed) readyPods() int32 {
+	if live := o.deployment(); live != nil {
+		return live.Status.ReadyReplicas
 	}
-	return o.deployment.Status.ReadyReplicas
+	return 0
 }
 
 // hasReadyEndpoint reports whether traffic can go to an endpoint of a slice. One that does not say is ready, by the API.

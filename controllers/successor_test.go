@@ -102,7 +102,7 @@ func TestRemainingGrace(t *testing.T) {
 		"no Service":                   {&networkingv1.Ingress{}, w, routeGrace, []client.Object{route("", 0)}, 0},
 	} {
 		s := &Deps{RouteGrace: c.grace, Clock: clocktesting.NewFakePassiveClock(now)}
-		if got := s.remainingGrace(d, c.w, c.obj, &state{owned: c.routes}); got != c.want {
+		if got := s.remainingGrace(d, c.w, c.obj, &observed{owned: c.routes}); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}

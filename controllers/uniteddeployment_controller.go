@@ -60,13 +60,15 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	}
 	var report reconciler.Report
 	refusal := scaleConflict(ud, seen, elder)
-	if refusal == nil && ownsTemplate(ud, seen.deployment) {
-		report, err = r.reconcileObserved(ctx, d, seen)
+	if refusal == nil && ownsTemplate(ud, seen.deployment()) {
+		var done result
+		done, err = r.reconcileObserved(ctx, d, seen)
+		report, seen = done.report, done.seen
 	} else {
-		report, err = r.scaleExisting(ctx, ud, d, seen, refusal)
+		report, seen, err = r.scaleExisting(ctx, ud, d, seen, refusal)
 	}
 	before := meta.IsStatusConditionTrue(ud.Status.Conditions, appv1.ConditionSynced)
-	condition := syncedCondition(ud, seen.deployment, err)
+	condition := syncedCondition(ud, seen.deployment(), err)
 	meta.SetStatusCondition(&ud.Status.Conditions, condition)
 	if condition.Status == metav1.ConditionTrue && !before {
 		report.Event.Reason, report.Event.Note = appv1.ReasonSynced, condition.Message
@@ -99,12 +101,12 @@ func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *app
 }
 
 // scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
-func scaleConflict(ud *appv1.UnitedDeployment, seen *state, elder string) error {
-	controller := controllerOfOurs(seen.deployment)
+func scaleConflict(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
+	controller := controllerOfOurs(seen.deployment())
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment.Name && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
-			messageDeploymentOfEarlier, seen.deployment.Name, controller.Kind)
+			messageDeploymentOfEarlier, seen.object.GetName(), controller.Kind)
 	}
 	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
@@ -139,12 +141,13 @@ func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 	return live.Spec.Selector.MatchLabels[appv1.LabelUnitedDeployment] == ud.Name || ud.Annotations[appv1.AnnotationAdopt] == "true"
 }
 
-// scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
-func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, d *target, seen *state, refusal error) (reconciler.Report, error) {
+// scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it. It
+// returns what lives afterwards.
+func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, d *target, seen *observed, refusal error) (reconciler.Report, *observed, error) {
 	var report reconciler.Report
 	report.Paused = d.paused
 	err := refusal
-	switch live := seen.deployment; {
+	switch live := seen.deployment(); {
 	case err != nil:
 	case live == nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound,
@@ -156,25 +159,23 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 			report.Pending, report.HeldBack = true, fmt.Sprintf("from %d pods", is)
 		}
 	default:
-		err = r.scaleDeployment(ctx, ud, seen, &report)
+		seen, err = r.scaleDeployment(ctx, ud, seen, &report)
 	}
-	d.foreign = true
-	r.reportStatus(d, seen, &report)
-	return report, err
+	d.reportStatus(seen, resource.Inputs{}, false, true, &report)
+	return report, seen, err
 }
 
-// scaleDeployment makes the Deployment's number of pods true. What it wrote replaces what was observed.
-func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *state, report *reconciler.Report) error {
+// scaleDeployment makes the Deployment's number of pods true, and returns what lives afterwards.
+func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *observed, report *reconciler.Report) (*observed, error) {
 	req := apply.ScaleRequest{
-		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.deployment, Replicas: ptr.Deref(ud.Spec.Replicas, 1),
+		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
 	change, err := r.Engine.Scale(ctx, &req)
 	if err == nil && change.Action != apply.Unchanged {
 		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
-			ptr.Deref(seen.deployment.Spec.Replicas, 1), req.Replicas))
+			ptr.Deref(seen.deployment().Spec.Replicas, 1), req.Replicas))
 	}
-	seen.deployment = req.Deployment
-	return err
+	return seen.withObject(req.Deployment), err
 }
 
 // syncedCondition is the condition that says whether the Deployment wants the number of pods that it is to be held at.

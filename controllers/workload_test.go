@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -125,15 +123,18 @@ func TestProvenanceOf(t *testing.T) {
 		}
 		target := newAppTarget(app)
 		c.change(d, app, target)
-		if got := target.provenanceOf(provenance{object: d}); got != c.want {
+		if got := (decider{d: target, seen: &observed{object: d}}).historyOf(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	target := newAppTarget(newWebApp())
-	if got := target.provenanceOf(provenance{}); got != (resource.Provenance{}) {
+	if got := (decider{d: target, seen: &observed{}}).historyOf(); got != (resource.Provenance{}) {
 		t.Errorf("nothing: %+v", got)
 	}
-	if got := target.provenanceOf(provenance{kept: "{}"}); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
+	lost := &observed{cm: &appv1.CloudManager{}, headless: &corev1.Service{ObjectMeta: controlledBy("db-headless", "CloudManager", "cm", "1")}}
+	lost.cm.UID = "1"
+	lost.headless.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: "{}"}
+	if got := (decider{d: target, seen: lost}).historyOf(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
 		t.Errorf("to be recreated as it was: %+v", got)
 	}
 }
@@ -150,16 +151,8 @@ func sizedWorld(t *testing.T) *world {
 // checkedInputs runs checkInputs on the Deployment web as the App's reconcile does.
 func (w *world) checkedInputs(app *appv1.App) (resource.Provenance, resource.ResolvedSize) {
 	w.t.Helper()
-	d := newAppTarget(app)
-	m := (&state{deployment: w.deployment()}).provenance()
-	h := d.provenanceOf(m)
-	size, err := w.checkInputs(d, &h, m, func(in resource.Inputs) *resource.Workload {
-		workload, errs := resource.App(app, resource.BuildOptions{Selector: m.selector, Inputs: in})
-		if len(errs) > 0 {
-			w.t.Fatal(errs)
-		}
-		return workload
-	})
+	c := decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: w.deployment()}}
+	h, size, err := c.checkInputs(c.historyOf())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -284,36 +277,33 @@ func TestUpgradeKeepsTheTemplate(t *testing.T) {
 func TestRecoverInputs(t *testing.T) {
 	w := sizedWorld(t)
 	app := newWebApp()
-	build := func(in resource.Inputs) *resource.Workload {
-		workload, _ := resource.App(app, resource.BuildOptions{Inputs: in})
-		return workload
-	}
-	object := &appsv1.Deployment{}
-	built := build(resource.Inputs{Rendering: resource.RenderingLatest}).Template
-	other := *built.DeepCopy()
-	other.Spec.Containers[0].Image = "evil:1"
+	workload, _ := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	built := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: workload.Template}}
+	other := built.DeepCopy()
+	other.Spec.Template.Spec.Containers[0].Image = "evil:1"
 	latest := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
 	for name, c := range map[string]struct {
 		history resource.Provenance
-		m       provenance
+		live    client.Object
 		want    string
 	}{
-		"made by the latest":  {resource.Provenance{Exists: true, Ours: true}, provenance{object: object, template: built}, latest},
-		"made by no other":    {resource.Provenance{Exists: true, Ours: true}, provenance{object: object, template: other}, ""},
-		"a readable record":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{"rendering":0}`}, provenance{object: object, template: built}, `{"rendering":0}`},
-		"an unreadable one":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{`}, provenance{object: object, template: built}, latest},
-		"a foreign object":    {resource.Provenance{Exists: true}, provenance{object: object, template: built}, ""},
-		"nothing":             {resource.Provenance{Exists: true, Ours: true}, provenance{template: built}, ""},
-		"another's, to avoid": {resource.Provenance{Ours: true}, provenance{object: object, template: built}, ""},
+		"made by the latest":  {resource.Provenance{Exists: true, Ours: true}, built, latest},
+		"made by no other":    {resource.Provenance{Exists: true, Ours: true}, other, ""},
+		"a readable record":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{"rendering":0}`}, built, `{"rendering":0}`},
+		"an unreadable one":   {resource.Provenance{Exists: true, Ours: true, Inputs: `{`}, built, latest},
+		"a foreign object":    {resource.Provenance{Exists: true}, built, ""},
+		"nothing":             {resource.Provenance{Exists: true, Ours: true}, nil, ""},
+		"another's, to avoid": {resource.Provenance{Ours: true}, built, ""},
 	} {
-		h := c.history
-		if err := w.recoverInputs(&target{}, &h, c.m, "", resource.ResolvedSize{}, build); err != nil || h.Inputs != c.want {
+		h, err := (decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: c.live}}).recoverInputs(c.history, "", resource.ResolvedSize{})
+		if err != nil || h.Inputs != c.want {
 			t.Errorf("%s: %q, %v; want %q", name, h.Inputs, err, c.want)
 		}
 	}
-	h := resource.Provenance{Exists: true, Ours: true}
 	small := resource.BuiltInSizes().Resolve("small")
-	if err := w.recoverInputs(&target{}, &h, provenance{object: object, template: built}, "5", small, build); err != nil {
+	c := decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: built}}
+	h, err := c.recoverInputs(resource.Provenance{Exists: true, Ours: true}, "5", small)
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "5", Size: small}
@@ -337,20 +327,20 @@ func TestNewApplyRequest(t *testing.T) {
 	formerService := &corev1.Service{ObjectMeta: controlledBy("former", "App", "web", "1")}
 	formerSet := &appsv1.StatefulSet{ObjectMeta: controlledBy("web", "App", "web", "1")}
 	for name, c := range map[string]struct {
-		seen  state
+		seen  observed
 		ports bool
 		live  []string
 		prune []string
 	}{
-		"nothing lives":              {state{}, true, []string{"", ""}, nil},
-		"all lives":                  {state{deployment: ready, service: service, owned: apply.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
-		"no ports any more":          {state{deployment: pending, service: service, owned: apply.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"a Service without a mark":   {state{deployment: ready, service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"an earlier name":            {state{deployment: ready, service: service, owned: apply.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
-		"an earlier name, not yet":   {state{deployment: ready, owned: apply.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, not ready": {state{deployment: pending, owned: apply.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, another's": {state{deployment: foreign, owned: apply.Inventory{formerService}}, true, []string{"web", ""}, nil},
-		"an earlier kind, not ready": {state{deployment: pending, owned: apply.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
+		"nothing lives":              {observed{}, true, []string{"", ""}, nil},
+		"all lives":                  {observed{object: ready, service: service, owned: apply.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
+		"no ports any more":          {observed{object: pending, service: service, owned: apply.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"a Service without a mark":   {observed{object: ready, service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"an earlier name":            {observed{object: ready, service: service, owned: apply.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
+		"an earlier name, not yet":   {observed{object: ready, owned: apply.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, not ready": {observed{object: pending, owned: apply.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, another's": {observed{object: foreign, owned: apply.Inventory{formerService}}, true, []string{"web", ""}, nil},
+		"an earlier kind, not ready": {observed{object: pending, owned: apply.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
 	} {
 		spec := app.DeepCopy()
 		if !c.ports {
@@ -360,7 +350,7 @@ func TestNewApplyRequest(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		req, err := (&Deps{}).newApplyRequest(t.Context(), newAppTarget(spec), workload, &c.seen)
+		req, _, err := (&Deps{}).newApplyRequest(t.Context(), newAppTarget(spec), workload, c.seen.withObject(c.seen.object))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -518,29 +508,34 @@ func TestReportStatus(t *testing.T) {
 	}
 	withEndpoint := full
 	withEndpoint.Endpoint = "web.default.svc:80"
+	type rules struct {
+		lost, foreign bool
+		tier          string
+	}
 	for name, c := range map[string]struct {
-		seen   state
-		change func(*target)
+		seen   observed
+		change func(*rules)
 		want   appv1.WorkloadStatus
 		reason string
 	}{
-		"nothing lives":         {state{}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
-		"ours":                  {state{deployment: live}, nil, full, appv1.ReasonProgressing},
-		"ours, with a Service":  {state{deployment: live, service: service}, nil, withEndpoint, appv1.ReasonProgressing},
-		"another's":             {state{deployment: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
-		"another's, to report":  {state{deployment: another}, func(d *target) { d.foreign = true }, full, appv1.ReasonProgressing},
-		"gone, and was there":   {state{}, func(d *target) { d.gone = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
-		"a tier that is missed": {state{}, func(d *target) { d.tier = "db" }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
+		"nothing lives":         {observed{}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
+		"ours":                  {observed{object: live}, nil, full, appv1.ReasonProgressing},
+		"ours, with a Service":  {observed{object: live, service: service}, nil, withEndpoint, appv1.ReasonProgressing},
+		"another's":             {observed{object: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
+		"another's, to report":  {observed{object: another}, func(how *rules) { how.foreign = true }, full, appv1.ReasonProgressing},
+		"gone, and was there":   {observed{}, func(how *rules) { how.lost = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
+		"a tier that is missed": {observed{}, func(how *rules) { how.tier = "db" }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
 	} {
 		d := newAppTarget(newWebApp())
-		d.today.Rendering = 2
 		*d.status = appv1.WorkloadStatus{Selector: "old=1", Rendering: 1, Ready: "9/9", Replicas: 9, Endpoint: "old", Size: "old", LatestSize: "old"}
 		d.status.Conditions = []metav1.Condition{{Type: "Kept"}}
+		var how rules
 		if c.change != nil {
-			c.change(d)
+			c.change(&how)
 		}
+		d.tier = how.tier
 		var report reconciler.Report
-		(&Deps{Clock: clocktesting.NewFakePassiveClock(time.Time{})}).reportStatus(d, &c.seen, &report)
+		d.reportStatus(c.seen.withObject(c.seen.object), resource.Inputs{Rendering: 2}, how.lost, how.foreign, &report)
 		got := *d.status
 		if len(got.Conditions) != 1 {
 			t.Errorf("%s: the conditions are %v", name, got.Conditions)
@@ -611,9 +606,8 @@ func TestReportInputs(t *testing.T) {
 		},
 	} {
 		d := newAppTarget(newWebApp())
-		d.today = c.today
 		live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appv1.AnnotationLastAppliedInputs: c.record}}}
-		d.reportInputs(live)
+		d.reportInputs(live, c.today)
 		if fmt.Sprintf("%+v", *d.status) != fmt.Sprintf("%+v", c.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, *d.status, c.want)
 		}
@@ -637,7 +631,7 @@ func TestNoteIgnoredReplicas(t *testing.T) {
 		app := newWebApp()
 		app.Spec.Replicas = c.replicas
 		report := reconciler.Report{AppliedNote: c.note}
-		newAppTarget(app).noteIgnoredReplicas(c.autoscaler, "Deployment", &report)
+		newAppTarget(app).noteIgnoredReplicas(c.autoscaler, &report)
 		if report.AppliedNote.Reason != c.want {
 			t.Errorf("%s: %+v", name, report.AppliedNote)
 		}
@@ -665,7 +659,7 @@ func TestReportUnstatedReplicas(t *testing.T) {
 		{"the autoscaler is gone", "", nil, false},
 	} {
 		d.spec.Workload().Replicas = c.replicas
-		d.reportUnstatedReplicas(&state{ownerAutoscaler: c.autoscaler})
+		d.reportUnstatedReplicas(&observed{ownerAutoscaler: c.autoscaler})
 		found := slices.ContainsFunc(app.Status.Conditions, func(condition metav1.Condition) bool {
 			return condition.Type == appv1.ConditionReplicasUnstated && condition.Status == metav1.ConditionTrue &&
 				condition.ObservedGeneration == 3 && containsAll(condition.Message, "scaler", "App")
@@ -726,7 +720,7 @@ func TestApplyChild(t *testing.T) {
 		t.Error("what lives is lost")
 	}
 	for _, wanted := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}} {
-		if live := (&state{}).liveObject(wanted); live != nil {
+		if live := (&observed{}).liveObject(wanted); live != nil {
 			t.Errorf("%T: %v lives", wanted, live)
 		}
 	}

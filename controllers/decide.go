@@ -1,0 +1,225 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// This file decides which spec of a workload is in force. Nothing in it, nor in inputs.go, hold.go, rollback.go and
+// last_applied.go, reads or writes an object, a clock or a memory: equal values make equal decisions.
+
+// specSource says which spec a decision applies.
+type specSource int
+
+const (
+	// sourcePresent is the present spec.
+	sourcePresent specSource = iota
+	// sourceHeld is the spec of a ReplicaSet, because the user has asked for it or because a rollout was rolled back.
+	sourceHeld
+	// sourceLastApplied is the last applied spec, because the present spec is invalid.
+	sourceLastApplied
+	// sourceWaiting is the last applied spec, because the present spec must wait for another workload.
+	sourceWaiting
+)
+
+// decision says which spec of a workload is in force, what to apply, and why the present spec is not in force.
+type decision struct {
+	source specSource
+	// workload is what to apply and how the way to apply it. The workload is nil where nothing is applied.
+	workload *resource.Workload
+	how      application
+	// refusal is why the present spec is not in force, or why a hold that was asked for is not.
+	refusal error
+	// invalid is why the present spec is not applied at all, nil if it is valid.
+	invalid error
+	// lost is true where there was a workload object that cannot be rebuilt.
+	lost bool
+	// held is the record that is held, nil if none is.
+	held *holdSource
+	// notRolledBack is why a rollout that has stalled is not rolled back, empty if that is not so.
+	notRolledBack string
+	// retryAfter, if set, is when to decide again although nothing was seen to change.
+	retryAfter time.Duration
+	// today are the inputs of a new workload, and specChanged is true if the spec differs from the record on the live object.
+	today       resource.Inputs
+	specChanged bool
+	// unrecorded is true if the record of the present spec is a hash.
+	unrecorded bool
+	// content is what was decided of the content that the pods use.
+	content contentDecision
+	// remember is what later reconciles need to know.
+	remember remembrance
+}
+
+// need is what decide must know before it can decide. At most one field is set.
+type need struct {
+	// replicaSet is the name of a ReplicaSet to read from the API server.
+	replicaSet string
+	// content is the content to read, nil if none is needed.
+	content *contentNeed
+}
+
+// comparer compares pod templates. It sends no request. apply.Engine implements it.
+type comparer interface {
+	// Matches reports whether a live object has all that a wanted object states.
+	Matches(wanted, live client.Object) (bool, error)
+	// RecordHolds reports whether what was built from a record is what lives, apart from fields of other managers.
+	RecordHolds(manager string, built, found, carrier client.Object) (bool, error)
+}
+
+// decider decides for one workload by what was observed of it.
+type decider struct {
+	compare comparer
+	d       *target
+	seen    *observed
+	// secrets is true if the content of Secrets is followed.
+	secrets bool
+}
+
+// decide returns the decision, or what it must know first. The rules are in the order in which they count:
+//
+//  1. A hold that the user asks for, a rollback that is in force, and a rollout that has stalled: the spec of a ReplicaSet.
+//  2. An invalid spec: the last applied spec.
+//  3. A spec that must wait for another workload: the last applied spec.
+//  4. The present spec, with the inputs that its history asks for.
+func (c decider) decide() (*decision, *need, error) {
+	want := &decision{}
+	if c.canHold() {
+		wish := c.wishHold()
+		want.notRolledBack = wish.declined
+		if wish.mark != nil {
+			held, ask := c.decideHold(wish)
+			if ask != nil || held.source == sourceHeld {
+				return held, ask, nil
+			}
+			want = held // The rollback is declined, and the present spec stays in force.
+		}
+	}
+	if c.d.undecodable != nil {
+		return c.decideInvalid(want, invalidResource(c.d.undecodable)), nil, nil
+	}
+	want.today = c.seen.today
+	workload, errs, ask, err := c.buildPresent(want)
+	switch {
+	case err != nil || ask != nil:
+		return nil, ask, err
+	case len(errs) > 0:
+		return c.decideInvalid(want, invalidSpec(errs)), nil, nil
+	}
+	want.unrecorded = !workload.Recorded
+	if c.d.mustWait {
+		return c.decideWaiting(want), nil, nil
+	}
+	want.workload = workload
+	want.how.whole = c.isChanged(want.specChanged) || c.seen.growsVolume(workload)
+	return want, nil, nil
+}
+
+// decideInvalid decides for an invalid spec: the last applied spec stays in force.
+func (c decider) decideInvalid(want *decision, refusal error) *decision {
+	want.source, want.refusal, want.invalid, want.how = sourceLastApplied, refusal, refusal, application{earlier: true}
+	if !c.d.paused {
+		c.restore(want, nil)
+	}
+	return want
+}
+
+// decideWaiting decides for a spec that must wait: the last applied spec is repaired.
+func (c decider) decideWaiting(want *decision) *decision {
+	want.source, want.how = sourceWaiting, application{earlier: true}
+	if !c.d.paused {
+		want.workload, want.remember.record, want.refusal = c.lastApplied()
+	}
+	return want
+}
+
+// afterRefusal returns what to apply after the present spec was refused in part: the last applied spec. Where only the workload object
+// could not be written, that object alone is kept as it was last applied. ok is false if nothing more is to be applied. c.seen is
+// what lives after the first apply.
+func (c decider) afterRefusal(want *decision, done *applied) (next *decision, ok bool) {
+	if want.source != sourcePresent || done.isStale() {
+		return nil, false
+	}
+	copied := *want
+	next = &copied
+	next.source, next.workload, next.how, next.refusal = sourceLastApplied, nil, application{earlier: true}, done.err
+	next.remember = remembrance{}
+	switch {
+	case done.refused != nil:
+	case want.how.whole && done.notWritten:
+		next.how.alone = true
+	default:
+		return nil, false
+	}
+	if !c.d.paused {
+		c.restore(next, want.workload)
+	}
+	return next, true
+}
+
+// restore has a decision apply the last applied spec. refused is what the present spec means, nil if it could not be built.
+func (c decider) restore(want *decision, refused *resource.Workload) {
+	workload, record, err := c.lastApplied()
+	if workload == nil && err == nil && refused != nil {
+		workload = c.substitute(refused)
+	}
+	want.remember.record = record
+	if workload != nil && err == nil {
+		want.workload = workload
+		return
+	}
+	if c.seen.object == nil && c.d.hadWorkload() {
+		want.lost = true
+		want.refusal = appendMessage(want.refusal, fmt.Sprintf(messageNotRestored, c.d.objectKind(), c.d.name))
+	}
+	want.refusal = reconciler.Aggregate(err, want.refusal)
+}
+
+// isChanged reports whether the spec differs from the record on the live workload object, or from what is remembered of an object
+// that is gone. changed is what the history of the live object says.
+func (c decider) isChanged(changed bool) bool {
+	d := c.d
+	differs := func(record string, scopes ...resource.Scope) bool {
+		return record != "" && slices.ContainsFunc(scopes, func(scope resource.Scope) bool {
+			changed, err := d.spec.Changed(record, scope)
+			return err == nil && changed
+		})
+	}
+	switch {
+	case c.seen.object == nil:
+		return differs(c.seen.remembered.record.spec, resource.ScopePods, resource.ScopeVolumes)
+	case !c.seen.isOwned(d.owner):
+		return false
+	}
+	return changed || differs(recordOf(c.seen.object), resource.ScopeVolumes)
+}
+
+// buildPresent builds the workload of the present spec, and returns what is wrong with the spec.
+func (c decider) buildPresent(want *decision) (*resource.Workload, field.ErrorList, *need, error) {
+	chosen, err := c.chooseInputs()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	want.specChanged = chosen.specChanged
+	if c.d.config == nil || len(chosen.errs) > 0 || chosen.workload.TemplateKept { // Content is followed once the template is the resource's.
+		return chosen.workload, chosen.errs, nil, nil
+	}
+	content, ask := c.decideContent(chosen)
+	if ask != nil {
+		return nil, nil, ask, nil
+	}
+	want.content = content
+	if content.next.Equal(chosen.inputs.Config) {
+		return chosen.workload, nil, nil, nil
+	}
+	chosen.inputs.Config = content.next
+	workload, errs := c.build(chosen.inputs)
+	return workload, errs, nil, nil
+}

@@ -1,0 +1,175 @@
+package controllers
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/resource"
+)
+
+// The inputs of a workload are what shapes its pods apart from its spec. They are recorded on the workload object, where other
+// writers can change or remove the record; this file finds out what of the record counts.
+
+// chosenInputs are the inputs that the history of a workload object asks for, with the workload that the spec means by them and what
+// is wrong with the spec.
+type chosenInputs struct {
+	inputs   resource.Inputs
+	workload *resource.Workload
+	errs     field.ErrorList
+	// specChanged is true if the spec differs from the record on the live object of the operator's.
+	specChanged bool
+}
+
+// build builds the workload of the present spec, and returns what is wrong with the spec.
+func (c decider) build(in resource.Inputs) (*resource.Workload, field.ErrorList) {
+	w, wrong := c.d.spec.Build(c.seen.options(in, c.d.around))
+	if len(wrong) == 0 {
+		return w, c.d.errs
+	}
+	return w, append(c.d.errs[:len(c.d.errs):len(c.d.errs)], wrong...)
+}
+
+// chooseInputs chooses the inputs by the history of the live workload object.
+func (c decider) chooseInputs() (*chosenInputs, error) {
+	history, refresh := c.historyOf(), c.d.owner.GetAnnotations()[appv1.AnnotationRefresh]
+	if kept, isKept := c.recoverKept(history, refresh); isKept {
+		history = kept
+	} else {
+		checked, size, err := c.checkInputs(history)
+		if err != nil {
+			return nil, err
+		}
+		if history, err = c.recoverInputs(checked, refresh, size); err != nil {
+			return nil, err
+		}
+	}
+	chosen := &chosenInputs{
+		inputs: resource.ChooseInputs(history, refresh, c.seen.today), specChanged: history.Ours && history.SpecChanged,
+	}
+	chosen.workload, chosen.errs = c.build(chosen.inputs)
+	keeps, err := c.keepsTemplate(history, chosen.workload)
+	if err != nil || !keeps || chosen.inputs.Kept {
+		return chosen, err
+	}
+	chosen.inputs.Kept = true
+	chosen.workload, chosen.errs = c.build(chosen.inputs)
+	return chosen, nil
+}
+
+// historyOf returns what is known of the making of the live workload object.
+func (c decider) historyOf() resource.Provenance {
+	d, live := c.d, c.seen.object
+	if live == nil {
+		lost := c.seen.recordedInputs()
+		return resource.Provenance{Exists: lost != "", Ours: lost != "", Inputs: lost}
+	}
+	// Any of them may have been removed by another writer. That fields are the operator's is not enough for a resource without a
+	// workload so far: it takes them over before it applies.
+	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
+	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || d.status.Rendering > 0 && apply.Applies(live, d.manager)
+	orphaned := ours && (metav1.GetControllerOf(live) == nil || d.adopts())
+	h := resource.Provenance{
+		Exists: metav1.IsControlledBy(live, d.owner) || orphaned,
+		Ours:   ours,
+		Inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs],
+	}
+	record, recorded := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
+	if !h.Ours {
+		record, recorded = ptr.Deref(d.tutorial, ""), d.tutorial != nil
+	}
+	if h.Exists && recorded {
+		changed, err := d.spec.Changed(record, resource.ScopePods)
+		h.SpecChanged = err == nil && changed
+	}
+	if in, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
+		// The only part around the pods that shapes them.
+		h.SpecChanged = h.SpecChanged || in.ServiceAccount != resource.AccountName(d.around, d.name)
+	}
+	return h
+}
+
+// checkInputs returns the history without what cannot be believed of the recorded inputs, as they are on an object that others may
+// write: all of it where another writer has written the record, and a size that is not what the pod template has. It also returns
+// the size that can be believed nevertheless.
+func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resource.ResolvedSize, error) {
+	live := c.seen.object
+	recorded, err := resource.DecodeInputs(h.Inputs)
+	if err != nil || !h.Exists || !h.Ours || live == nil {
+		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
+	}
+	owned := apply.OwnsAnnotation(live, c.d.manager, appv1.AnnotationLastAppliedInputs)
+	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
+		return h, recorded.Size, nil
+	}
+	if !owned && apply.Applies(live, c.d.manager) {
+		// The record was edited by hand, perhaps together with what it speaks of.
+		h.Inputs = ""
+		return h, resource.ResolvedSize{}, nil
+	}
+	workload, _ := c.build(recorded)
+	template := c.seen.template()
+	believed, rendering := resource.BelievableInputs(recorded, owned, &template, workload.Template.Spec.Containers[0].Name)
+	if !rendering {
+		h.Inputs = ""
+		return h, believed.Size, nil
+	}
+	holds, err := c.compare.RecordHolds(c.d.manager, templateOnly(workload.Template), templateOnly(template), live)
+	if err == nil && !holds {
+		believed.Size = resource.ResolvedSize{}
+	}
+	h.Inputs = believed.Encode()
+	return h, believed.Size, err
+}
+
+// recoverInputs returns the history with the inputs of a workload object of ours whose record of inputs is lost: they are those of
+// the newest rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have
+// changed since, and ChooseInputs adds what the spec names.
+func (c decider) recoverInputs(h resource.Provenance, refresh string, size resource.ResolvedSize) (resource.Provenance, error) {
+	if !h.Exists || !h.Ours || c.seen.object == nil {
+		return h, nil
+	}
+	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
+		return h, nil
+	}
+	account, live := "", c.seen.template()
+	if live.Spec.ServiceAccountName == c.seen.today.ServiceAccount {
+		account = c.seen.today.ServiceAccount
+	}
+	most := -1
+	// Not from today's on: an older release may have to keep a newer rendering.
+	for _, n := range resource.Renderings() {
+		in := resource.Inputs{
+			Rendering: n, Refresh: refresh, ServiceAccount: account, Config: resource.ConfigOf(&live),
+		}
+		workload, _ := c.build(in)
+		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
+		if err != nil {
+			return h, err
+		}
+		// What one rendering states may be a part of what another one does, and hold as well: it was made by that one.
+		if stated := resource.TemplateSize(&workload.Template); holds && stated > most {
+			in.Size = size
+			h.Inputs, most = in.Encode(), stated
+		}
+	}
+	return h, nil
+}
+
+// templateOnly returns an object that states nothing but a pod template, of whatever kind that is.
+func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		Spec:     appsv1.DeploymentSpec{Template: template},
+	}
+}
+
+// recordOf returns the record of the spec on a live workload object, empty if there is none.
+func recordOf(live client.Object) string {
+	return live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
+}
