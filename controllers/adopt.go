@@ -131,9 +131,9 @@ func (d *target) reportKept(live *appsv1.Deployment, report *reconciler.Report) 
 	if err != nil || !in.Kept {
 		return
 	}
-	report.Message += messagePodsKept
-	if report.AppliedNote.Reason == "" {
-		report.AppliedNote = reconciler.ReasonAndMessage{
+	report.Pods.Message += messagePodsKept
+	if report.Note.Reason == "" {
+		report.Note = reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonTemplateKept, Message: fmt.Sprintf(messageTemplateKept, live.Name),
 		}
 	}

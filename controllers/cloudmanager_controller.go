@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +59,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 		return reconciler.Report{}, err
 	}
 	report := plan.reportTiers(obj, removed)
-	meta.SetStatusCondition(&obj.Status.Conditions, passwordCondition(obj, plan.tiers[0].name, plan.tiers[0].secretChecked))
+	report.AddCondition(passwordCondition(obj, plan.tiers[0].name, plan.tiers[0].secretChecked))
 	return report, err
 }
 

@@ -233,8 +233,8 @@ func TestDatabaseReportStatus(t *testing.T) {
 		c.change(db.seen)
 		var report reconciler.Report
 		db.reportDatabase(&decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, db.seen.withObject(db.seen.object), &report)
-		if db.status.Ready != c.ready || db.status.Endpoint != c.endpoint || report.Ready != c.isReady || !strings.Contains(report.Message, c.message) {
-			t.Errorf("%s: %q at %q, ready %t: %s", name, db.status.Ready, db.status.Endpoint, report.Ready, report.Message)
+		if db.status.Ready != c.ready || db.status.Endpoint != c.endpoint || report.Pods.Ready != c.isReady || !strings.Contains(report.Pods.Message, c.message) {
+			t.Errorf("%s: %q at %q, ready %t: %s", name, db.status.Ready, db.status.Endpoint, report.Pods.Ready, report.Pods.Message)
 		}
 		if known := db.status.Rendering != 0; known != db.seen.isOwned(cm) {
 			t.Errorf("%s: the rendering is %d", name, db.status.Rendering)

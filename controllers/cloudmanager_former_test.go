@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -38,7 +39,7 @@ func TestSpecOfPrevious(t *testing.T) {
 		"it is about to be removed":          {plan: planOf(available, available, available).rename(database0), tier: database0},
 		"all are renamed":                    {plan: planOf(down, absent, absent).rename(database0, identity1, front2), tier: front2, want: "old-db old-identity old-front"},
 		"it uses the former database":        {plan: planOf(available, down, available).rename(database0, identity1), tier: identity1, want: "old-db old-identity front"},
-		"paused":                             {plan: planOf(down, down, down).rename(front2).with(front2, func(t *tierState) { t.report.Paused = true }), tier: front2},
+		"paused":                             {plan: planOf(down, down, down).rename(front2).with(front2, func(t *tierState) { t.report.Pause = reconciler.Paused }), tier: front2},
 		"several earlier ones":               {plan: planOf(down, down, down).rename(front2).with(front2, func(t *tierState) { t.previousSpec = "" }), tier: front2},
 		"it is being deleted":                {plan: planOf(down, down, down).rename(front2).with(front2, deleted), tier: front2},
 		"a record that is no spec":           {plan: planOf(down, down, down).rename(front2).with(front2, func(t *tierState) { t.previousSpec = "{}" }), tier: front2},
@@ -295,7 +296,7 @@ func (s *simulation) reconcile(when string) appv1.Phase {
 			s.apply(when, tier, p.specInForce(i))
 		}
 		now := s.availability(tier.name)
-		p.noteOutcome(i, d, now, tierOutcome{report: reconciler.Report{Ready: now.available && d.action == tierApplied}})
+		p.noteOutcome(i, d, now, tierOutcome{report: reconciler.Report{Pods: health.Verdict{Ready: now.available && d.action == tierApplied}}})
 	}
 	for i := range p.tiers {
 		if !p.canRemovePrevious(i) {

@@ -176,7 +176,7 @@ func (p *tiersPlan) noteOutcome(i int, decided tierDecision, now availability, o
 	t := &p.tiers[i]
 	t.tierDecision, t.availability, t.tierOutcome = decided, now, outcome
 	if t.action != tierApplied && !now.owned && t.err == nil {
-		t.report.Reason, t.report.Message = appv1.ReasonDependencyNotReady, t.waitMessage()
+		t.report.Pods.Reason, t.report.Pods.Message = appv1.ReasonDependencyNotReady, t.waitMessage()
 	}
 }
 
@@ -246,16 +246,16 @@ func lacksSecret(pods []corev1.Pod) bool {
 // retainsPrevious reports whether the volumes of databases of earlier names are to outlive these, whatever the spec said when they
 // were created.
 func (p *tiersPlan) retainsPrevious() bool {
-	return !p.tier(resource.TierDatabase).report.Paused && ptr.Deref(p.cm.Spec.DB.StatefulSet.Storage.Retain, true)
+	return p.tier(resource.TierDatabase).report.Pause == reconciler.NotPaused && ptr.Deref(p.cm.Spec.DB.StatefulSet.Storage.Retain, true)
 }
 
 // canRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name,
 // and all pods of the tiers that use it have been replaced.
 func (p *tiersPlan) canRemovePrevious(i int) bool {
 	t := &p.tiers[i]
-	return t.err == nil && !t.report.Paused && !t.retaining && t.availability.available &&
+	return t.err == nil && t.report.Pause == reconciler.NotPaused && !t.retaining && t.availability.available &&
 		!slices.ContainsFunc(p.tiers, func(user tierState) bool {
-			return slices.Contains(user.after, t.role) && (user.err != nil || !user.report.Ready)
+			return slices.Contains(user.after, t.role) && (user.err != nil || !user.report.Pods.Ready)
 		})
 }
 
@@ -263,7 +263,7 @@ func (p *tiersPlan) canRemovePrevious(i int) bool {
 // if they are not: if no record tells what they are to be like, or another tier has, or had, an object of their name.
 func (p *tiersPlan) specOfPrevious(i int) *appv1.CloudManager {
 	t := &p.tiers[i]
-	if t.previousSpec == "" || t.report.Paused || p.canRemovePrevious(i) ||
+	if t.previousSpec == "" || t.report.Pause != reconciler.NotPaused || p.canRemovePrevious(i) ||
 		slices.ContainsFunc(t.previous, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }) {
 		return nil
 	}
@@ -322,12 +322,14 @@ func (p *tiersPlan) errors() []error {
 func (p *tiersPlan) reportTiers(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
 	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {
 		*status = p.tiers[i].tierStatus()
-		meta.SetStatusCondition(&obj.Status.Conditions, p.tiers[i].readyCondition(obj.Generation))
 	}
 	before := obj.Status.Phase
 	obj.Status.Phase, obj.Status.Ready = p.phase(before, obj.Status.Ready)
 
 	report := p.summarizeTiers()
+	for i := range p.tiers {
+		report.AddCondition(p.tiers[i].readyCondition(obj.Generation))
+	}
 	if obj.Status.Phase != before && (before != "" || obj.Status.Phase != appv1.PhasePending) {
 		report.Event.Reason, report.Event.Note = "Updated", "phase "+string(obj.Status.Phase)
 	}
@@ -351,12 +353,12 @@ func (t *tierState) tierStatus() appv1.TierStatus {
 func (t *tierState) readyCondition(generation int64) metav1.Condition {
 	c := metav1.Condition{
 		Type: t.condition, Status: metav1.ConditionFalse, ObservedGeneration: generation,
-		Reason: t.report.Reason, Message: t.report.Message,
+		Reason: t.report.Pods.Reason, Message: t.report.Pods.Message,
 	}
 	switch {
 	case t.err != nil:
 		c.Reason, c.Message = reconciler.ReasonAndMessageOf(t.err)
-	case t.report.Ready:
+	case t.report.Pods.Ready:
 		c.Status = metav1.ConditionTrue
 	}
 	return c
@@ -400,44 +402,44 @@ func (p *tiersPlan) phase(before appv1.Phase, ready string) (appv1.Phase, string
 
 // summarizeTiers is the report on all tiers: that of the first that is not ready, and what was written for any.
 func (p *tiersPlan) summarizeTiers() reconciler.Report {
-	report := reconciler.Report{Ready: true, Reason: appv1.ReasonReady}
+	report := reconciler.Report{Pods: health.Verdict{Ready: true, Reason: appv1.ReasonReady}}
 	var messages []string
 	for i := range p.tiers {
 		t := &p.tiers[i]
 		t.mergeInto(&report)
-		messages = append(messages, t.report.Message)
-		if report.Ready && !t.report.Ready {
-			report.Ready, report.Stalled = false, t.report.Stalled
-			report.Reason, report.Message = t.report.Reason, t.report.Message
+		messages = append(messages, t.report.Pods.Message)
+		if report.Pods.Ready && !t.report.Pods.Ready {
+			report.Pods.Ready, report.Pods.Stalled = false, t.report.Pods.Stalled
+			report.Pods.Reason, report.Pods.Message = t.report.Pods.Reason, t.report.Pods.Message
 		}
 	}
 	for i := range p.tiers {
-		if t := &p.tiers[i]; report.Ready && len(t.previous) > 0 {
-			report.Ready, report.Reason = false, appv1.ReasonProgressing
-			report.Message = fmt.Sprintf(messageRemovingPrevious, t.name, t.previous[0].GetName())
+		if t := &p.tiers[i]; report.Pods.Ready && len(t.previous) > 0 {
+			report.Pods.Ready, report.Pods.Reason = false, appv1.ReasonProgressing
+			report.Pods.Message = fmt.Sprintf(messageRemovingPrevious, t.name, t.previous[0].GetName())
 		}
 	}
-	if report.Ready {
-		report.Message = strings.Join(messages, "; ")
+	if report.Pods.Ready {
+		report.Pods.Message = strings.Join(messages, "; ")
 	}
 	return report
 }
 
 // mergeInto adds to a report of all tiers what the tier has to say next to how its pods are doing.
 func (t *tierState) mergeInto(report *reconciler.Report) {
-	report.Paused = report.Paused || t.report.Paused
-	report.Pending = report.Pending || t.report.Pending
-	report.HeldBack += t.report.HeldBack
+	report.Pause = max(report.Pause, t.report.Pause)
+	report.PendingKey += t.report.PendingKey
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.report.RetryAfter)
 	report.Event.Warning = cmp.Or(report.Event.Warning, t.report.Event.Warning)
-	switch note := &report.AppliedNote; note.Reason {
+	switch note := &report.Note; note.Reason {
 	case "":
-		*note = t.report.AppliedNote
-	case t.report.AppliedNote.Reason:
-		note.Message += " " + t.report.AppliedNote.Message
+		*note = t.report.Note
+	case t.report.Note.Reason:
+		note.Message += " " + t.report.Note.Message
 	}
-	if t.action != tierApplied && report.NotApplied.Reason == "" {
-		report.NotApplied = reconciler.ReasonAndMessage{Reason: appv1.ReasonDependencyNotReady, Message: t.waitMessage()}
+	if t.action != tierApplied && report.InForce == reconciler.Present {
+		report.InForce = reconciler.Earlier
+		report.Why = reconciler.ReasonAndMessage{Reason: appv1.ReasonDependencyNotReady, Message: t.waitMessage()}
 	}
 	report.Event.AddChanges(t.report.Event.Action, t.report.Event.Changes)
 }

@@ -18,6 +18,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -53,7 +54,7 @@ func planOf(tiers ...availability) *tiersPlan {
 		component := row.role.Component(cm)
 		component.Name, component.Image = string(row.role), "new"
 		p.tiers = append(p.tiers, tierState{tierRow: row, name: string(row.role), availability: tiers[i]})
-		p.tiers[i].report.Ready = tiers[i].available
+		p.tiers[i].report.Pods.Ready = tiers[i].available
 	}
 	return p
 }
@@ -274,7 +275,7 @@ func allPlans() []*tiersPlan {
 
 // TestNoteOutcome checks what the report of a tier that waits says.
 func TestNoteOutcome(t *testing.T) {
-	pods := reconciler.Report{Reason: appv1.ReasonProgressing, Message: "1 of 2 pods"}
+	pods := reconciler.Report{Pods: health.Verdict{Reason: appv1.ReasonProgressing, Message: "1 of 2 pods"}}
 	waits := tierDecision{tierBlocked, "db"}
 	for name, c := range map[string]struct {
 		decided tierDecision
@@ -291,7 +292,7 @@ func TestNoteOutcome(t *testing.T) {
 		p := planOf(absent, absent, absent)
 		p.noteOutcome(identity1, c.decided, c.now, tierOutcome{report: pods, err: c.err, lastApplied: "{}"})
 		got := &p.tiers[identity1]
-		if said := got.report.Reason + ": " + got.report.Message; said != c.want {
+		if said := got.report.Pods.Reason + ": " + got.report.Pods.Message; said != c.want {
 			t.Errorf("%s: %s, want %s", name, said, c.want)
 		}
 		if got.availability != c.now || got.tierDecision != c.decided || !errors.Is(got.err, c.err) || got.lastApplied != "{}" {
@@ -416,7 +417,10 @@ func TestRetainsPrevious(t *testing.T) {
 		"paused":     {nil, true, false},
 	} {
 		p := planOf(available, available, available)
-		p.cm.Spec.DB.StatefulSet.Storage.Retain, p.tiers[database0].report.Paused = c.retain, c.paused
+		p.cm.Spec.DB.StatefulSet.Storage.Retain = c.retain
+		if c.paused {
+			p.tiers[database0].report.Pause = reconciler.Paused
+		}
 		if got := p.retainsPrevious(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
@@ -425,7 +429,7 @@ func TestRetainsPrevious(t *testing.T) {
 
 // TestCanRemovePrevious checks when the objects of an earlier name are removed: no sooner than nothing uses them.
 func TestCanRemovePrevious(t *testing.T) {
-	notReady := func(t *tierState) { t.report.Ready = false }
+	notReady := func(t *tierState) { t.report.Pods.Ready = false }
 	failed := func(t *tierState) { t.err = errWaiting }
 	for name, c := range map[string]struct {
 		plan *tiersPlan
@@ -439,7 +443,7 @@ func TestCanRemovePrevious(t *testing.T) {
 		"the database's own are replaced": {planOf(available, available, available).with(database0, notReady), [3]bool{true, true, true}},
 		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
 		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *tierState) { t.retaining = true }), [3]bool{false, true, true}},
-		"paused":                          {planOf(available, available, available).with(front2, func(t *tierState) { t.report.Paused = true }), [3]bool{true, true, false}},
+		"paused":                          {planOf(available, available, available).with(front2, func(t *tierState) { t.report.Pause = reconciler.Paused }), [3]bool{true, true, false}},
 	} {
 		for i, want := range c.want {
 			if got := c.plan.canRemovePrevious(i); got != want {
@@ -498,13 +502,13 @@ func TestPhaseOfReplacedStatefulSet(t *testing.T) {
 // TestSummarizeTiers checks what the report on three tiers says.
 func TestSummarizeTiers(t *testing.T) {
 	ready := func(message string) reconciler.Report {
-		return reconciler.Report{Ready: true, Reason: appv1.ReasonReady, Message: message}
+		return reconciler.Report{Pods: health.Verdict{Ready: true, Reason: appv1.ReasonReady, Message: message}}
 	}
-	notReady := reconciler.Report{Reason: "CrashLoopBackOff", Message: "it crashes", Stalled: true}
+	notReady := reconciler.Report{Pods: health.Verdict{Reason: "CrashLoopBackOff", Message: "it crashes", Stalled: true}}
 	overridden := func(message string) reconciler.ReasonAndMessage {
 		return reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
 	}
-	all := reconciler.Report{Ready: true, Reason: appv1.ReasonReady, Message: "a; b; c"}
+	all := reconciler.Report{Pods: health.Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "a; b; c"}}
 	for name, c := range map[string]struct {
 		change func(*tiersPlan)
 		want   func(*reconciler.Report)
@@ -512,22 +516,22 @@ func TestSummarizeTiers(t *testing.T) {
 		"all ready": {func(*tiersPlan) {}, func(*reconciler.Report) {}},
 		"the first that is not ready tells": {
 			func(p *tiersPlan) {
-				p.tiers[identity1].report, p.tiers[front2].report = notReady, reconciler.Report{Reason: "Progressing", Message: "soon"}
+				p.tiers[identity1].report, p.tiers[front2].report = notReady, reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "soon"}}
 			},
 			func(r *reconciler.Report) {
-				r.Ready, r.Stalled, r.Reason, r.Message = false, true, "CrashLoopBackOff", "it crashes"
+				r.Pods.Ready, r.Pods.Stalled, r.Pods.Reason, r.Pods.Message = false, true, "CrashLoopBackOff", "it crashes"
 			},
 		},
 		"an earlier name is left": {
 			func(p *tiersPlan) { p.rename(identity1) },
 			func(r *reconciler.Report) {
-				r.Ready, r.Reason, r.Message = false, appv1.ReasonProgressing, "Removing old-identity, which identity replaces"
+				r.Pods.Ready, r.Pods.Reason, r.Pods.Message = false, appv1.ReasonProgressing, "Removing old-identity, which identity replaces"
 			},
 		},
 		"not ready, with an earlier name": {
 			func(p *tiersPlan) { p.rename(database0).tiers[front2].report = notReady },
 			func(r *reconciler.Report) {
-				r.Ready, r.Stalled, r.Reason, r.Message = false, true, "CrashLoopBackOff", "it crashes"
+				r.Pods.Ready, r.Pods.Stalled, r.Pods.Reason, r.Pods.Message = false, true, "CrashLoopBackOff", "it crashes"
 			},
 		},
 		"changes of two": {
@@ -551,8 +555,10 @@ func TestSummarizeTiers(t *testing.T) {
 			},
 		},
 		"one is paused and pends": {
-			func(p *tiersPlan) { p.tiers[front2].report.Paused, p.tiers[identity1].report.Pending = true, true },
-			func(r *reconciler.Report) { r.Paused, r.Pending = true, true },
+			func(p *tiersPlan) {
+				p.tiers[front2].report.Pause, p.tiers[identity1].report.Pause = reconciler.Paused, reconciler.Pending
+			},
+			func(r *reconciler.Report) { r.Pause = reconciler.Pending },
 		},
 		"the first warning, the soonest time": {
 			func(p *tiersPlan) {
@@ -563,10 +569,10 @@ func TestSummarizeTiers(t *testing.T) {
 		},
 		"notes of one reason": {
 			func(p *tiersPlan) {
-				p.tiers[database0].report.AppliedNote, p.tiers[front2].report.AppliedNote = overridden("One."), overridden("Two.")
-				p.tiers[identity1].report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonReplicasIgnored, Message: "Three."}
+				p.tiers[database0].report.Note, p.tiers[front2].report.Note = overridden("One."), overridden("Two.")
+				p.tiers[identity1].report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonReplicasIgnored, Message: "Three."}
 			},
-			func(r *reconciler.Report) { r.AppliedNote = overridden("One. Two.") },
+			func(r *reconciler.Report) { r.Note = overridden("One. Two.") },
 		},
 		"the first that waits tells": {
 			func(p *tiersPlan) {
@@ -574,7 +580,8 @@ func TestSummarizeTiers(t *testing.T) {
 				p.tiers[front2].tierDecision = tierDecision{tierBlocked, "identity"}
 			},
 			func(r *reconciler.Report) {
-				r.NotApplied = reconciler.ReasonAndMessage{
+				r.InForce = reconciler.Earlier
+				r.Why = reconciler.ReasonAndMessage{
 					Reason: appv1.ReasonDependencyNotReady, Message: "Waiting for db to be available before creating identity",
 				}
 			},
@@ -600,9 +607,9 @@ func TestReadyCondition(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"ready":                    {reconciler.Report{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}, nil, "True Ready: 1 of 1 pods"},
-		"not ready":                {reconciler.Report{Reason: "Progressing", Message: "0 of 1 pods"}, nil, "False Progressing: 0 of 1 pods"},
-		"refused, with ready pods": {reconciler.Report{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}, errRefused, "False Invalid: image is missing"},
+		"ready":                    {reconciler.Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}}, nil, "True Ready: 1 of 1 pods"},
+		"not ready":                {reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "0 of 1 pods"}}, nil, "False Progressing: 0 of 1 pods"},
+		"refused, with ready pods": {reconciler.Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}}, errRefused, "False Invalid: image is missing"},
 		"waiting":                  {reconciler.Report{}, errWaiting, "False Progressing: StatefulSet db is being replaced"},
 	} {
 		p := planOf(available, available, available)
@@ -649,6 +656,7 @@ func TestReportTiers(t *testing.T) {
 		if diff := cmp.Diff(want, cm.Status.Identity); diff != "" {
 			t.Errorf("%s: the status of identity (-want +got):\n%s", name, diff)
 		}
+		report.SetConditions(&cm.Status.Conditions)
 		for _, row := range tierRows {
 			if meta.FindStatusCondition(cm.Status.Conditions, row.condition) == nil {
 				t.Errorf("%s: the condition %s is missing", name, row.condition)

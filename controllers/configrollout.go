@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -331,7 +330,7 @@ func (d *target) reportContent(report *reconciler.Report, made *contentDecision,
 	}
 	if !c.follow {
 		*c.status = nil
-		meta.RemoveStatusCondition(&d.status.Conditions, appv1.ConditionConfigFollowed)
+		report.RemoveCondition(appv1.ConditionConfigFollowed)
 		return
 	}
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, made.retry)
@@ -352,7 +351,7 @@ func (d *target) reportContent(report *reconciler.Report, made *contentDecision,
 	case len(made.refs) == 0:
 		condition.Message = messageNothingReferred
 	}
-	meta.SetStatusCondition(&d.status.Conditions, condition)
+	report.AddCondition(condition)
 }
 
 // reportObjects states the versions of the objects whose content is that of the live record: a version that is stated is not read

@@ -244,6 +244,7 @@ func TestReportContent(t *testing.T) {
 		}
 		report := reconciler.Report{RetryAfter: time.Minute}
 		d.reportContent(&report, &c.made, live)
+		report.SetConditions(&app.Status.Conditions)
 		got := ptr.Deref(meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionConfigFollowed), metav1.Condition{})
 		if string(got.Status) != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %+v", name, got)

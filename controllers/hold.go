@@ -122,16 +122,16 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 	return want, nil
 }
 
-// heldReason returns the reason and the message of a hold that is in force.
-func (want *decision) heldReason() reconciler.ReasonAndMessage {
+// heldInForce returns which spec is in force by a hold, with the reason and the message.
+func (want *decision) heldInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
 	mark, image := &want.held.mark, mainImage(want.workload)
 	if mark.rolledBack() {
-		return reconciler.ReasonAndMessage{
+		return reconciler.RolledBack, reconciler.ReasonAndMessage{
 			Reason:  appv1.ReasonRolledBack,
 			Message: fmt.Sprintf(messageRolledBack, mark.Failed.Image, mark.Failed.Cause, image, mark.ReplicaSet),
 		}
 	}
-	return reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
+	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
 }
 
 // mainImage is the image of the main container of a workload.

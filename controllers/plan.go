@@ -109,8 +109,8 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 	case err != nil:
 		reason, message := reconciler.ReasonAndMessageOf(err)
 		made.Problem = &plan.Problem{Reason: reason, Message: message}
-	case report.NotApplied.Reason != "":
-		made.Problem = &plan.Problem{Reason: report.NotApplied.Reason, Message: report.NotApplied.Message}
+	case report.InForce != reconciler.Present:
+		made.Problem = &plan.Problem{Reason: report.Why.Reason, Message: report.Why.Message}
 	}
 	return made, nil
 }
@@ -306,7 +306,7 @@ func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps
 // status spoke of.
 func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
 	status, name := obj.CommonStatus(), recordKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
-	if !report.Paused || !report.Pending {
+	if report.Pause != reconciler.Pending {
 		status.Pending = nil
 		s.Pending.forget(name)
 		return
@@ -315,7 +315,6 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	known, ok := s.Pending.get(name)
 	if len(status.Pending) > 0 && (ok && known == cause || !ok && seen == obj.GetGeneration()) {
 		s.Pending.set(name, cause)
-		report.Waiting = status.Pending[0]
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
@@ -329,14 +328,13 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	made.Paused = false // The status says so.
 	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
 	s.Pending.set(name, cause)
-	report.Waiting = status.Pending[0]
 }
 
 // pendingCause is what a plan of a paused resource depends on: its generation, the annotations that the operator reads, and what is
 // held back.
 func pendingCause(obj client.Object, report *reconciler.Report) string {
 	annotations := obj.GetAnnotations()
-	return fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.HeldBack,
+	return fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
 		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
 }
 

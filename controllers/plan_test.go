@@ -45,7 +45,7 @@ func TestPendingCause(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
 	cause := func() string {
 		req := &apply.Request{Children: []apply.Child{{Live: live}}}
-		return pendingCause(app, &reconciler.Report{HeldBack: "Configured Deployment web: image" + describeRollouts(req)})
+		return pendingCause(app, &reconciler.Report{PendingKey: "Configured Deployment web: image" + describeRollouts(req)})
 	}
 	for _, step := range []struct {
 		does   string

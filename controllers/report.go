@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,13 +20,16 @@ import (
 
 // reportResult reports what came of the reconcile of a workload. err is its error.
 func (s *Deps) reportResult(d *target, want *decision, done *applied, err error) result {
-	report := reconciler.Report{Paused: d.paused, RetryAfter: want.retryAfter}
+	report := reconciler.Report{RetryAfter: want.retryAfter}
+	if d.paused {
+		report.Pause = reconciler.Paused
+	}
 	reportApplied(&report, done)
 	if want.unrecorded {
 		report.Event.Warning = d.recordMessage()
 	}
 	if want.held != nil {
-		report.NotApplied = want.heldReason()
+		report.InForce, report.Why = want.heldInForce()
 	}
 	if want.source != sourceHeld && want.invalid == nil {
 		d.noteIgnoredReplicas(done.seen.autoscaler, &report)
@@ -40,8 +42,8 @@ func (s *Deps) reportResult(d *target, want *decision, done *applied, err error)
 	if want.held != nil && err == nil {
 		reportHeld(&report)
 	}
-	if want.notRolledBack != "" && report.Stalled {
-		report.Message += ". " + messageNotRolledBack + want.notRolledBack
+	if want.notRolledBack != "" && report.Pods.Stalled {
+		report.Pods.Message += ". " + messageNotRolledBack + want.notRolledBack
 	}
 	made := result{report: report, seen: done.seen, secretChecked: done.secretChecked}
 	if want.source == sourceLastApplied && want.workload != nil && !want.how.alone {
@@ -55,7 +57,9 @@ func reportApplied(report *reconciler.Report, done *applied) {
 	for _, changes := range done.changes {
 		reportChanges(report, changes)
 	}
-	report.Pending, report.HeldBack = done.pending, done.heldBack
+	if report.PendingKey = done.heldBack; done.pending {
+		report.Pause = reconciler.Pending
+	}
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, done.routeGrace)
 	for _, trouble := range done.troubles {
 		reportTrouble(report, trouble)
@@ -67,7 +71,7 @@ func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	action, line := changes.Summary()
 	report.Event.AddChanges(string(action), line)
 	if message, retry := changes.Overridden(); message != "" {
-		report.AppliedNote = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
+		report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
 		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, retry)
 	}
 }
@@ -89,7 +93,7 @@ func (d *target) reportDeployment(want *decision, done *applied, report *reconci
 	d.reportKept(live, report)
 	d.reportServing(want, done, report)
 	d.reportContent(report, &want.content, live)
-	d.reportUnstatedReplicas(seen)
+	d.reportUnstatedReplicas(seen, report)
 	d.reportHistory(want, seen, report)
 }
 
@@ -110,7 +114,7 @@ func (d *target) reportStatus(seen *observed, today resource.Inputs, lost, forei
 			status.Selector, status.Rendering = before.Selector, before.Rendering
 		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Workload().Replicas, 1))
-		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", d.name)
+		report.Pods.Reason, report.Pods.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", d.name)
 		return true
 	}
 	status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
@@ -133,7 +137,7 @@ func (d *target) reportDatabase(want *decision, seen *observed, report *reconcil
 	live := seen.set()
 	if live == nil || !metav1.IsControlledBy(live, d.owner) {
 		d.status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Workload().Replicas, 1))
-		report.Reason, report.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", d.name)
+		report.Pods.Reason, report.Pods.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", d.name)
 		return
 	}
 	d.status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
@@ -148,20 +152,18 @@ func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *c
 			verdict = pending
 		}
 	}
-	report.Ready, report.Stalled = verdict.Ready, verdict.Stalled
-	report.Reason, report.Message = verdict.Reason, verdict.Message
+	report.Pods = verdict
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, verdict.Again)
 }
 
 // reportUnstatedReplicas says in a condition of its own that an autoscaler cannot read the scale subresource of the custom
 // resource: the API server answers that of one that does not state its replicas with an error.
-func (d *target) reportUnstatedReplicas(seen *observed) {
-	conditions := &d.status.Conditions
+func (d *target) reportUnstatedReplicas(seen *observed, report *reconciler.Report) {
 	if seen.ownerAutoscaler == "" || d.spec.Workload().Replicas != nil {
-		meta.RemoveStatusCondition(conditions, appv1.ConditionReplicasUnstated)
+		report.RemoveCondition(appv1.ConditionReplicasUnstated)
 		return
 	}
-	meta.SetStatusCondition(conditions, metav1.Condition{
+	report.AddCondition(metav1.Condition{
 		Type: appv1.ConditionReplicasUnstated, Status: metav1.ConditionTrue, Reason: appv1.ConditionReplicasUnstated,
 		ObservedGeneration: d.owner.GetGeneration(),
 		Message: fmt.Sprintf(messageReplicasUnstated,
@@ -171,10 +173,10 @@ func (d *target) reportUnstatedReplicas(seen *observed) {
 
 // noteIgnoredReplicas says that an autoscaler's number of pods counts and not the stated one.
 func (d *target) noteIgnoredReplicas(autoscaler string, report *reconciler.Report) {
-	if autoscaler == "" || d.spec.Workload().Replicas == nil || report.AppliedNote.Reason != "" {
+	if autoscaler == "" || d.spec.Workload().Replicas == nil || report.Note.Reason != "" {
 		return
 	}
-	report.AppliedNote = reconciler.ReasonAndMessage{
+	report.Note = reconciler.ReasonAndMessage{
 		Reason:  appv1.ReasonReplicasIgnored,
 		Message: fmt.Sprintf(messageReplicasIgnored, autoscaler, d.objectKind(), d.name),
 	}
@@ -216,7 +218,7 @@ func (d *target) reportHistory(want *decision, seen *observed, report *reconcile
 	if changed, err := d.spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed || want.held != nil || d.paused {
 		return
 	}
-	if report.Ready && (good == nil || good.ReplicaSet != name) {
+	if report.Pods.Ready && (good == nil || good.ReplicaSet != name) {
 		d.history.LastGood = &appv1.GoodRevision{
 			ReplicaSet: name, Image: live.Spec.Template.Spec.Containers[0].Image, Since: ptr.To(metav1.NewTime(seen.at.Truncate(time.Second))),
 		}
@@ -225,10 +227,8 @@ func (d *target) reportHistory(want *decision, seen *observed, report *reconcile
 
 // reportHeld states in the report of a hold that is in force that the spec waits, and how the pods are doing that are held.
 func reportHeld(report *reconciler.Report) {
-	report.RolledBack = report.NotApplied.Reason == appv1.ReasonRolledBack
-	report.Held = !report.RolledBack
-	if !report.Ready {
-		report.Message = report.NotApplied.Message + ". " + report.Message
+	if !report.Pods.Ready {
+		report.Pods.Message = report.Why.Message + ". " + report.Pods.Message
 	}
-	report.Reason = report.NotApplied.Reason
+	report.Pods.Reason = report.Why.Reason
 }

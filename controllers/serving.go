@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,7 +96,7 @@ func reportTrouble(report *reconciler.Report, err error) {
 	if err == nil {
 		return
 	}
-	report.Trouble.Reason, report.Trouble.Message = reconciler.ReasonAndMessageOf(err)
+	report.Auxiliary.Reason, report.Auxiliary.Message = reconciler.ReasonAndMessageOf(err)
 	var stalled *reconciler.StalledError
 	var waiting *reconciler.WaitingError
 	switch {
@@ -106,7 +105,7 @@ func reportTrouble(report *reconciler.Report, err error) {
 	case errors.As(err, &waiting):
 		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, waiting.RetryAfter)
 	default:
-		report.Retry = err
+		report.Auxiliary.Retry = err
 	}
 }
 
@@ -122,9 +121,9 @@ func (a *applied) reportPrerequisite(report *reconciler.Report) {
 		}
 		last[of] = true
 		if child.Trouble != nil {
-			report.Reason, report.Message = reconciler.ReasonAndMessageOf(child.Trouble)
+			report.Pods.Reason, report.Pods.Message = reconciler.ReasonAndMessageOf(child.Trouble)
 			var stalled *reconciler.StalledError
-			report.Stalled = errors.As(child.Trouble, &stalled)
+			report.Pods.Stalled = errors.As(child.Trouble, &stalled)
 		}
 	}
 }
@@ -136,13 +135,13 @@ func (d *target) reportServing(want *decision, done *applied, report *reconciler
 	}
 	seen := done.seen
 	d.servingStatus.Hosts = resource.Hosts(d.around)
-	if d.wantsAutoscaler() && seen.autoscaler != "" && report.Trouble.Reason == "" {
-		report.Trouble = reconciler.ReasonAndMessage{
+	if d.wantsAutoscaler() && seen.autoscaler != "" && report.Auxiliary.Reason == "" {
+		report.Auxiliary.ReasonAndMessage = reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonAutoscalerExists, Message: fmt.Sprintf(messageAutoscalerExists, seen.autoscaler, d.name),
 		}
 	}
-	d.setStanding(appv1.ConditionAutoscaled, d.autoscaling(done, want.invalid))
-	d.setStanding(appv1.ConditionExposed, worstStanding(d.exposures(done, want.invalid, report.NotApplied.Reason)))
+	d.setStanding(report, appv1.ConditionAutoscaled, d.autoscaling(done, want.invalid))
+	d.setStanding(report, appv1.ConditionExposed, worstStanding(d.exposures(done, want.invalid, report.Why.Reason)))
 }
 
 // autoscaling returns how the autoscaler is doing, nil if the spec asks for none. invalid is why the spec is not applied.
@@ -253,13 +252,12 @@ func worstStanding(all []*health.Standing) *health.Standing {
 }
 
 // setStanding states how an object is doing in a condition of its own, which is there only where the spec asks for the object.
-func (d *target) setStanding(condition string, standing *health.Standing) {
-	conditions := &d.status.Conditions
+func (d *target) setStanding(report *reconciler.Report, condition string, standing *health.Standing) {
 	if standing == nil {
-		meta.RemoveStatusCondition(conditions, condition)
+		report.RemoveCondition(condition)
 		return
 	}
-	meta.SetStatusCondition(conditions, metav1.Condition{
+	report.AddCondition(metav1.Condition{
 		Type: condition, Status: standing.Status, Reason: standing.Reason, Message: standing.Message,
 		ObservedGeneration: d.owner.GetGeneration(),
 	})

@@ -304,7 +304,7 @@ func TestReportTrouble(t *testing.T) {
 	} {
 		var report reconciler.Report
 		reportTrouble(&report, c.err)
-		if report.RetryAfter != c.after || !errors.Is(report.Retry, c.retry) || (report.Retry == nil) != (c.retry == nil) || (report.Trouble.Message == "") != (c.err == nil) && c.after == 0 {
+		if report.RetryAfter != c.after || !errors.Is(report.Auxiliary.Retry, c.retry) || (report.Auxiliary.Retry == nil) != (c.retry == nil) || (report.Auxiliary.Message == "") != (c.err == nil) && c.after == 0 {
 			t.Errorf("%s: %+v", name, report)
 		}
 	}
@@ -335,7 +335,7 @@ func TestReportPrerequisite(t *testing.T) {
 	} {
 		var report reconciler.Report
 		(&applied{auxiliary: c.around}).reportPrerequisite(&report)
-		if report.Reason != c.reason || report.Stalled != c.stalls {
+		if report.Pods.Reason != c.reason || report.Pods.Stalled != c.stalls {
 			t.Errorf("%s: %+v", name, report)
 		}
 	}

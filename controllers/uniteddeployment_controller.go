@@ -69,7 +69,7 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	}
 	before := meta.IsStatusConditionTrue(ud.Status.Conditions, appv1.ConditionSynced)
 	condition := syncedCondition(ud, seen.deployment(), err)
-	meta.SetStatusCondition(&ud.Status.Conditions, condition)
+	report.AddCondition(condition)
 	if condition.Status == metav1.ConditionTrue && !before {
 		report.Event.Reason, report.Event.Note = appv1.ReasonSynced, condition.Message
 	}
@@ -145,7 +145,9 @@ func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 // returns what lives afterwards.
 func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, d *target, seen *observed, refusal error) (reconciler.Report, *observed, error) {
 	var report reconciler.Report
-	report.Paused = d.paused
+	if d.paused {
+		report.Pause = reconciler.Paused
+	}
 	err := refusal
 	switch live := seen.deployment(); {
 	case err != nil:
@@ -154,9 +156,9 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 			messageDeploymentMissing, d.name)
 	case live.DeletionTimestamp != nil:
 		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentDeleted, d.name)
-	case report.Paused:
+	case d.paused:
 		if is := ptr.Deref(live.Spec.Replicas, 1); is != ptr.Deref(ud.Spec.Replicas, 1) {
-			report.Pending, report.HeldBack = true, fmt.Sprintf("from %d pods", is)
+			report.Pause, report.PendingKey = reconciler.Pending, fmt.Sprintf("from %d pods", is)
 		}
 	default:
 		seen, err = r.scaleDeployment(ctx, ud, seen, &report)

@@ -544,7 +544,7 @@ func TestReportStatus(t *testing.T) {
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
-		if report.Ready || report.Reason != c.reason {
+		if report.Pods.Ready || report.Pods.Reason != c.reason {
 			t.Errorf("%s: the report is %+v", name, report)
 		}
 	}
@@ -568,7 +568,7 @@ func TestReportVerdict(t *testing.T) {
 	} {
 		var report reconciler.Report
 		reportVerdict(&report, c.verdict, c.service)
-		if report.Ready != c.ready || report.Stalled != c.stalled || (report.Reason == c.verdict.Reason) == (name == "a Service that waits for one") {
+		if report.Pods.Ready != c.ready || report.Pods.Stalled != c.stalled || (report.Pods.Reason == c.verdict.Reason) == (name == "a Service that waits for one") {
 			t.Errorf("%s: %+v", name, report)
 		}
 	}
@@ -630,13 +630,13 @@ func TestNoteIgnoredReplicas(t *testing.T) {
 	} {
 		app := newWebApp()
 		app.Spec.Replicas = c.replicas
-		report := reconciler.Report{AppliedNote: c.note}
+		report := reconciler.Report{Note: c.note}
 		newAppTarget(app).noteIgnoredReplicas(c.autoscaler, &report)
-		if report.AppliedNote.Reason != c.want {
-			t.Errorf("%s: %+v", name, report.AppliedNote)
+		if report.Note.Reason != c.want {
+			t.Errorf("%s: %+v", name, report.Note)
 		}
-		if c.want == appv1.ReasonReplicasIgnored && !containsAll(report.AppliedNote.Message, "scaler", "Deployment web") {
-			t.Errorf("%s: %s", name, report.AppliedNote.Message)
+		if c.want == appv1.ReasonReplicasIgnored && !containsAll(report.Note.Message, "scaler", "Deployment web") {
+			t.Errorf("%s: %s", name, report.Note.Message)
 		}
 	}
 }
@@ -659,7 +659,9 @@ func TestReportUnstatedReplicas(t *testing.T) {
 		{"the autoscaler is gone", "", nil, false},
 	} {
 		d.spec.Workload().Replicas = c.replicas
-		d.reportUnstatedReplicas(&observed{ownerAutoscaler: c.autoscaler})
+		var report reconciler.Report
+		d.reportUnstatedReplicas(&observed{ownerAutoscaler: c.autoscaler}, &report)
+		report.SetConditions(&app.Status.Conditions)
 		found := slices.ContainsFunc(app.Status.Conditions, func(condition metav1.Condition) bool {
 			return condition.Type == appv1.ConditionReplicasUnstated && condition.Status == metav1.ConditionTrue &&
 				condition.ObservedGeneration == 3 && containsAll(condition.Message, "scaler", "App")
@@ -697,7 +699,7 @@ func TestInvalidSpec(t *testing.T) {
 func TestReportChanges(t *testing.T) {
 	var report reconciler.Report
 	reportChanges(&report, apply.ChangeSet{{Action: apply.Created, Kind: "Deployment", Name: "web"}})
-	if report.Event.Action != string(apply.Created) || report.Event.Changes != "Created Deployment web" || report.AppliedNote.Reason != "" {
+	if report.Event.Action != string(apply.Created) || report.Event.Changes != "Created Deployment web" || report.Note.Reason != "" {
 		t.Errorf("%+v", report)
 	}
 	reportChanges(&report, apply.ChangeSet{{Action: apply.Repaired, Kind: "Service", Name: "web"}})

@@ -44,10 +44,10 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 			note = " (" + note + ")"
 		}
 		note = is.Message + note
-		if report.RolledBack && is.Reason == report.NotApplied.Reason { // What the operator has done, and no error.
+		if report.InForce == RolledBack && is.Reason == report.Why.Reason { // What the operator has done, and no error.
 			reason = is.Reason
 		}
-	case newlyRefused(before, after, report.Trouble.Reason != "" && report.Trouble.Reason != appv1.ReasonProgressing):
+	case newlyRefused(before, after, report.Auxiliary.Reason != "" && report.Auxiliary.Reason != appv1.ReasonProgressing):
 		c := condition(after, appv1.ConditionApplied)
 		if note != "" {
 			note = " (" + note + ")"

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 )
 
 // Resource is a custom resource of any kind.
@@ -30,37 +33,78 @@ type Resource interface {
 // ReasonAndMessage is the reason and the message of a condition.
 type ReasonAndMessage struct{ Reason, Message string }
 
+// InForce is the spec that the children have.
+type InForce int
+
+const (
+	// Present is the present spec.
+	Present InForce = iota
+	// Held is an earlier spec that the user wants in force: nothing more happens once its pods are ready.
+	Held
+	// RolledBack is an earlier spec that is in force because the present one failed: nothing more happens until the user acts.
+	RolledBack
+	// Earlier is an earlier spec for another reason, although nothing went wrong.
+	Earlier
+)
+
+// Pause says what spec.paused does.
+type Pause int
+
+const (
+	// NotPaused is a resource whose children are written.
+	NotPaused Pause = iota
+	// Paused is a resource whose children are not written. All children are as the spec means them.
+	Paused
+	// Pending is a paused resource where a change of the children is held back.
+	Pending
+)
+
+// Trouble is what is in the way of auxiliary objects, nothing if its reason is empty.
+type Trouble struct {
+	ReasonAndMessage
+	// Retry, if set, is a failure that is tried again with back-off.
+	Retry error
+}
+
 // Report is what a kind's steps found. What they could not do they return as an error next to it.
 type Report struct {
-	// Ready, Reason and Message are the Ready condition, as far as pods tell.
-	Ready           bool
-	Reason, Message string
-	// Stalled is true if the pods will not become ready without help.
-	Stalled bool
-	// Paused is true if spec.paused stops all writes to the children, Pending if that holds back a change of them.
-	Paused, Pending bool
-	// HeldBack names the changes that are held back, and how the rollouts stand of what they would change: what they would do is
-	// the same while this is.
-	HeldBack string
-	// Waiting, if set, says in a few words what it holds back.
-	Waiting string
-	// Held is true where an earlier spec is in force because the user wants it so: nothing more happens once its pods are ready.
-	Held bool
-	// RolledBack is true where an earlier spec is in force because the present one failed: NotApplied says how, and nothing more
-	// happens until the user acts.
-	RolledBack bool
-	// NotApplied, where its reason is set, says why the spec is not in force although nothing went wrong.
-	NotApplied ReasonAndMessage
-	// Trouble, where its reason is set, says what is in the way of objects that the pods do not need: the spec is not in force as
-	// a whole, and Ready is about the pods nevertheless. Retry, if set, is a failure among it that is tried again with back-off.
-	Trouble ReasonAndMessage
-	Retry   error
-	// RetryAfter, if set, is when to look again although nothing was seen to change.
+	// Pods is the health of the pods: the Ready condition, as far as pods decide it.
+	Pods health.Verdict
+	// InForce is the spec that is in force. Why has the reason and the message where that is not the present one.
+	InForce InForce
+	Why     ReasonAndMessage
+	// Pause says what spec.paused does. PendingKey names the changes that are held back, and the state of the rollouts that these
+	// would change: the effect of the changes is the same while the key is.
+	Pause      Pause
+	PendingKey string
+	// Note, where its reason is set, says in what way the spec that is in force is not in force to the letter.
+	Note ReasonAndMessage
+	// Auxiliary is the trouble of objects that the pods do not need: the spec is not in force as a whole, and Ready is about the pods
+	// nevertheless.
+	Auxiliary Trouble
+	// Conditions are the kind's own conditions. A condition without a status is removed.
+	Conditions []metav1.Condition
+	// RetryAfter, if set, is when to reconcile again although nothing was seen to change.
 	RetryAfter time.Duration
-	// AppliedNote, where its reason is set, says in what way the spec that is in force is not in force to the letter.
-	AppliedNote ReasonAndMessage
-	// Event is what there is to tell apart from what the conditions say.
+	// Event is what to report in an event.
 	Event Event
+}
+
+// AddCondition adds a condition of the kind.
+func (r *Report) AddCondition(c metav1.Condition) { r.Conditions = append(r.Conditions, c) }
+
+// RemoveCondition has a condition of the kind removed.
+func (r *Report) RemoveCondition(kind string) { r.AddCondition(metav1.Condition{Type: kind}) }
+
+// SetConditions sets the kind's own conditions in a status.
+func (r *Report) SetConditions(conditions *[]metav1.Condition) {
+	for _, c := range r.Conditions {
+		if c.Status == "" {
+			meta.RemoveStatusCondition(conditions, c.Type)
+			continue
+		}
+		meta.SetStatusCondition(conditions, c)
+	}
 }
 
 // Stored is a custom resource as the API server stores it.
@@ -136,8 +180,8 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		r.send(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
 	}
 	res, err := result(err, patchErr, MinRequeue(wait, report.RetryAfter))
-	if err == nil && report.Retry != nil {
-		return reconcile.Result{}, report.Retry
+	if err == nil && report.Auxiliary.Retry != nil {
+		return reconcile.Result{}, report.Auxiliary.Retry
 	}
 	return res, err
 }

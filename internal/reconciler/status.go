@@ -26,39 +26,11 @@ const maxMessage = 4096
 func summarize(obj Resource, report *Report, err error) {
 	applied := appliedCondition(report, err)
 	ready := readyCondition(report, &applied, err)
-	if applied.Status == metav1.ConditionTrue && report.Trouble.Reason != "" {
+	stalled := stalledCondition(report, err)
+	reconciling := reconcilingCondition(obj, report, &ready, &stalled, err)
+	if applied.Status == metav1.ConditionTrue && report.Auxiliary.Reason != "" {
 		applied.Status = metav1.ConditionFalse
-		applied.Reason, applied.Message = report.Trouble.Reason, report.Trouble.Message
-	}
-	reconciling := metav1.Condition{
-		Type: appv1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message,
-	}
-	stalled := metav1.Condition{Type: appv1.ConditionStalled, Status: metav1.ConditionFalse, Reason: appv1.ReasonNotStalled}
-	var stalledErr *StalledError
-	switch {
-	case errors.As(err, &stalledErr), err == nil && report.Stalled && !report.Ready:
-		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, report.Reason, report.Message
-		if err != nil {
-			stalled.Reason, stalled.Message = ReasonAndMessageOf(err)
-		}
-		reconciling.Status = metav1.ConditionFalse
-	case ready.Status == metav1.ConditionTrue && report.Trouble.Reason == appv1.ReasonProgressing: // An object around the pods waits.
-		reconciling.Reason, reconciling.Message = report.Trouble.Reason, report.Trouble.Message
-	case ready.Status == metav1.ConditionTrue:
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonSettled, ""
-	}
-	if report.RolledBack && err == nil {
-		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, report.NotApplied.Reason, report.NotApplied.Message
-		reconciling.Status = metav1.ConditionFalse
-	}
-	if report.Held && report.Ready && err == nil {
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonHeld, report.NotApplied.Message
-	}
-	if report.Paused {
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionFalse, appv1.ReasonPaused, messagePaused
-		if report.Waiting != "" {
-			reconciling.Message = report.Waiting
-		}
+		applied.Reason, applied.Message = report.Auxiliary.Reason, report.Auxiliary.Message
 	}
 
 	status := obj.CommonStatus()
@@ -68,6 +40,7 @@ func summarize(obj Resource, report *Report, err error) {
 		conditions[i].ObservedGeneration = obj.GetGeneration()
 		conditions[i].Message = cut(conditions[i].Message, maxMessage)
 	}
+	report.SetConditions(&status.Conditions)
 	if stalled.Status == metav1.ConditionTrue {
 		keepSteadyMessages(status.Conditions, conditions)
 	}
@@ -83,13 +56,13 @@ func appliedCondition(report *Report, err error) metav1.Condition {
 	case err != nil:
 		applied.Status = metav1.ConditionFalse
 		applied.Reason, applied.Message = ReasonAndMessageOf(err)
-	case report.Paused && report.Pending:
+	case report.Pause == Pending:
 		applied.Status, applied.Reason, applied.Message = metav1.ConditionFalse, appv1.ReasonPaused, messagePending
-	case report.NotApplied.Reason != "":
+	case report.InForce != Present:
 		applied.Status = metav1.ConditionFalse
-		applied.Reason, applied.Message = report.NotApplied.Reason, report.NotApplied.Message
-	case report.AppliedNote.Reason != "":
-		applied.Reason, applied.Message = report.AppliedNote.Reason, report.AppliedNote.Message
+		applied.Reason, applied.Message = report.Why.Reason, report.Why.Message
+	case report.Note.Reason != "":
+		applied.Reason, applied.Message = report.Note.Reason, report.Note.Message
 	}
 	return applied
 }
@@ -98,24 +71,64 @@ func appliedCondition(report *Report, err error) metav1.Condition {
 // is not in force.
 func readyCondition(report *Report, applied *metav1.Condition, err error) metav1.Condition {
 	ready := metav1.Condition{
-		Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: report.Reason, Message: report.Message,
+		Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: report.Pods.Reason, Message: report.Pods.Message,
 	}
 	switch {
 	case err != nil:
 		// Whatever the pods of an earlier spec do.
 		ready.Reason, ready.Message = ReasonAndMessageOf(err)
-	case report.Paused && report.Pending:
+	case report.Pause == Pending:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
-		ready.Message = joinSentences(messagePending, report.Message)
-	case report.Ready && applied.Status != metav1.ConditionTrue:
+		ready.Message = joinSentences(messagePending, report.Pods.Message)
+	case report.Pods.Ready && applied.Status != metav1.ConditionTrue:
 		ready.Reason, ready.Message = applied.Reason, applied.Message
-	case report.Paused && !report.Stalled:
-		ready.Reason, ready.Message = appv1.ReasonPaused, joinSentences(messagePaused, report.Message)
+	case report.Pause == Paused && !report.Pods.Stalled:
+		ready.Reason, ready.Message = appv1.ReasonPaused, joinSentences(messagePaused, report.Pods.Message)
 	}
-	if err == nil && report.Ready && applied.Status == metav1.ConditionTrue {
+	if err == nil && report.Pods.Ready && applied.Status == metav1.ConditionTrue {
 		ready.Status = metav1.ConditionTrue
 	}
 	return ready
+}
+
+// stalledCondition says whether the resource needs a user to act.
+func stalledCondition(report *Report, err error) metav1.Condition {
+	stalled := metav1.Condition{Type: appv1.ConditionStalled, Status: metav1.ConditionTrue}
+	var stalledErr *StalledError
+	switch {
+	case errors.As(err, &stalledErr):
+		stalled.Reason, stalled.Message = ReasonAndMessageOf(err)
+	case err == nil && report.InForce == RolledBack:
+		stalled.Reason, stalled.Message = report.Why.Reason, report.Why.Message
+	case err == nil && report.Pods.Stalled && !report.Pods.Ready:
+		stalled.Reason, stalled.Message = report.Pods.Reason, report.Pods.Message
+	default:
+		stalled.Status, stalled.Reason = metav1.ConditionFalse, appv1.ReasonNotStalled
+	}
+	return stalled
+}
+
+// reconcilingCondition says whether the operator has something left to do, or waits for something that ends by itself.
+func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.Condition, err error) metav1.Condition {
+	c := metav1.Condition{Type: appv1.ConditionReconciling, Status: metav1.ConditionFalse, Reason: ready.Reason, Message: ready.Message}
+	isReady := ready.Status == metav1.ConditionTrue
+	switch {
+	case report.Pause != NotPaused:
+		c.Reason, c.Message = appv1.ReasonPaused, messagePaused
+		if pending := obj.CommonStatus().Pending; len(pending) > 0 {
+			c.Message = pending[0]
+		}
+	case err == nil && report.InForce == Held && report.Pods.Ready:
+		c.Reason, c.Message = appv1.ReasonHeld, report.Why.Message
+	case stalled.Status == metav1.ConditionTrue:
+	case isReady && report.Auxiliary.Reason == appv1.ReasonProgressing: // An auxiliary object waits.
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, report.Auxiliary.Reason, report.Auxiliary.Message
+	case isReady:
+		c.Reason, c.Message = appv1.ReasonSettled, ""
+	default:
+		c.Status = metav1.ConditionTrue
+	}
+	return c
 }
 
 // numbers are what differs between two messages about one and the same trouble: how many pods show it, how much of a quota

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 )
 
 // conditions are the four conditions, each as "status/reason: message".
@@ -41,21 +42,21 @@ const (
 
 // The reports that a kind's steps may give.
 var (
-	ready     = Report{Ready: true, Reason: "Ready", Message: "2 pods available"}
-	underWay  = Report{Reason: "Progressing", Message: "1 of 2 pods"}
-	badImage  = Report{Reason: "ImagePullBackOff", Message: "no such image"}
-	stuck     = Report{Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}
-	paused    = Report{Paused: true, Reason: "Progressing", Message: "1 of 2 pods"}
-	pausedOK  = Report{Paused: true, Ready: true, Reason: "Ready", Message: "2 pods available"}
-	pausedBad = Report{Paused: true, Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}
-	pending   = Report{Paused: true, Pending: true, Ready: true, Reason: "Ready", Message: "2 pods available"}
-	held      = Report{Ready: true, Reason: "Ready", Message: "2 pods available", NotApplied: ReasonAndMessage{"Held", "by you"}}
-	overruled = Report{Ready: true, Reason: "Ready", Message: "2 pods available", AppliedNote: ReasonAndMessage{"Overridden", "cpu"}}
+	ready     = Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}}
+	underWay  = Report{Pods: health.Verdict{Reason: "Progressing", Message: "1 of 2 pods"}}
+	badImage  = Report{Pods: health.Verdict{Reason: "ImagePullBackOff", Message: "no such image"}}
+	stuck     = Report{Pods: health.Verdict{Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}}
+	paused    = Report{Pods: health.Verdict{Reason: "Progressing", Message: "1 of 2 pods"}, Pause: Paused}
+	pausedOK  = Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}, Pause: Paused}
+	pausedBad = Report{Pods: health.Verdict{Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}, Pause: Paused}
+	pending   = Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}, Pause: Pending}
+	held      = Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}, InForce: Earlier, Why: ReasonAndMessage{"Held", "by you"}}
+	overruled = Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}, Note: ReasonAndMessage{"Overridden", "cpu"}}
 )
 
 // around returns a report of trouble with an object around pods that are ready.
 func around(reason string) Report {
-	return Report{Ready: true, Reason: "Ready", Message: "2 pods available", Trouble: ReasonAndMessage{reason, "it waits"}}
+	return Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}, Auxiliary: Trouble{ReasonAndMessage: ReasonAndMessage{reason, "it waits"}}}
 }
 
 func TestSummarize(t *testing.T) {
@@ -179,7 +180,7 @@ func TestSummarizeBoundsMessages(t *testing.T) {
 		"stalled": Stalled("Invalid", "%s", long), "failed": errors.New(long), "report": nil,
 	} {
 		app := &appv1.App{}
-		summarize(app, &Report{Reason: "Progressing", Message: long}, err)
+		summarize(app, &Report{Pods: health.Verdict{Reason: "Progressing", Message: long}}, err)
 		for _, c := range app.Status.Conditions {
 			if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
 				t.Errorf("%s: the message of %s has %d bytes, or is cut within a character", name, c.Type, len(c.Message))
@@ -191,15 +192,14 @@ func TestSummarizeBoundsMessages(t *testing.T) {
 // TestReadyIsNeverTrueForWhatIsNotInForce has every report of a kind's steps with every error.
 func TestReadyIsNeverTrueForWhatIsNotInForce(t *testing.T) {
 	errs := []error{nil, Stalled("Invalid", "no"), Waiting("Progressing", "later"), &FailedError{Reason: "Forbidden", Err: errors.New("403")}, errors.New("500")}
-	for bits := range 1 << 6 {
-		report := Report{Reason: "Progressing", Message: "pods"}
-		report.Ready, report.Stalled = bits&1 != 0, bits&2 != 0
-		report.Paused, report.Pending = bits&4 != 0, bits&8 != 0
-		if bits&16 != 0 {
-			report.NotApplied = ReasonAndMessage{"Held", "by you"}
+	for bits := range 1 << 7 {
+		report := Report{Pods: health.Verdict{Reason: "Progressing", Message: "pods"}, InForce: InForce(bits >> 2 & 3), Pause: Pause(bits >> 4 % 3)}
+		report.Pods.Ready, report.Pods.Stalled = bits&1 != 0, bits&2 != 0
+		if report.InForce != Present {
+			report.Why = ReasonAndMessage{"Held", "by you"}
 		}
-		if bits&32 != 0 {
-			report.AppliedNote = ReasonAndMessage{"Overridden", "cpu"}
+		if bits&64 != 0 {
+			report.Note = ReasonAndMessage{"Overridden", "cpu"}
 		}
 		for _, err := range errs {
 			app := &appv1.App{}
