@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,12 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/claim"
+)
+
+// knownKinds and ownTypes take long to make, and do not change.
+var (
+	knownKinds = sync.OnceValue(kinds)
+	ownTypes   = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme) })
 )
 
 // server returns a client that merges apply requests, with objects in it. Its preconditions are the resource version of a creation alone.
@@ -65,9 +72,9 @@ func server(t *testing.T, objects ...client.Object) client.Client {
 		}
 		return c.Patch(ctx, obj, client.RawPatch(patch.Type(), data), opts...)
 	}
-	return fake.NewClientBuilder().WithScheme(kinds()).WithReturnManagedFields().WithObjects(objects...).
+	return fake.NewClientBuilder().WithScheme(knownKinds()).WithReturnManagedFields().WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, podAccount, func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.ServiceAccountName} }). //nolint:forcetypeassert // It is one.
-		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)}, managedfields.NewDeducedTypeConverter()).
+		WithTypeConverters(statusless{ownTypes()}, managedfields.NewDeducedTypeConverter()).
 		WithInterceptorFuncs(interceptor.Funcs{Patch: patch}).Build()
 }
 
@@ -88,7 +95,7 @@ func (c statusless) ObjectToTyped(obj runtime.Object, options ...typed.Validatio
 func wantedOf(t *testing.T, row *Type) client.Object {
 	t.Helper()
 	obj := row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
-	gvk, err := apiutil.GVKForObject(obj, kinds())
+	gvk, err := apiutil.GVKForObject(obj, knownKinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +265,7 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type
 		children = append(children, pair)
 	}
 	fates := children.Foresee(func(pair claim.Pair) (claim.Standing, string) {
-		gvk, err := apiutil.GVKForObject(pair.Wanted.(client.Object), kinds()) //nolint:forcetypeassert // It is one.
+		gvk, err := apiutil.GVKForObject(pair.Wanted.(client.Object), knownKinds()) //nolint:forcetypeassert // It is one.
 		if err != nil {
 			t.Fatal(err)
 		}
