@@ -19,9 +19,9 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// What an adoption does is said before it happens. The fields of an object that the resource does not control are said to
-// those alone who can read the resource: any pod can send a review to the webhooks' port, and state in it what it likes. The
-// proof is the UID of the resource as it was, which an update states and a creation cannot.
+// A warning lists the changes of an adoption before it happens. The warning names fields of an object that the resource does not control
+// only to a caller who can read the resource: any pod can send a review with any content to the webhooks' port. The proof is the UID of the
+// stored resource, which an update has and a creation cannot have.
 
 const (
 	// maxWarning is the length of a warning that the API server never cuts, in bytes.
@@ -32,7 +32,7 @@ const (
 	maxPlans = 2
 )
 
-// seer returns what is observed of a workload object that a resource names, and whose spec is of a size.
+// seer returns the build options for a workload object that a resource names and whose spec has a size, by the live object.
 type seer func(kind, name string, size appv1.Size) resource.BuildOptions
 
 // unseen is the seer of a workload that is new.
@@ -48,7 +48,7 @@ func adoptsWithoutRestart(owner client.Object) bool {
 	return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart && resource.KindOf(owner).Holds
 }
 
-// adoptable reports whether a live object is one that the owner takes over by its annotation alone.
+// adoptable reports whether the owner may adopt a live object, and only with its annotation.
 func (s *validators) adoptable(owner, wanted, live client.Object) bool {
 	return apply.Taken(s.scheme, owner, wanted, live, false) != nil && apply.Taken(s.scheme, owner, wanted, live, true) == nil
 }
@@ -98,7 +98,7 @@ func emptyLike(obj client.Object) (client.Object, bool) {
 	return empty, ok
 }
 
-// proven reports whether the author of a review could read the resource as it was: its UID is that of the resource in the cache.
+// proven reports whether the author of a review could read the stored resource: its UID is the UID of the resource in the cache.
 func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool {
 	known := v.empty()
 	known.SetNamespace(obj.GetNamespace())
@@ -152,7 +152,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 	return planned
 }
 
-// workloadChildren returns the workload objects of a workload as children of the engine's, with those that live.
+// workloadChildren returns the workload objects of a workload as children for the engine, with their live objects.
 func workloadChildren(w *resource.Workload, lives map[string]client.Object) []apply.Child {
 	var children []apply.Child
 	for _, wanted := range w.Objects() {
@@ -205,7 +205,7 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 	}).children
 }
 
-// seen returns the seer of live workload objects. records are those of the spec that is to be.
+// seen returns the seer of live workload objects. records are the recorded specs of the new spec.
 func (s *validators) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
 	return func(kind, name string, size appv1.Size) resource.BuildOptions {
 		at := key(kind, name)
@@ -216,7 +216,7 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 			if kind == "StatefulSet" {
 				live = &appsv1.StatefulSet{ObjectMeta: meta}
 			}
-			// What is missing states no selector, and the request has proved that it may know what is read.
+			// A missing object has no selector. The request has proved that its author may read the object.
 			if s.read(ctx, live, live) && apply.IsPartial(live) && s.live.Get(ctx, client.ObjectKeyFromObject(live), live) != nil {
 				return s.today
 			}
@@ -258,7 +258,7 @@ func (s *validators) resolveSize(ctx context.Context, size appv1.Size) resource.
 	return resource.BuiltInSizes().Resolve(size)
 }
 
-// generalWarning says what the adoption of an object does to any object of its kind.
+// generalWarning returns the effect of an adoption on any object of a kind.
 func generalWarning(kind, name string, keeps bool) string {
 	does := messageAdoptsWorkload
 	switch {
@@ -283,7 +283,7 @@ func generalWarning(kind, name string, keeps bool) string {
 	return cut(said)
 }
 
-// adoptionWarning says what the adoption of one object changes, in as many words as a warning may have.
+// adoptionWarning returns the changes of one object's adoption, cut to the length of a warning.
 func adoptionWarning(change *apply.Change, paused bool) string {
 	begin := fmt.Sprintf(messageAdopted, change.Kind, change.Name)
 	if paused {

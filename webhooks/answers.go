@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Any pod can send a review to the webhooks' port, and state in it what it likes. What an answer says of the cluster, and what it costs,
-// is therefore decided by one table. A request proves that it comes from the API server, on behalf of a client that can read the resource,
-// by the UID of the resource as it is in the cache. An update states the UID, and a creation cannot.
+// Any pod can send a review with any content to the webhooks' port, so one table decides what an answer discloses of the cluster, and what
+// it costs. A request proves that it comes from the API server, for a client that can read the resource, by the UID of the resource in the
+// cache. An update has the UID, and a creation cannot have it.
 
 // source is where an answer has from what the request does not state.
 type source int
@@ -51,9 +51,10 @@ const (
 // answer is a row of the table.
 type answer struct {
 	name string
-	// reads is what it costs.
+	// reads is the source of the answer's data.
 	reads source
-	// unproven is what a request without proof gets, within the rates of limits, and learns what that says of the cluster.
+	// unproven is the disclosure to a request without proof, within the rates of limits; learns describes what the disclosure reveals of
+	// the cluster.
 	unproven disclosure
 	learns   string
 }

@@ -8,7 +8,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// contentWarnings returns what is seldom meant of a resource that asks for rollouts when content changes: a line each.
+// contentWarnings warns of probable mistakes in a resource with rollouts on content changes, one line each.
 func (s *validators) contentWarnings(spec *appv1.ServingSpec, w *resource.Workload) []string {
 	if spec.ConfigRollout != appv1.ConfigRolloutOnChange {
 		return nil

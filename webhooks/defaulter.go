@@ -11,9 +11,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// defaulter states in a new resource what follows from its name, which never changes. It states that and nothing else: one
-// that writes a typed resource back would also write quantities otherwise than the user has, and empty fields that he has
-// not. What cannot be read passes: the schema says better what is wrong with it.
+// defaulter sets fields of a new resource that follow from its name, which never changes. It patches these fields only: a defaulter that
+// writes a typed resource back would also rewrite the user's quantities and add empty fields. An object that cannot be decoded passes: the
+// error of the schema is better.
 type defaulter struct {
 	// names returns the value of each field, by its path below spec, for a resource of a name.
 	names func(name string) map[string]string

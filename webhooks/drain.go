@@ -12,9 +12,9 @@ import (
 // drainPeriod is for how long the webhooks answer on while the manager ends.
 const drainPeriod = time.Second
 
-// drainingServer is a server that ends without losing a question. An API server keeps its connections, and a question that it sends while
-// one is being closed gets no answer: what was asked about is stored unseen. So, once the manager ends, each answer asks the API server
-// to close the connection; its next question goes to another replica, as the Service leads to this one no longer.
+// drainingServer is a server that ends without losing a review. An API server reuses its connections; a review on a connection that is
+// being closed gets no answer, and the resource is stored without validation. So, once the manager ends, each answer asks the API server to
+// close the connection. Its next review reaches another replica, because the Service no longer has this one as an endpoint.
 type drainingServer struct {
 	webhook.Server
 	period   time.Duration

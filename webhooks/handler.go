@@ -37,8 +37,8 @@ type storedResource[T client.Object] interface {
 	Raw() stored.Spec
 }
 
-// handler decodes what the API server asks about, and has the validator look at it. It is in place of controller-runtime's own,
-// which refuses each update of a resource whose old spec cannot be decoded, the one that repairs it included.
+// handler decodes reviews and calls the validator. It replaces controller-runtime's handler, which rejects each update of a resource whose
+// old spec cannot be decoded, including the update that repairs the spec.
 type handler[T client.Object] struct{ *validator[T] }
 
 // serve has the server answer for a kind.
@@ -90,8 +90,8 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.Errored(http.StatusBadRequest, err)
 }
 
-// decide looks at a resource that is new, or changed. One that is being deleted passes, and so does one whose spec stays as it
-// is, byte by byte, whether or not it can be decoded; of new annotations it is then only warned.
+// decide validates a new or changed resource. A resource that is being deleted passes. A resource whose spec is the same, byte by byte,
+// also passes, even if the spec cannot be decoded; its new annotations only cause warnings.
 func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
 	now, err := h.read(req.Object)
 	if err != nil {

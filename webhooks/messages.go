@@ -1,6 +1,6 @@
 package webhooks
 
-// What warnings and logs say. Each says what is wrong, which object and field it is about, and what to do.
+// The texts of warnings and logs. Each names the problem, the object, the field, and the remedy.
 const (
 	messageAdoptsWorkload     = "containers not in the spec are removed, other fields and labels kept, managed-by and missing labels set, and pods replaced if the template changes"
 	messageAdoptsAsItIs       = "its pod template and any pods stay as they are until the spec changes, labels are kept, missing ones and managed-by are set"

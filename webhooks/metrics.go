@@ -17,7 +17,7 @@ import (
 	"huolala.cn/app-operator/internal/metrics"
 )
 
-// reviews counts what was answered.
+// reviews counts the answers.
 var reviews = metrics.AdmissionReviews.NewCounter()
 
 // expiry is the metric of the certificate that this process serves.
@@ -45,7 +45,7 @@ func (c counted) Handle(ctx context.Context, req admission.Request) admission.Re
 	return answer
 }
 
-// expiryMetric says when the certificate expires, at each scrape.
+// expiryMetric reports the certificate's expiry at each scrape.
 type expiryMetric struct {
 	desc     *prometheus.Desc
 	webhooks atomic.Pointer[Webhooks]
@@ -63,8 +63,8 @@ func (m *expiryMetric) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// certificateExpiry returns when the certificate expires, and whether there is one: the keeper's, or that of the folder, which another
-// component renews.
+// certificateExpiry returns when the certificate expires, and whether there is one: the keeper's certificate, or the certificate in
+// CertDir, which another component renews.
 func (w *Webhooks) certificateExpiry() (time.Time, bool) {
 	if w.keeper != nil {
 		served, err := w.keeper.GetCertificate(nil)

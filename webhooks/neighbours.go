@@ -19,8 +19,8 @@ import (
 	"huolala.cn/app-operator/internal/stored"
 )
 
-// Whatever else there is in the cluster, these only warn. An order in which a user applies and removes objects must not
-// matter: what is in the way now may be about to go, as where the deletion of the old is part of the same change.
+// Other objects in the cluster only cause warnings. The order in which a user applies and removes objects must not matter: an object in the
+// way may be about to be deleted, for example by the same change.
 
 // taken warns of children whose names others have.
 func (s *validators) taken(ctx context.Context, who *asker, owner client.Object, children []child) []string {
@@ -46,7 +46,8 @@ func (s *validators) taken(ctx context.Context, who *asker, owner client.Object,
 	return said
 }
 
-// takenMessage returns what says that a name is taken: words as they are, or, of an object that others own, words without the owner.
+// takenMessage returns the warning that a name is taken: words, or, for an object that another controls and the asker may not see, a text
+// without the owner.
 func takenMessage(told disclosure, wanted, live client.Object, words string) string {
 	if told == full || metav1.GetControllerOf(live) == nil && live.GetAnnotations()[appv1.AnnotationRetainedFor] == "" {
 		return words
@@ -120,7 +121,7 @@ func scalerName(told disclosure, name string) string {
 	return messageSomeAutoscaler
 }
 
-// scaleOwners finds out who else says how many pods the Deployment has.
+// scaleOwners finds the other owners of the Deployment's number of pods.
 func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment) (validation.ScaleOwners, error) {
 	var held validation.ScaleOwners
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ud.Namespace, Name: ud.Spec.DeploymentName}}

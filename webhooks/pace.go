@@ -18,8 +18,8 @@ type limits struct {
 	plans *paces
 	// reviews limits reviews at once to the number of processors, half of them of one namespace.
 	reviews *paces
-	// looks and asks limit what requests without proof read from the cache and from the API server, by their namespaces; allLooks and
-	// allAsks limit the same in all, for the namespace is stated by the request as well.
+	// looks and asks limit the reads of requests without proof from the cache and from the API server for each namespace. allLooks and
+	// allAsks limit the reads of all namespaces together, because the request itself states its namespace.
 	looks, allLooks, asks, allAsks *paces
 }
 
@@ -54,20 +54,20 @@ type paces struct {
 	each  int
 	rate  rate
 	mu    sync.Mutex
-	// namespaces have those that had a turn of late.
+	// namespaces has the namespaces that had a turn recently.
 	namespaces map[string]*pace
 }
 
-// pace is that of one namespace.
+// pace limits the turns of one namespace.
 type pace struct {
-	// turn has room for what is done at once of the namespace.
+	// turn has a slot for each concurrent turn of the namespace.
 	turn chan struct{}
 	// next is when the next one is due if they are evenly spread, and waiting how many have asked for a turn and not ended it.
 	next    time.Time
 	waiting int
 }
 
-// maxPaces is how many namespaces are remembered before those that had no turn of late are forgotten.
+// maxPaces is the number of remembered namespaces above which namespaces without a recent turn are forgotten.
 const maxPaces = 1000
 
 func newPaces(slots, each int, r rate) *paces {
@@ -147,7 +147,7 @@ func paceKey(namespace string) string {
 	return strings.Clone(namespace)
 }
 
-// leave notes that one that has asked for a turn waits for none any longer.
+// leave counts a caller off the waiting ones of a namespace.
 func (p *paces) leave(own *pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,17 +25,17 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// A dry run of a change is answered with what the change would do. Any pod can send a review to the webhooks' port, and state in
-// it what it likes, so a plan that costs requests or has values is only for those who can read the resource: an update proves it
-// by the resource's UID. A creation is answered by what it states, and by names.
+// A dry run of a change is answered with the plan of the change. Any pod can send a review with any content to the webhooks' port, so a
+// plan that costs requests or has values is only for a caller who can read the resource: an update proves this by the resource's UID. The
+// plan of a creation uses only the content of the request, and names.
 
-// Planner says what a change of a custom resource would do.
+// Planner plans changes of custom resources.
 type Planner interface {
 	Plan(ctx context.Context, kind string, obj client.Object) (*plan.Plan, error)
-	// Obstacle returns why an object of a kind that the cluster may lack cannot be created, nil if nothing is known to be in its way.
-	// It asks the API server nothing.
+	// Obstacle returns why an object of a kind that the cluster may lack cannot be created, nil if no obstacle is known. It sends no
+	// request.
 	Obstacle(ctx context.Context, obj client.Object) error
-	// ResolveSize returns a size with its meaning in the cluster. It asks the API server nothing.
+	// ResolveSize resolves a size by the sizes of the cluster, without a request.
 	ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error)
 	// Apart reports whether the objects of a type are not in the manager's cache.
 	Apart(obj client.Object) bool
@@ -71,7 +71,7 @@ func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request, rel
 		if before, err = h.read(req.OldObject); err != nil {
 			return nil, nil
 		}
-		// One that is stored asks for nothing, or it would deny the dry runs of all tools.
+		// A stored annotation requests no plan; otherwise the dry runs of all tools would be denied.
 		asked = asked && before.GetAnnotations()[appv1.AnnotationPlan] != plan.Request
 	}
 	if !asked && (isSilent(req.Options.Raw) || before != nil && !changesPlan(before, now)) {
@@ -133,7 +133,7 @@ func changesPlan[T client.Object](before, now storedResource[T]) bool {
 	})
 }
 
-// makePlan makes the plan of a change, or says why not.
+// makePlan returns the plan of a change, or the message why there is none.
 func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, release func()) (made *plan.Plan, busy string) {
 	who := h.askerOf(ctx, obj, old)
 	if old == nil {
@@ -160,7 +160,7 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, rel
 	return made, ""
 }
 
-// planCreation says which objects a new resource means, and which of them others have. It asks the API server nothing.
+// planCreation lists the objects of a new resource, and which of their names are taken. It sends no request.
 func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *plan.Plan {
 	found := h.review(obj, h.unseen)
 	made := &plan.Plan{

@@ -45,7 +45,7 @@ func (s *validators) podSecurity(ctx context.Context, who *asker, namespace stri
 	return said
 }
 
-// refusal says why the pods of a workload are refused.
+// refusal is a workload's name, and why a Pod Security Standard forbids its pods.
 type refusal struct{ name, why string }
 
 // refuses returns the workloads whose pods a standard refuses.

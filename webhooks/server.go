@@ -28,7 +28,7 @@ type guardedServer struct {
 	address string
 	limits  guard.Limits
 	certDir string
-	// certificate returns the certificate; nil for that of certDir.
+	// certificate returns the serving certificate; nil means the certificate in certDir.
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	started     atomic.Bool
 }

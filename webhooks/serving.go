@@ -24,8 +24,7 @@ func (s *validators) enabled(spec *appv1.ServingSpec, errs field.ErrorList) fiel
 	return slices.Concat(errs, validation.DisabledFeatures(spec, s.disabled, field.NewPath("spec")))
 }
 
-// aroundOthers warns of other objects that are in the way of what stands around the pods. was is
-// what stood there before, nil for a new resource.
+// aroundOthers warns of other objects that conflict with the auxiliary objects. was is the previous serving spec, nil for a new resource.
 func (s *validators) aroundOthers(ctx context.Context, who *asker, obj client.Object, spec, was *appv1.ServingSpec, replicas *int32) []string {
 	var said []string
 	if spec.Ingress != nil {

@@ -19,7 +19,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// validator refuses a resource that breaks a rule, and warns of one that will not do what was meant.
+// validator rejects a resource that breaks a rule, and warns of a resource that will not work as intended.
 type validator[T client.Object] struct {
 	*validators
 	kind string
@@ -27,25 +27,25 @@ type validator[T client.Object] struct {
 	spec func(T) any
 	// empty returns an empty resource as it is stored.
 	empty func() storedResource[T]
-	// review says what is wrong with a resource by itself, and builds what it means by what is seen of it.
+	// review checks a resource by itself, and builds its workloads with the content that the seer returns.
 	review func(T, seer) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
 	neighbours func(ctx context.Context, who *asker, obj, old T) []string
 }
 
-// review is what a resource by itself says.
+// review is the result of the check of a resource by itself.
 type review struct {
-	// errors are what the resource is refused for, warnings what it is taken in spite of.
+	// errors reject the resource; warnings do not.
 	errors   field.ErrorList
 	warnings []string
-	// workloads are what it means, children the objects that it is to have.
+	// workloads are the resource's workloads, children its objects.
 	workloads []*resource.Workload
 	children  []child
 	// paused is true where nothing is written for now.
 	paused bool
 }
 
-// child is an object that a resource is to have, the field that its name comes from, and the workload that it is of.
+// child is an object of a resource, the field with the object's name, and the object's workload.
 type child struct {
 	name     *field.Path
 	object   client.Object
@@ -78,7 +78,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		defer cancel()
 		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, v.askerOf(ctx, obj, old), obj, &found)...), nil
 	}
-	// By now the spec that was there has its children, or its status says what is in their way.
+	// The children of the previous spec exist already, or the status has the obstacle.
 	return v.validate(ctx, obj, old, func() []child { return v.review(old, v.unseen).children })
 }
 
@@ -106,10 +106,10 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 	return append(said, v.podSecurity(ctx, who, obj.GetNamespace(), found.workloads)...), nil
 }
 
-// tooMany reports whether a spec has so many errors that what it means is of no interest.
+// tooMany reports whether a spec has so many errors that its workloads are not built.
 func tooMany(errs field.ErrorList) bool { return len(errs) > validation.MaxErrors }
 
-// before returns a resource as it was, nil for one that is new.
+// before returns the previous resource, nil for a new resource.
 func before[T client.Object](old T) client.Object {
 	if reflect.ValueOf(old).IsNil() {
 		return nil
@@ -131,7 +131,8 @@ func (s *validators) reviewServed(obj client.Object, spec resource.Spec, see see
 	}
 }
 
-// calledBy returns objects of a workload as children whose name comes from a field, except for a Service that the spec names.
+// calledBy returns objects of a workload as children with the field of their name. That field is name, but spec.service.name for a Service
+// that the spec names.
 func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Object) []child {
 	var children []child
 	for _, object := range objects {
@@ -144,8 +145,8 @@ func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Ob
 	return children
 }
 
-// objects are those that a workload means, but for those of kinds that the cluster may lack: to read one from the cache would start to
-// watch its kind.
+// objects returns the objects of a workload except for kinds that the cluster may lack: reading such an object from the cache would start a
+// watch of its kind.
 func objects(w *resource.Workload) []client.Object {
 	var objects []client.Object
 	for _, obj := range w.Objects() {

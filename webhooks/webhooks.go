@@ -1,6 +1,6 @@
-// Package webhooks is what the API server asks before it stores a resource of ours: one thin file a kind. The rules are in
-// api/v1/validation and in the builders of resource, where the controllers find them too, so that an error has the same words
-// at admission and, if it was admitted while no webhook ran, in the status.
+// Package webhooks has the admission webhooks of our kinds, one thin file per kind. The rules are in api/v1/validation and in the builders
+// of resource. The controllers use the same rules, so an error has the same text at admission and, for a resource that was admitted while
+// no webhook ran, in the status.
 package webhooks
 
 import (
@@ -43,7 +43,7 @@ type Options struct {
 	CertDir string
 	// OwnNamespace is the manager's, which has the Service and the Secret of the certificate; empty if it is not known.
 	OwnNamespace string
-	// Certificate says how long a certificate that the manager makes is valid, and for which Hosts in addition to the Service's.
+	// Certificate has the validity of the certificate that the manager makes, and Hosts in addition to the names of the Service.
 	Certificate certificate.Options
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
@@ -51,8 +51,7 @@ type Options struct {
 	FollowSecrets bool
 	// DisabledFeatures are the fields of the spec around the pods that are refused.
 	DisabledFeatures []string
-	// Patience is how long questions about other objects may take in all; what is not known by then is not warned of. Default:
-	// 1.2 s.
+	// Patience is the total time for reads of other objects; an object that is not read in this time causes no warning. Default: 1.2 s.
 	Patience time.Duration
 	// Arrival is how long a review may take to arrive, and then to be handled. Default: the times of guard.Webhooks, which fit the two
 	// seconds that the API server waits.
@@ -149,7 +148,7 @@ func (s *validators) register(server webhook.Server) {
 
 // validators is what the webhooks of all kinds work with.
 type validators struct {
-	// cache has what the controllers watch; live reads from the API server what is in no cache.
+	// cache has the objects that the controllers watch; live reads all others from the API server.
 	cache, live client.Reader
 	patience    time.Duration
 	// followSecrets is true where the controllers follow the content of Secrets.
@@ -163,8 +162,8 @@ type validators struct {
 	plans  chan struct{}
 	// planner plans changes.
 	planner Planner
-	// limits are those of the process.
+	// limits are the limits of the process, which all kinds share.
 	limits *limits
-	// today is what is observed of a workload that is new.
+	// today has the build options for a new workload.
 	today resource.BuildOptions
 }

@@ -1,11 +1,10 @@
-// Package budget decides how much the cache of the manager keeps of each object, so that nobody in the cluster can fill the memory of the
-// manager.
+// Package budget limits how much of each object the manager's cache keeps, so that nobody in the cluster can fill the manager's memory.
 //
-// An object is kept whole if it is a custom resource of ours, or if its controller is a custom resource that the cache has, by UID, kind,
-// name and namespace. Of everything else its identity is kept, see apply.Type.Keep. A custom resource with its children may take Owner
-// bytes, which is more than a plain one needs; what is beyond it counts for its namespace, and for all namespaces together. An object for
-// which there is no room is kept in part, and Client reads it from the API server where all of it is needed. It is whole again at its next
-// event after there is room.
+// The cache keeps an object whole if it is a custom resource of ours, or if its controller is a custom resource in the cache, by UID, kind,
+// name and namespace. Of every other object the cache keeps the identity, see apply.Type.Keep. A custom resource with its children may use
+// Owner bytes, more than an ordinary resource needs; the excess counts against the limits of its namespace and of all namespaces together.
+// An object beyond a limit is kept in part, and Client reads it from the API server where all of it is needed. The next event of the object
+// after space is free makes it whole again.
 package budget
 
 import (
@@ -50,7 +49,7 @@ type Resource interface {
 	Reduced() bool
 }
 
-// Budget knows the custom resources of the cache and counts what is kept whole. Make it with New.
+// Budget records the custom resources of the cache and the sizes of the whole objects. New makes a Budget.
 type Budget struct {
 	limits  Limits
 	started *gate
@@ -92,8 +91,8 @@ func New(limits Limits) *Budget {
 	}
 }
 
-// KeepResource changes a custom resource of a kind, which has lost what is never kept, to what the cache keeps of it. names are those by
-// which an index finds it.
+// KeepResource reduces a custom resource, already without the fields that are never kept, to the part that the cache keeps. names returns
+// the keys under which an index finds it.
 func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) {
 	uid, size := obj.GetUID(), heap.Size(obj)
 	b.mu.Lock()
@@ -153,7 +152,7 @@ func (b *Budget) ownerOf(obj client.Object) (types.UID, *owner) {
 	return c.UID, o
 }
 
-// admit counts an object for its owner in the place of what it was, unless there is no room. b.mu is held.
+// admit replaces the object's previous size in the count of its owner, and returns false if a limit forbids the new size. b.mu is held.
 func (b *Budget) admit(uid, of types.UID, o *owner, size int) bool {
 	b.sweep()
 	b.release(uid)
@@ -196,7 +195,7 @@ func (b *Budget) change(o *owner, by func()) {
 	}
 }
 
-// excess returns how much counts of what is kept for an owner: of one that is gone, all.
+// excess returns the bytes above an owner's allowance, all bytes if the owner is gone.
 func (b *Budget) excess(used int, known bool) int {
 	if !known {
 		return used

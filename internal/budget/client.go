@@ -11,7 +11,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 )
 
-// wholeReader reads objects by another reader, and those that are kept there in part from the API server.
+// wholeReader reads objects from another reader, and partial objects again from the API server.
 type wholeReader struct {
 	client.Reader
 	live client.Reader
@@ -41,8 +41,8 @@ func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return nil
 }
 
-// lacks reports whether an object is kept in part, and may be ours or is to be taken back: its controller is a resource of ours, also one
-// that the cache does not have, as after a restore from a backup, or it has none.
+// lacks reports whether a partial object may be ours: its controller is a resource of ours, also a resource missing from the cache, as
+// after a restore from a backup, or the object has no controller.
 func lacks(obj client.Object) bool {
 	if resource, ok := obj.(Resource); ok {
 		return resource.Reduced()

@@ -43,8 +43,8 @@ func (g *gate) wait(ctx context.Context) error {
 	return nil
 }
 
-// NewInformer is for cache.Options: it makes the informers of a cache whose objects KeepResource and KeepChild transform. Those of custom
-// resources have to be made before the cache starts. Those of children list nothing before all custom resources were listed.
+// NewInformer is for cache.Options: it makes the informers of a cache whose objects KeepResource and KeepChild transform. The informers of
+// custom resources must be made before the cache starts. The informers of children list nothing before all custom resources are listed.
 func (b *Budget) NewInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	_, ours := example.(Resource)
 	obj, known := example.(client.Object)

@@ -1,9 +1,9 @@
-// Package certificate keeps a certificate for the webhooks of a manager that has none from elsewhere: it makes an authority
-// and a certificate signed by it, renews both in time, tells the webhook configurations which authority to trust, and serves
-// what it made. It knows the names of these objects from its options alone.
+// Package certificate maintains a certificate for the webhooks of a manager without a certificate from another source: it makes an
+// authority and a certificate signed by it, renews both in time, writes the authorities into the webhook configurations, and serves the
+// certificate. The names of these objects come from its options alone.
 //
-// Every replica of the manager runs it, as every one serves: who finds the certificate missing or old renews it, and of two
-// that do so at once the API server refuses the later one, which then takes over what the first has written.
+// Every replica of the manager runs it, because every replica serves. Any replica renews a missing or old certificate. Of two simultaneous
+// writes the API server rejects the later one, and that replica then uses the certificate of the other.
 package certificate
 
 import (
@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The keys of the Secret. The second authority is the one before, which is trusted until it expires: a replica may serve
-// what it has signed for a moment longer.
+// The keys of the Secret. The former authority is trusted until it expires, because a replica may still serve a certificate that the former
+// authority signed.
 const (
 	keyAuthority = "ca.crt"
 	keySigning   = "ca.key"
@@ -40,7 +40,7 @@ const (
 	defaultValidity  = 365 * 24 * time.Hour
 	defaultAhead     = 90 * 24 * time.Hour
 	defaultSettle    = 10 * time.Second
-	// lookAgain is how often the certificate is looked at. What is written is watched, time is not.
+	// lookAgain is the interval between checks of the expiry. Changes of the objects are watched.
 	lookAgain = 12 * time.Hour
 	// backdated is how far clocks may be apart.
 	backdated = time.Hour
@@ -99,8 +99,8 @@ func (k *Keeper) Ready(*http.Request) error {
 	return err
 }
 
-// Reconcile implements reconcile.Reconciler: it renews what is missing or about to expire, has the API servers trust it, and
-// then serves it.
+// Reconcile implements reconcile.Reconciler: it renews missing or expiring keys and certificates, writes the authorities into the webhook
+// configurations, and then serves the certificate.
 func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
 	if err := client.IgnoreNotFound(k.reader.Get(ctx, k.opts.Secret, secret)); err != nil {
@@ -112,7 +112,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	if renewed {
-		// What becomes of it comes back by way of the watch.
+		// The watch of the Secret requeues the request.
 		return ctrl.Result{}, k.write(ctx, secret)
 	}
 	switch err := k.inject(ctx, bundle(secret, now)); {
@@ -127,7 +127,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{RequeueAfter: k.next(secret, now)}, nil
 }
 
-// renew replaces in the Secret what is not valid for long enough. It reports whether anything was.
+// renew replaces the parts of the Secret that expire too soon, and reports whether it replaced any.
 func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	maker := rotator.CertRotator{
 		CAName: k.opts.Secret.Name + "-ca", CAOrganization: k.opts.Secret.Name,
@@ -203,7 +203,7 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// bundle is the authorities to trust: the one that signs, and the one before while that is valid.
+// bundle returns the authorities to trust: the signing authority, and the former authority while it is valid.
 func bundle(secret *corev1.Secret, now time.Time) []byte {
 	if former := leaf(secret.Data[keyFormer]); former == nil || former.NotAfter.Before(now) {
 		return secret.Data[keyAuthority]

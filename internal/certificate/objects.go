@@ -20,14 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// The names are those of config/default. To create cannot be limited to a name.
+// The names are the names in config/default. RBAC cannot limit create to a name.
 // +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=system,resources=secrets,resourceNames=app-operator-webhook-cert,verbs=list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=app-operator-validating-webhook-configuration,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=app-operator-mutating-webhook-configuration,verbs=list;watch;patch
 
-// SetupWithManager has the manager run the keeper on every replica, with a cache of its own: that of the manager is for
-// others, and no Secret is in it.
+// SetupWithManager adds the keeper to the manager, on every replica and with a cache of its own, because the manager's cache has no
+// Secrets.
 func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -99,8 +99,8 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
 	return k.trust(ctx, &mutating, err, trusted, authorities)
 }
 
-// trust states authorities in a webhook configuration that was read with an error, and whose webhooks trust those given. One
-// that does not exist is left so: it was removed on purpose.
+// trust writes authorities into a webhook configuration; trusted are the current ones, one for each webhook, and err is the error of the
+// read. A missing configuration is not created: it was removed on purpose.
 func (k *Keeper) trust(ctx context.Context, config client.Object, err error, trusted [][]byte, authorities []byte) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
@@ -110,7 +110,7 @@ func (k *Keeper) trust(ctx context.Context, config client.Object, err error, tru
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	// It goes by the number of a webhook, so no other version may be changed.
+	// The paths of the patch have the index of a webhook, so the patch is for this resource version only.
 	patch := []operation{{"replace", "/metadata/resourceVersion", config.GetResourceVersion()}}
 	for i, now := range trusted {
 		if !bytes.Equal(now, authorities) {

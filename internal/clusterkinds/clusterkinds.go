@@ -1,9 +1,8 @@
-// Package clusterkinds knows which of the kinds are served that a cluster may lack, and caches their objects while they are. Kinds of
-// Kubernetes' own that the manager may not list when it starts are among them.
+// Package clusterkinds handles the kinds that a cluster may lack: it finds out which of these kinds the API server serves, and caches their
+// objects. Built-in kinds that the manager may not list at its start are included.
 //
-// Such a kind is watched while its CustomResourceDefinition is there and the manager may list it, in a cache of its own, and is
-// not asked for otherwise. Whatever becomes of it, the manager goes on: it is told by Check what stands in the way of a kind, and
-// resources that wait for it are reconciled when that changes.
+// Such a kind has a cache and watches of its own while its CustomResourceDefinition exists and the manager may list it. Without the kind
+// the manager keeps running: Check returns the obstacle, and the resources that wait for the kind are reconciled when its phase changes.
 package clusterkinds
 
 import (
@@ -36,21 +35,22 @@ import (
 )
 
 const (
-	// lookAgain is how often the whole manager looks for a kind if nothing tells when it comes, or may be listed, and the options do
-	// not say.
+	// lookAgain is the default of Options.LookAgain: the interval at which the manager looks for a missing or forbidden kind without an
+	// event.
 	lookAgain = time.Minute
 	// settling is how long a reconcile waits until it is known whether a kind is there, counted from when it is first asked.
 	settling = 5 * time.Second
 	// firstPause is the pause before a definition is looked at again that is there and not served yet; it doubles.
 	firstPause = time.Second
-	// gather is how long news of one definition wait for those of others, so that one request answers for all.
+	// gather is how long an event of one definition waits for events of other definitions, so that one discovery request serves all of
+	// them.
 	gather = 50 * time.Millisecond
 )
 
 // Options say how to reach the API server, and what to watch.
 type Options struct {
 	Config *rest.Config
-	// HTTPClient is that of Config.
+	// HTTPClient is the client made from Config.
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme
 	// Namespaces are those to watch; none means all.
@@ -61,14 +61,14 @@ type Options struct {
 	WatchFailed toolscache.WatchErrorHandlerWithContext
 	// Types are the rows of the kinds that may be used.
 	Types []*apply.Type
-	// Budget says how much the caches keep of each object.
+	// Budget limits how much of each object the caches keep.
 	Budget *budget.Budget
 	// LookAgain is how often a kind is looked for that is missing, 0 for a minute.
 	LookAgain time.Duration
 	Log       logr.Logger
 }
 
-// phase is what is known of a kind.
+// phase is the state of a kind: whether it is served, listable and watched.
 type phase int
 
 const (
@@ -84,7 +84,7 @@ const (
 	watched
 )
 
-// definition is what is known of the CustomResourceDefinition of a kind.
+// definition is the state of a kind's CustomResourceDefinition.
 type definition int
 
 const (
@@ -121,7 +121,7 @@ type kind struct {
 	settled chan struct{}
 }
 
-// Waiter is a resource that wants a kind: the field owner of its own kind, and its name.
+// Waiter is a resource that needs a kind: the field owner of the resource's own kind, and the resource's name.
 type Waiter struct {
 	Manager string
 	types.NamespacedName
@@ -136,7 +136,7 @@ type Kinds struct {
 	mapper meta.RESTMapper
 	byType map[reflect.Type]*kind
 	kinds  []*kind
-	// now tells the time; ask, watch and follow are the ways to the API server.
+	// now is the clock; ask, watch and follow send the requests to the API server.
 	now    func() time.Time
 	ask    func(context.Context) (served, error)
 	watch  func(context.Context, *kind) (*objects, error)
@@ -144,7 +144,7 @@ type Kinds struct {
 
 	mu          sync.Mutex
 	subscribers []*subscriber
-	// asked is when the API server was last asked what it serves, first when a reconcile first asked for a kind.
+	// asked is the time of the last discovery request, first the time when a reconcile first checked a kind.
 	asked, first time.Time
 	changed      chan struct{}
 }
@@ -212,8 +212,8 @@ func (k *Kinds) Start(ctx context.Context) error {
 	}
 }
 
-// Check returns what stands in the way of writing an object of a kind, nil if nothing does. It waits for a short time while that is
-// not known yet. The waiter is reconciled when it changes.
+// Check returns why an object of a kind cannot be written, nil if nothing is known to prevent the write. While the state of the kind is
+// unknown, Check waits for at most the settling time. The waiter is reconciled when the state changes.
 func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
 	s := k.byType[reflect.TypeOf(obj)]
 	if s == nil {
@@ -233,7 +233,7 @@ func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
 	return k.obstacle(s)
 }
 
-// Look is Check for a caller that does not want to be told when the kind comes.
+// Look is Check without a waiter: no reconcile follows when the kind appears.
 func (k *Kinds) Look(ctx context.Context, obj client.Object) error {
 	s := k.byType[reflect.TypeOf(obj)]
 	if s == nil {
@@ -248,7 +248,7 @@ func (k *Kinds) Look(ctx context.Context, obj client.Object) error {
 	return k.obstacle(s)
 }
 
-// obstacle says what stands in the way of a kind that is not watched.
+// obstacle returns the error for a kind that is not watched.
 func (k *Kinds) obstacle(s *kind) error {
 	switch s.phase {
 	case missing:
@@ -267,7 +267,7 @@ func (k *Kinds) obstacle(s *kind) error {
 	}
 }
 
-// Lost says that the API server no longer knows the kind of an object, by its answer to a write.
+// Lost reports that the API server rejected a write because the kind of the object is unknown.
 func (k *Kinds) Lost(obj client.Object) {
 	if s := k.byType[reflect.TypeOf(obj)]; s != nil {
 		k.mu.Lock()

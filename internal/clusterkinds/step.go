@@ -9,7 +9,7 @@ import (
 // served reports whether the API server serves a kind.
 type served func(*kind) bool
 
-// step does what is due, and returns when to look again, 0 if nothing will be due by itself.
+// step handles the kinds that are due, and returns the time until the next kind is due, 0 if none is scheduled.
 func (k *Kinds) step(ctx context.Context) time.Duration {
 	if due := k.dueKinds(ctx); len(due) > 0 {
 		k.askFor(ctx, due)
@@ -50,7 +50,7 @@ func (k *Kinds) dueKinds(ctx context.Context) []*kind {
 	return scheduled
 }
 
-// askFor asks the API server once what it serves, and does for each kind what follows. It always serves those of Kubernetes' own.
+// askFor sends one discovery request and updates each due kind by the answer. Built-in kinds count as served.
 func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 	var serves served
 	var err error
@@ -80,7 +80,7 @@ func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 	}
 }
 
-// schedule says when to ask for a kind if nothing tells when it comes.
+// schedule sets the time of the next discovery for a missing kind that resources wait for, if no definition announces the kind.
 func (k *Kinds) schedule(s *kind) {
 	if s.defined == absent {
 		s.due = time.Time{}
@@ -152,7 +152,8 @@ func (k *Kinds) askLater(s *kind) {
 	s.due, s.pause = k.now().Add(s.pause), min(2*s.pause, k.opts.LookAgain)
 }
 
-// doubt has the API server be asked for a kind that it does not know although it has said so. If that goes on, the kind is missing.
+// doubt schedules a discovery for a served kind that the API server does not know in other requests. When the pauses between discoveries
+// reach Options.LookAgain, the kind counts as missing.
 func (k *Kinds) doubt(s *kind) {
 	switch {
 	case !s.due.IsZero() || s.phase == missing:

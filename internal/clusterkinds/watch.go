@@ -52,7 +52,7 @@ func newMapper(opts Options) meta.RESTMapper {
 // aggregated is the media type of a list of all that is served, which has been there since Kubernetes 1.30.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// newDiscovery returns what asks the API server, by one request, which kinds it serves.
+// newDiscovery returns a function that gets the served kinds with one request.
 func newDiscovery(opts Options) (func(context.Context) (served, error), error) {
 	c, err := discovery.NewDiscoveryClientForConfigAndClient(opts.Config, opts.HTTPClient)
 	if err != nil {
@@ -74,7 +74,7 @@ func newDiscovery(opts Options) (func(context.Context) (served, error), error) {
 	}, nil
 }
 
-// serves reports whether a kind is among those that are served.
+// serves reports whether the API server serves a kind.
 func serves(groups *apidiscoveryv2.APIGroupDiscoveryList, gvk schema.GroupVersionKind) bool {
 	for i := range groups.Items {
 		if groups.Items[i].Name != gvk.Group {
@@ -176,7 +176,7 @@ func trimDefinition(in any) (any, error) {
 	return in, nil
 }
 
-// objects is the cache of the objects of one kind, from when the kind comes until it goes.
+// objects is the cache of the objects of one kind. It exists while the kind is watched.
 type objects struct {
 	client   client.Client
 	informer cache.Informer
@@ -219,7 +219,7 @@ func (k *Kinds) watchObjects(ctx context.Context, s *kind) (*objects, error) {
 	return o, nil
 }
 
-// cacheOptions are those of the cache of a kind's objects.
+// cacheOptions returns the options of the cache of a kind's objects.
 func (k *Kinds) cacheOptions(s *kind, o *objects) cache.Options {
 	opts := cache.Options{
 		HTTPClient: k.opts.HTTPClient, Scheme: k.opts.Scheme, Mapper: k.mapper,
@@ -288,8 +288,8 @@ func (s *kind) newList(scheme *runtime.Scheme) (client.ObjectList, error) {
 	return list, nil
 }
 
-// Source returns a source of events for the controller of a kind of ours, whose field owner manager is: those of the optional
-// kinds' objects, as handle handles them, and of the kinds themselves for the resources that wait for them.
+// Source returns a source of events for the controller whose field owner is manager: events of the optional kinds' objects, handled by
+// handle, and events of the kinds themselves for the resources that wait for them.
 func (k *Kinds) Source(manager string, handle func(*apply.Type) handler.EventHandler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		k.mu.Lock()

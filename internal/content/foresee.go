@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoKey says that a Secret cannot be summed, as nothing was before.
+// errNoKey is the error for digests of a Secret before the key exists.
 var errNoKey = errors.New("there is no key of the sums of Secrets yet")
 
 // foresight is what a watch has read that follows nothing.
@@ -19,9 +19,8 @@ type foresight struct {
 	read   map[Object]Content
 }
 
-// Foresee returns a watch for a plan: it has no effect on what is followed, reads what it is asked for, and creates nothing. What the
-// manager has read before it is not asked for again. Nothing waits for content to be quiet: a plan has what follows, too. A nil
-// watch foresees nothing.
+// Foresee returns a watch for a plan: it changes nothing in w, reads objects that w has not read, and creates nothing. New content does not
+// wait to be quiet, because the plan includes the rollout that follows later. A nil watch returns nil.
 func (w *Watch) Foresee() *Watch {
 	if w == nil {
 		return nil

@@ -28,7 +28,7 @@ const (
 
 // Key makes sums of Secrets that cannot be tried without it.
 type Key struct {
-	// ID tells keys apart, and nothing of the key.
+	// ID identifies the key without a hint at its bytes.
 	ID    string
 	bytes []byte
 }

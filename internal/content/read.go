@@ -14,14 +14,14 @@ import (
 // readContent is the content of an object as it was read last. Of values there are digests alone.
 type readContent struct {
 	mu sync.Mutex
-	// asked is the version that was asked for, found the one that was read, which may be newer.
+	// asked is the requested version, found the version that the read returned, which may be newer.
 	asked, found string
 	content      Content
 }
 
-// Content is what was read of an object.
+// Content is the content of an object as read.
 type Content struct {
-	// Version is that of the object, empty for one that does not exist.
+	// Version is the object's resource version, empty for a missing object.
 	Version string
 	Digests resource.ContentDigests
 	// Key made the digests of a Secret.

@@ -1,6 +1,7 @@
-// Package content tells which ConfigMaps and Secrets have changed of those that the pods of resources use, and reads them.
+// Package content watches the ConfigMaps and Secrets that the pods of resources use, and reads them after changes.
 //
-// Only metadata is watched, and only once a resource asks for it. Nothing is decided by an event: it says when to look.
+// The package watches metadata only, and only once a resource uses an object of the kind. An event decides nothing: it triggers a
+// reconcile.
 package content
 
 import (
@@ -38,7 +39,7 @@ const (
 	syncPatience = 5 * time.Second
 )
 
-// ErrNotSynced says that the metadata of a kind is not known yet.
+// ErrNotSynced is the error while the metadata of a kind is unknown.
 var ErrNotSynced = errors.New("the first list of the metadata is not complete")
 
 // Queue takes the requests of one kind of resources.
@@ -58,7 +59,7 @@ type Owner struct {
 
 // Options say how to watch.
 type Options struct {
-	// Cache are those of the manager: namespaces and the handler of watch errors.
+	// Cache has the options of the manager's cache: namespaces and the handler of watch errors.
 	Cache cache.Options
 	// Live reads from the API server, Writer creates the key.
 	Live   client.Reader
@@ -73,7 +74,7 @@ type Options struct {
 type Watch struct {
 	opts Options
 	mgr  manager.Manager
-	// running is closed once ctx is that of the manager.
+	// running is closed once ctx is the manager's context.
 	running chan struct{}
 	ctx     context.Context // The caches that begin later end with the manager.
 	caches  sync.WaitGroup
@@ -102,17 +103,17 @@ type metadata struct {
 	waited bool
 }
 
-// object is what is known of an object that is followed.
+// object is the state of a followed object.
 type object struct {
 	owners map[Owner]bool
-	// version is the last one that was seen, empty for an object that does not exist; changed is when it came, and before when the one
-	// before that did.
+	// version is the last observed version, empty for a missing object; changed is the time of its observation, before the time of the
+	// previous version's observation.
 	version         string
 	changed, before time.Time
 	content         readContent
 }
 
-// owner is what is known of a resource that follows content.
+// owner is the state of a resource that follows content.
 type owner struct {
 	objects []Object
 	// waiting is since when new content waits, specChanged since when a new spec does.
@@ -154,7 +155,8 @@ func (w *Watch) Register(kind string, queue Queue) {
 	w.queues[kind] = queue
 }
 
-// Follow has a resource looked at when one of the objects changes, and of no others. The error says why that is not possible.
+// Follow requeues a resource when one of the objects changes; objects replaces the earlier list. The error is why an object cannot be
+// watched.
 func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) error {
 	if w.foresight != nil {
 		return nil

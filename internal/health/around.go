@@ -14,7 +14,7 @@ import (
 	"huolala.cn/app-operator/internal/message"
 )
 
-// Standing is how an object around the pods is doing, as the condition of it says.
+// Standing is the state of an auxiliary object, in the form of its condition.
 type Standing struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string

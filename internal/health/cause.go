@@ -13,7 +13,7 @@ import (
 	"huolala.cn/app-operator/internal/message"
 )
 
-// Cause is why a pod does not run. The zero Cause says that nothing is known to be wrong.
+// Cause is the reason why a pod does not run. The zero Cause means that no problem is known.
 type Cause struct {
 	// Reason is the condition's reason.
 	Reason string
@@ -23,8 +23,8 @@ type Cause struct {
 	Message string
 }
 
-// severity orders causes: where pods differ, the one that is listed first here is reported, as it is the more likely
-// root of the others.
+// severity orders causes by how likely they are the root of the others. Where pods have different causes, the first in this list is
+// reported.
 var severity = []string{
 	appv1.ReasonInvalidImageName,
 	appv1.ReasonImagePullBackOff,
@@ -42,7 +42,7 @@ func (c Cause) where() string {
 	return fmt.Sprintf("container %q", c.Container)
 }
 
-// String is what a message says of the cause: where it is, and what is wrong.
+// String returns the cause for a message: the place, then the problem.
 func (c Cause) String() string { return c.where() + ": " + c.Message }
 
 // Worst returns the gravest cause among the pods of a rollout, the zero Cause if nothing is known to be wrong with any. stalled is
@@ -75,8 +75,8 @@ func graver(a, b Cause) bool {
 	return a.Message < b.Message
 }
 
-// CauseOf returns why a pod does not run, the zero Cause if it does or is on its way. A pod that is being deleted is
-// never the cause of anything, nor is one that has ended for good, such as an evicted one: another has taken its place.
+// CauseOf returns why a pod does not run, the zero Cause if the pod runs or is starting. A pod that is being deleted has no cause, nor has
+// a pod that has ended for good, such as an evicted pod: another pod has taken its place.
 func CauseOf(pod *corev1.Pod) Cause { return causeOf(pod, containerCause) }
 
 // lastCauseOf is CauseOf for a rollout that has not finished in time: a container that runs again between two crashes, and is
@@ -123,7 +123,7 @@ func isUnschedulable(c *corev1.PodCondition) bool {
 	return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// containerCause reads what the kubelet says of a container that waits or has ended.
+// containerCause returns the cause from the kubelet's status of a container that waits or has ended.
 func containerCause(s *corev1.ContainerStatus) Cause {
 	if ended := s.State.Terminated; ended != nil {
 		// Between two tries of a crash loop the container is shown as ended, then as waiting: one and the same cause.
@@ -151,7 +151,7 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 	return Cause{}
 }
 
-// crash says how a container ended.
+// crash returns the cause for a container that ended.
 func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
 	if ended.Reason == "OOMKilled" {
 		return Cause{appv1.ReasonOOMKilled, container, messageOutOfMemory}
@@ -166,8 +166,8 @@ var (
 	bracketed = regexp.MustCompile(`\[[^\]]*(\]|$)`)
 )
 
-// withoutCommand returns the words of a container runtime without what they repeat of the container's command, which may have a
-// secret among its arguments: it stands in quotes or brackets, and once more as it is.
+// withoutCommand removes the container's command, which may have a secret among its arguments, from an error of the container runtime. The
+// runtime repeats the command in quotes or brackets, and once more without them.
 func withoutCommand(words string) string {
 	var said []string
 	for _, text := range quoted.FindAllString(words, -1) {
@@ -184,8 +184,8 @@ func withoutCommand(words string) string {
 	return words
 }
 
-// pullError returns what is wrong with the pull. The kubelet shows the error itself and then, while it waits for the
-// next try, the same error behind a prefix of its own and the word for it: both become one text
+// pullError returns the error of an image pull. The kubelet shows the error itself and then, while it waits for the next try, the same
+// error behind a prefix and an error code; pullError removes both, so that the text stays the same
 // (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
 func pullError(words string) string {
 	if strings.HasPrefix(words, "Back-off pulling image") {
@@ -204,9 +204,9 @@ func pullError(words string) string {
 	return ": " + message.Quote(words)
 }
 
-// KeepCauses copies from the status of a pod to another the containers that the cause of the pod comes from, now and after a rollout
-// that has not finished in time, and of them what is read; if there is none, why the pod is not scheduled. Messages are cut to a length in
-// bytes; names of images are, too.
+// KeepCauses copies from one pod status to another the container statuses that the pod's cause is read from, now and after a rollout that
+// has missed its deadline, reduced to the fields in use. Without such a container it copies why the pod is not scheduled. Messages are cut
+// to most bytes, and image names to maxKeptImage.
 func KeepCauses(from, to *corev1.PodStatus, most int) {
 	whole := corev1.Pod{Status: *from}
 	whole.Status.Phase = ""
@@ -234,8 +234,7 @@ func KeepCauses(from, to *corev1.PodStatus, most int) {
 	}
 }
 
-// maxKeptImage is the length that the name of an image is cut to, maxKeptName that of a container and maxKeptReason that of a reason, in
-// bytes. No reason that is read is longer.
+// The lengths in bytes that KeepCauses cuts the names of images and containers, and reasons, to. No reason in use is longer.
 const (
 	maxKeptImage  = 256
 	maxKeptName   = 63

@@ -1,8 +1,8 @@
-// Package health says how a live workload is doing, and why, in one line that a person can act on.
+// Package health judges a live workload: its state and the cause, in one line that a person can act on.
 //
-// It is pure, and knows Kubernetes' kinds alone. Messages are deterministic: they name no pod and no time that would
-// make them change while nothing has changed. A message that says what is wrong has no count of pods in it, as that changes
-// with each crash: it changes with the reason, the object and the container.
+// The package is pure and uses Kubernetes' kinds alone. Messages are deterministic: a message names no pod and no time, so it changes only
+// with the state. The message of a problem has no count of pods either, because the count changes with each crash: such a message changes
+// with the reason, the object and the container.
 package health
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Verdict is how a workload is doing.
 type Verdict struct {
-	// Ready is true if every wanted pod runs what is wanted and is available.
+	// Ready is true if all wanted pods have the latest template and are available.
 	Ready bool
 	// Stalled is true if the rollout has not finished in time, and will not without help.
 	Stalled bool
@@ -32,9 +32,8 @@ type Verdict struct {
 	Again time.Duration
 }
 
-// Deployment judges a Deployment at a time by its status and by the pods that belong to it. The rule for being ready is that of
-// "kubectl rollout status" and kstatus: the controller has seen the latest change, every pod is of the latest template
-// and available, and no other pod is left.
+// Deployment judges a Deployment at a time by its status and its pods. It is ready by the rule of "kubectl rollout status" and kstatus: the
+// controller has observed the latest generation, every pod has the latest template and is available, and no other pod is left.
 func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict {
 	object := "Deployment " + d.Name
 	wanted := int32(1)
@@ -58,7 +57,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resume(d))
 	}
 	v.explain(pods)
-	// In this order, whatever theirs is: the words on the deadline are added to those on what is wrong.
+	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		v.Reason, v.Detail = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, rejection(c.Message))
 	}
@@ -68,7 +67,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	return v.named(object)
 }
 
-// UnderWay reports whether a rollout goes on, or waits for its user to resume it, and nothing is known to be wrong.
+// UnderWay reports whether a rollout progresses, or is paused by its user, without a known problem.
 func (v Verdict) UnderWay() bool {
 	return !v.Stalled && (v.Reason == appv1.ReasonProgressing || v.Reason == appv1.ReasonRolloutPaused)
 }
@@ -88,16 +87,16 @@ func LostPods(d *appsv1.Deployment) bool {
 	return rolledOut(d) && d.Status.Replicas <= d.Status.UpdatedReplicas
 }
 
-// rolledOut reports whether the Deployment's controller says that the rollout has finished. It says so of the one before, too.
+// rolledOut reports whether the Progressing condition states a finished rollout. The condition may still be about the previous rollout.
 func rolledOut(d *appsv1.Deployment) bool {
 	c := condition(d, appsv1.DeploymentProgressing)
 	return c != nil && c.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration >= d.Generation
 }
 
-// timeLeft returns in how long a rollout is overdue that the Deployment's controller does not measure. That happens on the way to a
-// ReplicaSet that exists: until its first progress is seen, the condition stays that of the rollout before, which never times out
-// (k8s.io/kubernetes/pkg/controller/deployment, DeploymentTimedOut); if no pod can be created, or a write of the status fails, it stays for
-// good. The time counts from the latest change of the Deployment.
+// timeLeft returns the time until the deadline of a rollout whose deadline the Deployment's controller does not measure. The controller
+// does not measure a rollout to an existing ReplicaSet before its first progress: the condition is still about the previous rollout and
+// never times out (k8s.io/kubernetes/pkg/controller/deployment, DeploymentTimedOut). The condition stays for good if no pod can be created,
+// or a write of the status fails. The time counts from the latest change of the Deployment.
 func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured bool) {
 	if !rolledOut(d) || LostPods(d) || d.Spec.Paused || progressDeadline(d) == math.MaxInt32 {
 		return 0, false
@@ -143,7 +142,7 @@ func settledVerdict(wanted, running int32) Verdict {
 	return Verdict{Ready: true, Reason: appv1.ReasonReady, Detail: fmt.Sprintf(messageAvailable, podCount(int(wanted)))}
 }
 
-// progress says how far a rollout has come.
+// progress returns the message on how far a rollout has come.
 func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	if !observed {
 		return messageNotObserved
@@ -157,7 +156,7 @@ func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	return message + resume(d)
 }
 
-// resume says how to go on with rollouts that are paused.
+// resume returns the advice for a Deployment whose rollouts are paused, empty for another.
 func resume(d *appsv1.Deployment) string {
 	if !d.Spec.Paused {
 		return ""
@@ -170,8 +169,8 @@ func progressDeadline(d *appsv1.Deployment) int32 {
 	return ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600) // The API server's default.
 }
 
-// podsRejected tells a quota from other reasons why the API server refuses pods. It has no code for it but the words of
-// its quota plug-in (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
+// podsRejected returns the reason for pods that the API server rejects: quota or another. The API server has no code for quota, so
+// podsRejected searches for the text of the quota plug-in (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
 func podsRejected(message string) string {
 	if strings.Contains(message, "exceeded quota") || strings.Contains(message, "failed quota") {
 		return appv1.ReasonQuotaExceeded

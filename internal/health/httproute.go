@@ -12,8 +12,8 @@ import (
 	"huolala.cn/app-operator/internal/message"
 )
 
-// HTTPRoute judges an HTTPRoute by what the controllers of its parents say of its latest generation: one that refuses it before
-// one that has not spoken yet.
+// HTTPRoute judges an HTTPRoute by the conditions that the controllers of its parents set for the latest generation. A parent that rejects
+// the route takes precedence over a parent without a condition.
 func HTTPRoute(route *gatewayv1.HTTPRoute) Standing {
 	accepted := Standing{metav1.ConditionTrue, appv1.ReasonAccepted, fmt.Sprintf(messageRouteAccepted, route.Name)}
 	var silent *Standing

@@ -8,8 +8,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Service judges a Service. One of type LoadBalancer is ready once it has an address of a load balancer, as by kstatus; any
-// other is ready as soon as it exists. It is never stalled: whether the cluster has load balancers at all, nobody says.
+// Service judges a Service. A Service of type LoadBalancer is ready once it has an address, as by kstatus; any other Service is ready as
+// soon as it exists. A Service is never stalled, because the API does not show whether the cluster has load balancers.
 func Service(s *corev1.Service) Verdict {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
 		return Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageServiceNoAddress, s.Name)}

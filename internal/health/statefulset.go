@@ -9,12 +9,11 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// StatefulSet judges a StatefulSet by its status and by the pods that belong to it. It is ready by the rule of Deployment,
-// and once its controller has made the latest template the current one. A partition, which holds a rollout back, is no
-// part of what is wanted.
+// StatefulSet judges a StatefulSet by its status and its pods. It is ready by the rule of Deployment, and once its controller has made the
+// latest revision the current one. A partition, which holds a rollout back, is ignored.
 //
-// It is never stalled: a StatefulSet has no progress deadline, and a clock of our own would start again with each restart
-// of the operator. Its status has no word on pods that the API server refuses either; the message says where to look.
+// A StatefulSet is never stalled: it has no progress deadline, and a clock of our own would start again with each restart of the operator.
+// Its status does not show pods that the API server rejects either; the message names the place to look.
 func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	object := "StatefulSet " + s.Name
 	wanted := int32(1)
