@@ -87,7 +87,7 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	return nil
 }
 
-// adoptQuestion asks whether to carry out the plan of an adoption.
+// adoptQuestion returns the question whether to carry out the plan of an adoption.
 func adoptQuestion(t target, p *plan.Plan, restart bool) string {
 	question := fmt.Sprintf("Let %s %s take over these objects?", t.kind.Name, t.name)
 	switch pods := int(p.ReplacedPods()); {
@@ -104,12 +104,13 @@ func adoptQuestion(t target, p *plan.Plan, restart bool) string {
 	return question
 }
 
-// waits reports whether a plan ends where an earlier tier is not ready yet. What comes later is done once it is.
+// waits reports whether a plan ends where an earlier tier is not ready yet. The later tiers follow once that tier is ready.
 func waits(p *plan.Plan) bool {
 	return p.Problem != nil && p.Problem.Reason == appv1.ReasonDependencyNotReady
 }
 
-// describeProblem says why a command has changed nothing. Messages of the reason AdoptionRestarts state already that nothing was changed.
+// describeProblem returns why a command has changed nothing. Messages of the reason AdoptionRestarts state already that nothing was
+// changed.
 func describeProblem(problem *plan.Problem) string {
 	said := problem.Reason + ": " + problem.Message
 	if problem.Reason == appv1.ReasonAdoptionRestarts {
@@ -161,8 +162,8 @@ func (c *clients) annotate(ctx context.Context, t target, key string, value any)
 	})
 }
 
-// untilAdopted waits until the spec is in force, with all tiers that wait for an earlier one. What is in the way is said, and the
-// annotation stays.
+// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one. It returns an obstacle as the error, and
+// the annotation stays.
 func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
 	for began := time.Now(); ; sleep(ctx, waitEvery) {
 		now, err := c.of(t.kind, t.namespace).get(ctx, t.name)

@@ -171,7 +171,7 @@ func (c *clients) grantUnserved(allowed map[Right]bool) {
 	}
 }
 
-// lacking says which of the rights that a command needs are missing.
+// lacking lists the missing ones of the rights that a command needs.
 func lacking(rights []Right, allowed map[Right]bool) string {
 	var without, less []string
 	for _, right := range rights {

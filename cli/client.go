@@ -145,7 +145,7 @@ func (e withoutObjects) Error() string { return view.Clean(message.OmitObjects(e
 
 func (e withoutObjects) Unwrap() error { return e.error }
 
-// refused says in a few words why a list could not be read.
+// refused returns in a few words why a list could not be read.
 func refused(err error, namespace string) string {
 	if namespace == "" {
 		namespace = "all namespaces"

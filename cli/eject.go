@@ -167,8 +167,8 @@ type object interface {
 	runtime.Object
 }
 
-// children returns the objects that the resource controls, in the order in which they are applied. Of what stands around the pods, it also
-// requests what the spec does not ask for, as a former one may have asked for it.
+// children returns the objects that the resource controls, in the order in which they are applied. It also requests the types of auxiliary
+// objects that the spec does not have, because an earlier spec may have had them.
 func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
 	if serving := s.Resource.Serving; serving != nil {
@@ -183,7 +183,7 @@ func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]o
 	return appendAround(found, s, false), g.missing
 }
 
-// appendAround adds what stands around the pods and is applied before the first of them, or after it.
+// appendAround adds the auxiliary objects that are applied before the first pod if first is true, and the others if it is false.
 func appendAround(found []object, s *view.Snapshot, first bool) []object {
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; around.First == first {
@@ -210,7 +210,7 @@ func appendOwned[T any, P interface {
 
 // manifest returns an object as a user would have written it: without what the cluster and the operator have noted on it.
 func manifest(child object) ([]byte, error) {
-	kind := child.GetObjectKind().GroupVersionKind() // What is typed has none.
+	kind := child.GetObjectKind().GroupVersionKind() // A typed object has no kind.
 	if kind.Empty() {
 		kinds, _, err := scheme.Scheme.ObjectKinds(child)
 		if err != nil {

@@ -64,7 +64,7 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 	decide := func(pair claim.Pair) (claim.Standing, string) { return owner.decide(pair) }
 	serves := func(pair claim.Pair) string {
 		words, err := children.Serves(ctx, userView{c}, pair.Wanted, pair.Live)
-		if err != nil { // Whom it serves is not known, and the plan says so.
+		if err != nil { // The pods behind the Service are unknown; the plan notes this.
 			unread[slices.Index(children, pair)] = true
 		}
 		return words
@@ -81,7 +81,7 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 	}
 }
 
-// problemOf returns what is in the way of an object as a plan has it.
+// problemOf returns the obstacle to an object in the form of a plan.
 func problemOf(fate *claim.Fate) *plan.Problem {
 	if fate.Standing == claim.Leaving {
 		return &plan.Problem{Reason: appv1.ReasonProgressing, Message: fate.Words}

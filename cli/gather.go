@@ -70,11 +70,10 @@ func gather[T any, P interface {
 	})
 }
 
-// snapshot reads a resource, and what is below it, in at most nine requests, whatever the size of the cluster is, and one more for an
-// adopted Service that keeps the label app.kubernetes.io/instance of others; one more for each
-// of an HTTPRoute, a PodMonitor, a NetworkPolicy and a ServiceAccount that the spec asks for; and one for each type around the pods that
-// the user may not list, which asks whether the cluster has it. It needs the resource alone: what else cannot be read is noted. events
-// adds the resource's events.
+// snapshot reads a resource and the objects below it in at most nine requests, whatever the size of the cluster, plus one for an adopted
+// Service that keeps the label app.kubernetes.io/instance of others; one for each of an HTTPRoute, a PodMonitor, a NetworkPolicy and a
+// ServiceAccount in the spec; and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
+// Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
 func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
 	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
@@ -116,7 +115,7 @@ func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
 
-// oursOf selects the objects that belong to a resource, and, for a kind with several workloads, those of other resources. Of a kind with
+// oursOf selects the objects of a resource, and, for a kind with several workloads, also the objects of other resources. For a kind with
 // one workload, objects that keep the label of others since an adoption are missing.
 func oursOf(t target, r *view.Resource) metav1.ListOptions {
 	ours := labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}
@@ -134,8 +133,8 @@ func podSelector(t target, r *view.Resource) string {
 	return labels.Set{t.kind.PodLabel: t.name}.String()
 }
 
-// workloadsOf selects the Deployments of a resource. The one of a kind that has one may lack the operator's labels, or keep those of
-// others since an adoption.
+// workloadsOf selects the Deployments of a resource. It uses the name for a kind with one workload, because that Deployment may lack the
+// operator's labels, or keep the labels of others since an adoption.
 func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
 	if len(r.Workloads) == 1 {
 		return named(r.Workloads[0].Name)
@@ -143,7 +142,7 @@ func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
 	return oursOf(t, r)
 }
 
-// gatherAround requests the wanted types of what stands around the pods, whose objects have the name of the resource.
+// gatherAround requests the wanted types of auxiliary objects, whose objects have the name of the resource.
 func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted func(*view.AroundType) bool) {
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; wanted(around) {
@@ -153,8 +152,8 @@ func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted 
 	}
 }
 
-// ifDefined lists the objects of a kind, none where the cluster does not have the kind. The API server refuses a user without the right
-// whether or not the cluster has the kind: served tells.
+// ifDefined lists the objects of a kind, none where the cluster does not have the kind. The API server rejects a user without the right
+// whether or not the cluster has the kind; served reports whether it has.
 type ifDefined struct {
 	dynamic.ResourceInterface
 	served func() bool

@@ -111,7 +111,7 @@ func (r *root) listCommand() *cobra.Command {
 	return cmd
 }
 
-// filtered returns the list without what is ready, if that is not wanted.
+// filtered returns the list, without ready resources if notReady is true.
 func filtered(list *view.List, notReady bool) *view.List {
 	if !notReady {
 		return list

@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/view"
 )
 
-// The size of a terminal that does not tell its own, and that of output which is none: there, nothing is cut.
+// The size of a terminal with an unknown size, and of output to no terminal, where nothing is cut.
 const (
 	defaultWidth, defaultHeight = 80, 24
 	// redrawEvery is how often a view that is followed is read again.
@@ -145,7 +145,7 @@ func (r *root) updater() func(text string) error {
 	}
 }
 
-// sleep waits, and reports whether the context still goes on.
+// sleep waits, and returns false if the context ends.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -157,7 +157,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// confirm asks the user. Where there is no one to ask, --yes is needed.
+// confirm lets the user confirm a question. Without a terminal, --yes is required.
 func (r *root) confirm(yes bool, question string) error {
 	if yes {
 		return nil

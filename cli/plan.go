@@ -45,7 +45,7 @@ func (r *root) planCommand() *cobra.Command {
 			"The exit status is 0 if nothing changes, 1 if something does, 2 after an error or if something is in the way of the change, and\n" +
 			"3 with --fail-on-restart if pods restart.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return wrongUse(r.plan(cmd.Context(), args, &o)) // 1 says that something changes, so 2 stands for any error.
+			return wrongUse(r.plan(cmd.Context(), args, &o)) // The exit status 1 means a change, so 2 means any error.
 		},
 	}
 	flags := cmd.Flags()
@@ -63,7 +63,7 @@ func (r *root) planCommand() *cobra.Command {
 	return cmd
 }
 
-// plan asks for the plans and prints them.
+// plan requests the plans and prints them.
 func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
 	if (len(o.files) > 0) == (len(args) > 0) {
 		return errors.New("name either a resource, or files with -f")
@@ -109,7 +109,7 @@ type change struct {
 	look func(ctx context.Context, p *plan.Plan)
 }
 
-// planAll asks for the plan of each change, and returns them as one.
+// planAll requests the plan of each change, and merges the plans.
 func planAll(ctx context.Context, changes []change) (*view.Plan, error) {
 	var plans []*plan.Plan
 	for i := range changes {
@@ -236,7 +236,7 @@ func (c *clients) patch(t target, how types.PatchType, data []byte, manager stri
 	}}
 }
 
-// answerOf returns the answer to a request, or its error with what the API server says of it, which Raw leaves out.
+// answerOf returns the answer to a request. Its error has the API server's message, which Raw leaves out.
 func answerOf(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
 		return nil, err
@@ -247,8 +247,8 @@ func answerOf(result rest.Result) ([]byte, error) {
 // maxAsked is how often the operator is asked for a plan that the API server has not answered in time.
 const maxAsked = 3
 
-// ask returns the operator's plan of a change. Where the API server has not answered in time, the plan is not complete, and ask
-// asks again.
+// ask returns the operator's plan of a change. It repeats the request while the plan is incomplete because the API server was slow, at most
+// maxAsked times.
 func (c *change) ask(ctx context.Context) (*plan.Plan, error) {
 	for asked := 1; ; asked++ {
 		p, err := c.askOnce(ctx)

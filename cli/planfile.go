@@ -26,7 +26,7 @@ import (
 	"huolala.cn/app-operator/view"
 )
 
-// fileChanges returns the changes that applying files would make. What is not ours in them is named, and left out.
+// fileChanges returns the changes that applying files would make. Objects of other kinds are named and left out.
 func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]change, error) {
 	objects, err := r.readObjects(o)
 	if err != nil {
@@ -35,8 +35,8 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 	return c.changesOf(ctx, objects, o.manager, func(remark string) { fmt.Fprintln(r.Err, remark) })
 }
 
-// changesOf returns the changes that applying objects would make. It remarks on those that are not ours and, once they are asked for, on
-// those that conflict with another manager.
+// changesOf returns the changes that applying objects would make. It remarks on objects of other kinds, and later on objects whose apply
+// conflicts with another manager.
 func (c *clients) changesOf(
 	ctx context.Context, objects []*unstructured.Unstructured, manager string, remark func(string),
 ) ([]change, error) {
@@ -70,9 +70,9 @@ func (c *clients) changesOf(
 	return changes, nil
 }
 
-// apply returns what the user's own apply of an object would send: where the last one has left its configuration, a merge patch of
-// three; else a server-side apply by the manager that has applied the object, or that the user names; else a merge patch of the
-// file. What is not there is created.
+// apply returns the request that the user's own apply of an object would send. With a last-applied configuration it is a three-way merge
+// patch; else a server-side apply by the manager that has applied the object, or that the user names; else a merge patch of the file. A
+// missing object is created.
 func (c *clients) apply(
 	ctx context.Context, t target, obj *unstructured.Unstructured, manager string, remark func(string),
 ) (change, error) {
@@ -132,7 +132,7 @@ func (c *clients) serverSide(t target, data []byte, manager string, remark func(
 	}}
 }
 
-// conflictsOf says which fields an apply conflicts about, and which managers own them.
+// conflictsOf lists the fields in conflict of an apply, and the managers that own them.
 func conflictsOf(err error) string {
 	var answered apierrors.APIStatus
 	if !errors.As(err, &answered) || answered.Status().Details == nil {
@@ -206,7 +206,7 @@ func (r *root) readObjects(o *planOptions) ([]*unstructured.Unstructured, error)
 	return objects, nil
 }
 
-// filesOf returns the files that a name means: itself, or those of a directory that kubectl would read.
+// filesOf returns the file with a name, or the files of a directory that kubectl would read.
 func filesOf(name string, recursive bool) ([]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -230,7 +230,7 @@ func filesOf(name string, recursive bool) ([]string, error) {
 	return paths, err
 }
 
-// decodeObjects reads the objects of a stream of YAML or JSON documents; those of a list are objects of their own.
+// decodeObjects reads the objects of a stream of YAML or JSON documents. A list yields its items.
 func decodeObjects(from io.Reader, name string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)

@@ -79,7 +79,7 @@ func (o *refreshOptions) check(args []string) error {
 	return nil
 }
 
-// toRefresh returns the resources that are named, or those that something waits for.
+// toRefresh returns the named resources, or with o.every all outdated resources that are not being deleted.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
 	if !o.every {
 		return c.resolveAll(ctx, args)
@@ -144,7 +144,7 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 	return nil
 }
 
-// refreshTakesEffect says when a refresh takes effect, if that is not now.
+// refreshTakesEffect returns when a refresh takes effect, empty for now.
 func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
 	if at := resource.HeldAt(); at != "" && !resource.Paused {
 		return fmt.Sprintf("; it is held at %s, so this takes effect after %q", at, t.command("unhold"))

@@ -49,7 +49,7 @@ var belowNames = map[string]string{
 	"sa": "serviceaccount", "pmon": "podmonitor",
 }
 
-// readerBelow returns what reads an object of a kind below a resource: what is in below, or a type around the pods by its kind or
+// readerBelow returns the function that reads an object of a kind below a resource: from below, or for an auxiliary type by its kind or
 // plural. It returns nil for another kind.
 func readerBelow(kind string) getBelow {
 	if read, ok := below[kind]; ok {
@@ -87,7 +87,7 @@ func (c *clients) resolve(ctx context.Context, argument string) (target, error) 
 	return c.trace(ctx, kind, name)
 }
 
-// errUnowned says that nothing of ours is above an object.
+// errUnowned is the error for an object without an owner of our kinds.
 var errUnowned = errors.New("belongs to no " + view.NameKinds("or", view.AnyKind))
 
 // trace returns the resource above an object, by the references to controllers.

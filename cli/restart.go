@@ -67,8 +67,8 @@ type restarted struct {
 	pods       int32
 }
 
-// restart replaces the pods of a resource's workloads. The API server tries all of them first, so that what is in the way of one keeps the
-// others as they are; with dryRun, nothing more is done. With an error, it returns those that were restarted nevertheless.
+// restart replaces the pods of a resource's workloads. A dry run of all restarts comes first, so that an obstacle to one leaves all others
+// unchanged; with dryRun, nothing more is done. With an error, it returns the workloads that were restarted nevertheless.
 func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
 	if err := checkNotDeleting(now); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dry
 	return c.restartEach(ctx, t, now, options)
 }
 
-// restartEach restarts one workload after the other, a database first, and returns those that come before an error.
+// restartEach restarts one workload after the other, a database first, and returns the workloads restarted before an error.
 func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource, options metav1.PatchOptions) ([]restarted, error) {
 	at := time.Now().UTC().Format(time.RFC3339)
 	var done []restarted

@@ -9,10 +9,10 @@ import (
 
 // Right is what a user can be allowed to do in a namespace.
 type Right struct {
-	// Verb, Group and Resource are those of an RBAC rule.
+	// Verb, Group and Resource are the fields of an RBAC rule.
 	Verb, Group, Resource string
-	// Needed is true if the command does nothing without the right, where the cluster has the kind. Without another one, it shows less, and
-	// says so.
+	// Needed is true if the command does nothing without the right, where the cluster has the kind. Without another right the command shows
+	// less, and names the missing right.
 	Needed bool
 }
 
@@ -38,7 +38,7 @@ func rightsBelow() []Right {
 	return rights
 }
 
-// rightsOfCreation returns the rights to see what is in the way of a resource that is to be created.
+// rightsOfCreation returns the rights to find obstacles to the creation of a resource.
 func rightsOfCreation() []Right {
 	rights := []Right{
 		{"get", "apps", "deployments", false}, {"get", "apps", "statefulsets", false}, {"get", "", "services", false},

@@ -23,14 +23,14 @@ import (
 // rightsLife is how long it is remembered what the user may do.
 const rightsLife = time.Minute
 
-// actor makes the changes that the pages offer: those of the commands of the same names.
+// actor makes the changes that the pages offer, by the code of the commands with the same names.
 type actor struct {
 	clients *clients
 	mu      sync.Mutex
 	rights  map[string]knownRight
 }
 
-// knownRight is what is known of a right: why it is missing, nil if it is there.
+// knownRight is the cached result of a check: why the right is missing, nil if the user has it.
 type knownRight struct {
 	missing error
 	until   time.Time

@@ -40,19 +40,19 @@ func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.F
 	return f
 }
 
-// feed is what is followed for the pages of a topic.
+// feed has the watches for the pages of a topic.
 type feed struct {
 	ctx     context.Context //nolint:containedctx // It ends the feed.
 	clients *clients
 	changed func()
-	// rows are those of each kind, for the list.
+	// rows are the rows of each kind, for the list.
 	rows []rowsOf
 
 	mu    sync.Mutex
 	parts []*part
 	// silent is since when the API server gives no sign of life, zero while it does.
 	silent time.Time
-	// endChildren ends the watches of what is below a resource, children identifies them.
+	// endChildren ends the watches of the objects below a resource, children identifies these watches.
 	endChildren context.CancelFunc
 	children    children
 }
@@ -69,7 +69,7 @@ type part struct {
 	kinds, namespace string
 	// required is true if there is nothing to follow without it.
 	required bool
-	// missing says why the objects cannot be listed, unwatched why they cannot be watched. away is since when there is no answer.
+	// missing is why the objects cannot be listed, unwatched why they cannot be watched. away is the time since when there is no answer.
 	missing, unwatched string
 	away               time.Time
 	// listed is true once the objects have been listed.
@@ -104,7 +104,7 @@ func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L
 	ctx = logr.NewContext(ctx, logr.Discard())
 	go func() {
 		for ctx.Err() == nil {
-			_ = reflector.ListAndWatchWithContext(ctx) // What is wrong was noted.
+			_ = reflector.ListAndWatchWithContext(ctx) // The source has noted the error.
 			select {
 			case <-ctx.Done():
 			case <-time.After(f.pause(p)):
@@ -124,7 +124,7 @@ func (f *feed) pause(p *part) time.Duration {
 	case !p.away.IsZero():
 		return retryPause
 	case p.missing != "" && p.required:
-		f.changed() // Nothing else tells of a change.
+		f.changed() // No event reports a change.
 		return pollPause
 	case p.missing != "", p.unwatched != "":
 		return pollPause
@@ -132,7 +132,7 @@ func (f *feed) pause(p *part) time.Duration {
 	return retryPause / 2
 }
 
-// note changes what is known of a part, and tells if the state of the feed is another one then.
+// note changes the state of a part, and calls changed if the state of the feed differs afterwards.
 func (f *feed) note(p *part, change func()) {
 	f.mu.Lock()
 	before, listed := *p, p.listed
@@ -241,7 +241,7 @@ func (f *feed) followKind(kind view.Kind, namespace string, chosen metav1.ListOp
 	follow(f, f.ctx, p, f.clients.of(kind, namespace), chosen, into)
 }
 
-// children says what is below a resource: the watches of it are others after each change of this.
+// children identifies the watches of the objects below a resource. A change of children replaces the watches.
 type children struct {
 	uid, pods, workload string
 }
@@ -257,7 +257,7 @@ func (f *feed) followOne(t target) {
 	}))
 }
 
-// followChildren follows what is below a resource, unless it is followed already.
+// followChildren follows the objects below a resource, unless they are followed already.
 func (f *feed) followChildren(t target, r *view.Resource) {
 	next := children{uid: string(r.ObjectMeta.UID), pods: podSelector(t, r)}
 	if len(r.Workloads) > 0 {
@@ -301,11 +301,11 @@ func version(obj runtime.Object) string {
 // keeper keeps what a reflector reads.
 type keeper interface {
 	cache.ReflectorStore
-	// report sets what is called after the objects were listed, and after each change.
+	// report sets the functions to call after the objects were listed, and after each change.
 	report(listed, changed func())
 }
 
-// store keeps of each object what is needed of it, and tells when that changes.
+// store keeps a value of each object, and calls changed when the value changes.
 type store[V any] struct {
 	of              func(runtime.Object) V
 	listed, changed func()

@@ -22,7 +22,7 @@ const (
 // pulse knows whether the API server answers. Watches do not tell: one of a server that hangs is as silent as one without changes, through
 // a proxy with HTTP/1.1 for ever.
 type pulse struct {
-	// ask asks the API server for anything.
+	// ask sends any request to the API server.
 	ask func(ctx context.Context) error
 
 	mu sync.Mutex
@@ -37,7 +37,7 @@ func newPulse(c *clients) *pulse {
 	}}
 }
 
-// check asks, unless that was done a short time ago, and returns since when the API server does not answer, zero while it does.
+// check sends a request, unless the last one is recent, and returns since when the API server does not answer, zero while it answers.
 func (p *pulse) check(ctx context.Context) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wrongUse is the error of arguments and flags that are wrong, with the exit code that says so. It is nil for none.
+// wrongUse adds the exit code exitError to an error without an exit code. It returns nil for nil.
 func wrongUse(err error) error {
 	var coded *exit
 	if err == nil || errors.As(err, &coded) {

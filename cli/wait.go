@@ -12,7 +12,7 @@ import (
 	"huolala.cn/app-operator/view"
 )
 
-// waitOptions are what is waited for, and when it is given up.
+// waitOptions are the state to wait for, and the conditions for giving up.
 type waitOptions struct {
 	until   string
 	timeout time.Duration
@@ -72,7 +72,7 @@ func (o *waitOptions) check() error {
 // defaultWait is how --wait of other commands waits.
 var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "cause", grace: 30 * time.Second}
 
-// waitFor waits until what is wanted of a resource is so.
+// waitFor waits until a resource is in the wanted state.
 func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions) error {
 	style, err := r.style(r.Out)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 	}
 }
 
-// reached reports whether what is wanted is so.
+// reached reports whether the resource is in the wanted state.
 func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
 	switch o.until {
 	case "synced":
@@ -127,7 +127,7 @@ func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
 	return p.Done()
 }
 
-// failed says why a rollout counts as failed; empty if it does not. The cause has been the same for a time.
+// failed returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
 func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
 	switch {
 	case o.until == "deleted":

@@ -15,7 +15,7 @@ import (
 // retries is how often a change that means the same whatever else has changed is tried again after a conflict.
 const retries = 5
 
-// errUnchanged says that a resource is already as a change would have it.
+// errUnchanged is the error for a change without an effect.
 var errUnchanged = errors.New("nothing to change")
 
 // checkNotDeleting returns an error for a resource that is being deleted: no change of it takes effect any more.
@@ -71,7 +71,7 @@ func countResources(n int) string {
 	return fmt.Sprintf("%d resources", n)
 }
 
-// takesEffect says when an annotation of a resource takes effect, if that is not now.
+// takesEffect returns when an annotation of a resource takes effect, empty for now.
 func takesEffect(r *view.Resource) string {
 	if r.Paused {
 		return "; it is paused, so this takes effect once it is resumed"
@@ -79,7 +79,7 @@ func takesEffect(r *view.Resource) string {
 	return ""
 }
 
-// warnGitOps says that what is changed here may not last.
+// warnGitOps warns that a change in the cluster may be reverted from Git.
 func (r *root) warnGitOps(resource *view.Resource) {
 	if tool := resource.GitOps(); tool != "" {
 		fmt.Fprintf(r.Err, "Warning: %s applies %s, and may restore what is changed here. Change it in Git.\n", tool, resource.Object())

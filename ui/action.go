@@ -16,18 +16,18 @@ import (
 type Actor interface {
 	// Allowed returns why the user may not change resources of a kind in a namespace, nil if nothing is known to be in the way.
 	Allowed(ctx context.Context, kind view.Kind, namespace string) error
-	// Propose says what an action would do, and changes nothing.
+	// Propose returns the plan of an action without changing anything.
 	Propose(ctx context.Context, a Action) (*Proposal, error)
 	// Act carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
 	Act(ctx context.Context, a Action, version string) error
-	// Preview says what applying resources in YAML would do, and changes nothing. The answer has no version.
+	// Preview returns the plan of applying resources in YAML, without changing anything. The answer has no version.
 	Preview(ctx context.Context, text string) (*Proposal, error)
 }
 
-// ErrChanged says that a resource has changed since an action on it was proposed.
+// ErrChanged is the error for a resource that has changed since an action on it was proposed.
 var ErrChanged = errors.New("changed meanwhile")
 
-// ErrPartial says that a part of an action was done before something was in the way of the rest.
+// ErrPartial is the error for an action that failed after a part of it was done.
 var ErrPartial = errors.New("only a part was done")
 
 // The actions.
@@ -54,12 +54,12 @@ type Action struct {
 
 // Proposal is what an action would do.
 type Proposal struct {
-	// Version is the resource version of what it is about.
+	// Version is the resource version of the resource.
 	Version string
 	// Text is the plan, in lines. Pods is how many pods restart.
 	Text string
 	Pods int
-	// Blocked says what is in the way of the change, empty if nothing is.
+	// Blocked is the obstacle to the change, empty without one.
 	Blocked string
 }
 
@@ -68,12 +68,13 @@ var verbs = map[string]string{
 	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
 }
 
-// offer is a link to an action, or a form where it needs a value. Why says why it cannot be taken, empty if it can.
+// offer is a link to an action, or a form where the action needs a value. Why is the reason why the action is unavailable, empty if it is
+// available.
 type offer struct {
 	Do, Verb, Value, Why string
 }
 
-// What is said of an offer that cannot be taken.
+// The reasons why an action is unavailable.
 const (
 	whyDeleting    = "The resource is being deleted."
 	whyNoWorkload  = "There is no Deployment yet, so there are no pods to restart."
@@ -132,14 +133,14 @@ func has(kind view.Kind, do string) bool {
 	return verbs[do] != ""
 }
 
-// action returns the action that a request asks for, and false if there is no such one.
+// action returns the action in a request's address, false for an action that the kind does not have.
 func action(r *http.Request) (Action, bool) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
 	return a, known && has(kind, a.Do)
 }
 
-// check returns what is wrong with the value of an action, empty if nothing is.
+// check returns the error in the value of an action, empty for a valid value.
 func (a *Action) check() string {
 	switch a.Do {
 	case Scale:

@@ -43,7 +43,7 @@ type State struct {
 	Polled []view.Missing
 }
 
-// words is what a page says of a state, empty if all is well.
+// words returns the text of a page on a state, empty if the connection is good.
 func (s State) words() string {
 	if !s.Away.IsZero() {
 		return "No connection to the cluster since " + s.Away.Format(time.TimeOnly) + ". What you see is of then."
@@ -67,7 +67,7 @@ const (
 	linger = 30 * time.Second
 	// pauseList and pauseResource are the least time between two looks at what has changed. The list is at hand, a resource takes requests.
 	pauseList, pauseResource = 200 * time.Millisecond, time.Second
-	// pauseProblem is the time until a resource that could not be read is read again, pauseRefused until one that may not be read is.
+	// pauseProblem is the time until a failed read of a resource is repeated, pauseRefused the same for a read that is forbidden.
 	pauseProblem, pauseRefused = 5 * time.Second, 10 * time.Second
 )
 
@@ -78,7 +78,7 @@ type hub struct {
 
 	mu     sync.Mutex
 	topics map[Topic]*followed
-	// streams are those of all pages, the oldest first.
+	// streams are the streams of all pages, the oldest first.
 	streams []*seat
 }
 
@@ -93,7 +93,7 @@ type seat struct {
 	ousted chan struct{}
 }
 
-// content is what is known of a topic.
+// content is the last read state of a topic.
 type content struct {
 	state    State
 	list     *view.List
@@ -117,12 +117,12 @@ type followed struct {
 
 	mu     sync.Mutex
 	latest content
-	// failing is since when a resource cannot be read although the API server answers those that follow it, zero while it can.
+	// failing is the time since when reads of a resource fail although the API server answers the watches, zero while reads succeed.
 	failing time.Time
 	seats   map[*seat]bool
 }
 
-// wake tells that there is news. It says nothing if earlier news was not looked at yet.
+// wake signals news. A signal that is not received yet makes another unnecessary.
 func wake(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -182,8 +182,8 @@ func (h *hub) leave(s *seat) {
 	h.remove(s)
 }
 
-// remove ends a page, if it was not ended yet. The topic of the last page ends a short time later, unless another page of it comes.
-// The caller holds the lock.
+// remove removes a page, if it was not removed yet. After the last page its topic ends a short time later, unless another page opens. The
+// caller holds the lock.
 func (h *hub) remove(s *seat) {
 	at := slices.Index(h.streams, s)
 	if at < 0 {
@@ -246,7 +246,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	switch {
 	case !failed && (reads || f.Name == ""):
 		f.failing = time.Time{}
-		if apierrors.IsForbidden(next.err) { // Nothing else tells when it may be read.
+		if apierrors.IsForbidden(next.err) { // No event follows when the right is granted.
 			pause = pauseRefused
 			wake(f.dirty)
 		}
@@ -261,7 +261,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		next.state.Away = f.failing
 	}
 	if failed || !next.known() {
-		// What was shown before stays, or what the page was opened with.
+		// The previous content stays, or the content that the page was opened with.
 		next.list, next.snapshot, next.err, next.at = f.latest.list, f.latest.snapshot, f.latest.err, f.latest.at
 	}
 	f.latest = next
@@ -271,7 +271,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	return pause
 }
 
-// content returns what is known of a topic.
+// content returns the last read state of the topic.
 func (f *followed) content() content {
 	f.mu.Lock()
 	defer f.mu.Unlock()

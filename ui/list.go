@@ -15,7 +15,7 @@ import (
 // moreRows is how many rows the list has at first, and how many more each time that more are asked for.
 const moreRows = 200
 
-// choice is what a list shows, as its address says.
+// choice has the query of a list's address: the filter and the number of rows.
 type choice struct {
 	filter string
 	// rows is how many rows there are at most.
@@ -24,10 +24,10 @@ type choice struct {
 	refresh bool
 }
 
-// choiceOf returns what an address says.
+// choiceOf returns the choice in an address.
 func choiceOf(address *url.URL) choice {
 	query := address.Query()
-	rows, _ := strconv.ParseUint(query.Get("rows"), 10, 31) // What is no number means the least one.
+	rows, _ := strconv.ParseUint(query.Get("rows"), 10, 31) // An invalid number means the smallest one.
 	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh")}
 }
 
@@ -46,7 +46,7 @@ func (c choice) query() string {
 	return "?" + query.Encode()
 }
 
-// with returns the choice with a value for a column, in place of what its filter says of it; without one if the value is empty.
+// with returns the choice with a value for a column in its filter, which replaces the previous one; an empty value removes it.
 func (c choice) with(column, value string) choice {
 	words := slices.DeleteFunc(strings.Fields(c.filter), func(word string) bool { return valueOf(word, column) != "" })
 	if value != "" {
@@ -144,7 +144,7 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	data["Items"] = items
 }
 
-// countsOf says how many resources are in each state, whatever the filter, with links to these.
+// countsOf counts the resources in each state, regardless of the filter, with links to them.
 func countsOf(all []view.Row, chosen choice) []count {
 	numbers := map[view.State]int{}
 	for i := range all {
@@ -189,7 +189,7 @@ func menusOf(all []view.Row, chosen choice) []menu {
 	return menus
 }
 
-// newOption returns the link that limits a column to a value, or that no longer does where the filter says this already.
+// newOption returns the link that limits a column to a value, or that removes this limit where the filter has it.
 func newOption(chosen choice, column, value string) option {
 	if strings.EqualFold(chosen.of(column), value) {
 		return option{value, chosen.with(column, "").query(), true}

@@ -36,7 +36,7 @@ func serveAsset(name, contentType string) http.HandlerFunc {
 	}
 }
 
-// class returns the class of a state or a mark: one of three, whatever the cluster says.
+// class returns the style class of a state or a mark, one of a fixed set, so that no text of the cluster becomes a class.
 func class(state any) string {
 	switch state {
 	case view.StateReady, view.MarkGood:
@@ -129,8 +129,8 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	s.addActions(r, data, kind, found)
 }
 
-// statusOf returns the status of a page that an error stands in the way of: the API server's, unless the fault is its own. That nobody is
-// logged in is for this server to say.
+// statusOf returns the HTTP status of a page that cannot be shown because of an error: the API server's status for an error of the client,
+// else 502. The status 401 is only for requests without a session of this server.
 func statusOf(err error) int {
 	var refused apierrors.APIStatus
 	if errors.As(err, &refused) {

@@ -46,7 +46,7 @@ func (s *Server) draft(r *http.Request, of string) (string, error) {
 	return string(text), err
 }
 
-// showPlan answers with the plan of what was sent. It changes nothing.
+// showPlan answers with the plan of the posted text. It changes nothing.
 func (s *Server) showPlan(w http.ResponseWriter, r *http.Request) {
 	data, status := s.common(r), http.StatusOK
 	// Browsers send line breaks as two characters each.

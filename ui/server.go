@@ -21,14 +21,14 @@ import (
 type Reader interface {
 	// List returns all resources that the pages are of.
 	List(ctx context.Context) (*view.List, error)
-	// Snapshot returns one with what is below it, and with its events.
+	// Snapshot returns one resource with the objects below it, and its events.
 	Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error)
 }
 
 // Options are what the pages are of.
 type Options struct {
 	Reader Reader
-	// Follower tells the pages what changes while they are open.
+	// Follower sends changes to the pages while they are open.
 	Follower Follower
 	// Actor makes the changes that the pages offer; nil for pages that only read.
 	Actor Actor
@@ -67,7 +67,7 @@ type route struct {
 }
 
 const (
-	// outside is where the login is, and what it needs, for a browser that does not know the folder of the pages.
+	// outside is the path of the login and its files, for a browser that does not know the folder of the pages.
 	outside = "/"
 	// idleLife is how long the server runs without a request.
 	idleLife = 12 * time.Hour
@@ -80,7 +80,7 @@ const (
 		"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types happ"
 )
 
-// Listen returns a server that listens on 127.0.0.1, and on no other address. What it follows ends with the context.
+// Listen returns a server that listens on 127.0.0.1, and on no other address. Its watches end with the context.
 func Listen(ctx context.Context, o Options) (*Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))

@@ -25,7 +25,7 @@ type sessions struct {
 	now     func() time.Time
 	code    string
 	codeEnd time.Time
-	// all has each session by the hash of its secret, so that a lookup takes no time that tells of the secret.
+	// all has each session by the hash of its secret, so that the time of a lookup discloses nothing of the secret.
 	all map[[sha256.Size]byte]*session
 }
 
@@ -73,7 +73,7 @@ func (s *sessions) forget() {
 	}
 }
 
-// valid reports whether a secret is that of a session.
+// valid reports whether a session has this secret and is not expired.
 func (s *sessions) valid(secret string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

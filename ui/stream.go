@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// beat is the time between two comments of a stream, by which either side notices that the other one is gone. With each, the ages on the
-	// page become those of the present.
+	// beat is the time between two comments of a stream, by which either side notices that the other one is gone. With each comment the
+	// ages on the page are updated.
 	beat = 15 * time.Second
 	// writeTime is how long a tab may take nothing. The browser opens the stream of a tab that is there once more.
 	writeTime = time.Minute
@@ -45,7 +45,7 @@ type connection struct {
 	Connected bool `json:"connected"`
 	// Since is since when there is no connection.
 	Since *time.Time `json:"since,omitempty"`
-	// Text says what there is to know of it, empty if all is well.
+	// Text is the message on the connection, empty for a good connection.
 	Text string `json:"text"`
 }
 
@@ -58,7 +58,7 @@ var (
 // rows is the ID of the element with the rows of the list.
 const rows = "rows"
 
-// renderer makes the fragments of a page of what is known, and the order of its rows.
+// renderer renders the fragments of a page from its content, and returns the order of the rows.
 type renderer func(c *content) ([]fragment, []string, error)
 
 // execute renders a template.
@@ -113,7 +113,7 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 	s.serveStream(w, r, topic, func(c *content) ([]fragment, []string, error) {
 		data := s.common(r)
 		found := c.snapshot
-		if found != nil { // It has the time at which it was read, and ages are those of now.
+		if found != nil { // Its time is the time of the read, and ages need the present time.
 			now := *found
 			now.Now = s.options.Now()
 			found = &now
@@ -124,10 +124,10 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveStream tells a page what changes, until it is closed or its session ends.
+// serveStream sends changes to a page, until the page is closed or its session ends.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic, render renderer) {
 	secret, _ := s.secret(r)
-	seat := s.hub.join(formToken(secret), topic) //nolint:contextcheck // What is followed outlives the request.
+	seat := s.hub.join(formToken(secret), topic) //nolint:contextcheck // The topic outlives the request.
 	if seat == nil {
 		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
 		return
@@ -184,8 +184,8 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 	}
 }
 
-// stream is what a page was told. It has a checksum of each fragment and no text: what a slow page does not take is not kept, as each
-// update tells the difference between what it was told and what is.
+// stream is the state that a page has received: a checksum of each fragment, and no text. Nothing is queued for a slow page, because each
+// update is the difference between the received state and the present state.
 type stream struct {
 	render renderer
 	sent   map[string][sha256.Size]byte
@@ -193,7 +193,7 @@ type stream struct {
 	state  *connection
 }
 
-// update returns the events that lead a page from what it was told to what is.
+// update returns the events that bring a page from the received state to the present state.
 func (s *stream) update(c content) ([]byte, error) {
 	var text bytes.Buffer
 	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.words()}
@@ -246,7 +246,7 @@ func (s *stream) update(c content) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// write writes an event. JSON has no line breaks, and no page reads it as markup: what is in it was escaped by its template.
+// write writes an event. JSON has no line breaks, and no page parses it as markup: the template of a fragment has escaped its values.
 func write(text *bytes.Buffer, event string, data any) error {
 	_, _ = text.WriteString("event: " + event + "\ndata: ")
 	e := json.NewEncoder(text) // It ends with a line break.

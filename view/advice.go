@@ -11,11 +11,11 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// advice says what to do about a reason. Where fixing the spec helps, it says so, as the way depends on who applies it.
+// advice is the remedy for a reason. Where a change of the spec helps, the text depends on who applies the spec.
 type advice struct {
-	// text has each command in braces. In it, NAME is the resource, and POD and CONTAINER are those of the root cause; expand replaces
-	// them and adds the namespace. No advice takes pods or endpoints away from what serves: it deletes no object, and gives no object of
-	// another owner other labels, another selector or another owner.
+	// text has each command in braces. NAME is the resource, and POD and CONTAINER are the pod and the container of the root cause; expand
+	// replaces these words and adds the namespace. No advice removes pods or endpoints that serve: it deletes no object, and changes no
+	// labels, selector or owner of another owner's object.
 	text string
 	// spec is true if a change of the spec helps: a rollback does, too.
 	spec bool
@@ -88,8 +88,8 @@ var good = []string{
 	appv1.ReasonFollowed, appv1.ReasonNotStalled, appv1.ReasonApplied, appv1.ReasonAccepted, appv1.ReasonAutoscaling,
 }
 
-// adoptable reports whether the operator offers to adopt the objects that a message of the reason ResourceExists is about. Of an object
-// that another owner controls, that is for pods of others, or that is retained for another resource, a message says that it "is" so.
+// adoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
+// "exists and is" for an object that another owner controls, that is for pods of others, or that is retained for another resource.
 func adoptable(message string) bool {
 	return strings.Contains(message, "annotate this resource with "+appv1.AnnotationAdopt) &&
 		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
@@ -114,7 +114,7 @@ func (r *Resource) adoption() string {
 	return adviceAdoptRestart
 }
 
-// expand returns a text of the table with its commands as they run, and false if the root cause has no pod that a command asks for.
+// expand returns a text of the table with its commands complete, and false if a command needs a pod and the root cause has none.
 func (s *Snapshot) expand(text string) (expanded string, complete bool) {
 	pod, container := s.causePod()
 	r := &s.Resource

@@ -18,21 +18,21 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// AroundType is a type of objects that stand around the pods of a resource where its spec asks for them.
+// AroundType is a type of auxiliary objects, which a resource has for its pods if its spec has the field of the type.
 type AroundType struct {
 	// Kind is the kind, Kinds its plural as a person reads it.
 	Kind, Kinds string
 	Resource    schema.GroupVersionResource
 	// First is true for a type that is applied before the first pod.
 	First bool
-	// Asked reports whether a spec asks for an object of the type. Always is true for a type that is looked for in any case.
+	// Asked reports whether a spec has the field of the type. Always is true for a type that is read in any case.
 	Asked  func(*appv1.ServingSpec) bool
 	Always bool
-	// describe adds to the node of an object what the object says; nil where that is nothing.
+	// describe adds the state of an object to its node; nil for a type without a state.
 	describe func(n *Node, obj *unstructured.Unstructured)
 }
 
-// AroundTypes are all of these types, in the order of a tree. What is read, shown, ejected and checked of rights ranges over them.
+// AroundTypes are all of these types, in the order of a tree. Reading, showing, ejecting and checking rights use this list.
 var AroundTypes = []AroundType{
 	{
 		Kind: "PodDisruptionBudget", Kinds: "PodDisruptionBudgets", Resource: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
@@ -62,7 +62,7 @@ var AroundTypes = []AroundType{
 
 var gatewayGroup = schema.GroupVersion(gatewayv1.GroupVersion)
 
-// aroundNodes returns the nodes of what stands around the pods and belongs to the resource.
+// aroundNodes returns the nodes of the auxiliary objects that the resource controls.
 func (s *Snapshot) aroundNodes() []Node {
 	var nodes []Node
 	for i := range AroundTypes {

@@ -14,13 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxText is how many bytes a text of a view has at most. What is cut ends with "…".
+// maxText is the maximum length of a text of a view in bytes. A longer text is cut and ends with "…".
 const maxText = 4 << 10
 
-// shown returns a value that a view has made with each text as every output may have it, see clean, and leaves the value itself as it is:
-// texts of a view stem from events, kubelets, conditions and specs of others. Each view returns what it has made through shown, so no
-// output cleans again. The values of a Change keep their line breaks. Fields with the JSON name "-" are data that is written back and not
-// shown, and stay exact.
+// shown returns a copy of a view's value with all texts cleaned for every output, see clean, because texts come from events, kubelets,
+// conditions and specs of others. Each view returns its result through shown, so no output cleans again. The values of a Change keep their
+// line breaks. Fields with the JSON name "-" are data that is written back, not shown, and stay exact.
 func shown[T any](made T) T {
 	value := reflect.ValueOf(&made).Elem()
 	if cleaned, changed := cleanValue(value, clean); changed {
@@ -118,9 +117,9 @@ func cleanStruct(v reflect.Value, text func(string) string) (cleaned reflect.Val
 	return v, changed
 }
 
-// clean returns a text in one line, of at most maxText bytes, without what a terminal or a browser would act on and a reader would not
-// see: control characters and escape sequences, characters without a glyph, those that change the direction of text, line separators
-// and bytes that are no UTF-8.
+// clean returns a text in one line, of at most maxText bytes, without invisible parts that a terminal or a browser would act on: control
+// characters, escape sequences, characters without a glyph, characters that change the direction of text, line separators, and bytes that
+// are no UTF-8.
 func clean(text string) string {
 	return cleanRunes(text, maxText, func(r rune) rune {
 		switch {
@@ -181,8 +180,7 @@ func EncodeJSON(data any) ([]byte, error) {
 	})
 }
 
-// EncodeYAML returns data as YAML; in the flow style, which is that of JSON, where YAML would have a character as it is that EncodeJSON
-// escapes.
+// EncodeYAML returns data as YAML; in the flow style, the style of JSON, if plain YAML would contain a character that EncodeJSON escapes.
 func EncodeYAML(data any) ([]byte, error) {
 	text, err := yaml.Marshal(data)
 	if err == nil && !bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && unprintable(r) }) {

@@ -59,14 +59,15 @@ func asObject(v any) (map[string]any, bool) {
 	return nil, false
 }
 
-// hidden is what stands for a value that may be secret.
+// hidden replaces a value that may be secret.
 const hidden = "•••"
 
 var (
 	// secretName matches the names of variables whose values may be secret.
 	secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|key|cred|auth(?:[^o]|oriz|$)|jwt|dsn|salt|cookie|signature|` +
 		`conn(?:ection)?_?str|(?:^|[_.-])p(?:w|at)(?:[_.-]|$)|(?-i:[a-z]P(?:w|at)(?:[A-Z]|$))`)
-	// variableValue matches the path of a variable's value, headerValue that of an HTTP header's, and httpPath that of a request.
+	// variableValue matches the path of a variable's value, headerValue the path of an HTTP header's value, and httpPath the path of a
+	// request.
 	variableValue = regexp.MustCompile(`(?:^|\.)envs?\[([^\]]*)\]\.value$`)
 	headerValue   = regexp.MustCompile(`(?:^|\.)httpHeaders(?:\[[^\]]*\])?\.value$`)
 	httpPath      = regexp.MustCompile(`(?:^|\.)httpGet\.path$`)

@@ -47,9 +47,9 @@ type Revision struct {
 	Image string `json:"image,omitempty"`
 	// Changes are the differences from the revision before it.
 	Changes []Change `json:"changes,omitempty"`
-	// Cause says what else has changed in its pods where the spec has not, empty if that is not known.
+	// Cause is the other change in the pods if the spec is unchanged, empty if the cause is unknown.
 	Cause string `json:"cause,omitempty"`
-	// Note says why nothing is known of the revision's spec, or what is wrong with it.
+	// Note is the reason why the revision's spec is unknown, or the problem with the spec.
 	Note string `json:"note,omitempty"`
 	// Spec is the recorded spec, nil if there is none.
 	Spec map[string]any `json:"-"`
@@ -69,8 +69,8 @@ type Part string
 // unrecorded are the fields of a spec that no revision has: the pods do not depend on them.
 var unrecorded = servingFields()
 
-// servingFields returns the names of the fields of the spec that shape no pod: what stands around the pods, the number of pods and
-// whether the resource is paused.
+// servingFields returns the names of the fields of the spec that shape no pod: the auxiliary objects, the number of pods and whether the
+// resource is paused.
 func servingFields() []string {
 	fields := []string{"replicas", "paused"}
 	serving := reflect.TypeFor[appv1.ServingSpec]()
@@ -81,7 +81,7 @@ func servingFields() []string {
 	return fields
 }
 
-// ErrNoHistory says that a part of a resource has no history.
+// ErrNoHistory is the error for a part of a resource without a history.
 var ErrNoHistory = errors.New("no history")
 
 // Recorded returns the workload of a part whose revisions are recorded; the part is empty for a kind with one workload.
@@ -157,7 +157,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 // AnnotationRestarted is what "kubectl rollout restart" writes into a pod template.
 const AnnotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
-// causeOf says why a ReplicaSet was made whose recorded spec is that of the one before it.
+// causeOf returns why a ReplicaSet was made although its recorded spec equals the previous one.
 func causeOf(before, rs *appsv1.ReplicaSet) string {
 	var causes []string
 	was, is := before.Spec.Template.Annotations, rs.Spec.Template.Annotations
@@ -208,7 +208,7 @@ func (r *Revision) InForceFor(now time.Time) string {
 	return cmp.Or(age(r.Since, now), "not known")
 }
 
-// revision returns what a ReplicaSet has recorded. A record that names another image than the pods run is not believed.
+// revision returns the record of a ReplicaSet. A record with another image than the pods run is ignored.
 func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Revision {
 	rev := Revision{
 		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
@@ -307,8 +307,8 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Rollback returns the operations that restore a recorded spec: of the fields that differ, and no others. The number of pods and
-// what stands around the pods stay.
+// Rollback returns the operations that restore a recorded spec, for fields that differ only. The number of pods and the auxiliary objects
+// stay.
 func Rollback(now map[string]any, path string, to *Revision) []Operation {
 	var ops []Operation
 	for _, field := range slices.Sorted(maps.Keys(union(now, to.Spec))) {
@@ -346,7 +346,7 @@ func union(a, b map[string]any) map[string]any {
 
 // toMap returns the JSON of an API type. Numbers keep their digits.
 func toMap(spec any) map[string]any {
-	// API types always have a JSON form, and that of a struct is an object.
+	// API types always have a JSON form, and a struct becomes an object.
 	data, _ := json.Marshal(spec)
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()

@@ -35,13 +35,13 @@ type Source struct {
 	Ingresses   []networkingv1.Ingress
 }
 
-// Import is an App that takes over a Deployment, and what it does not say.
+// Import is an App that takes over a Deployment, and notes on the differences.
 type Import struct {
 	App   *appv1.App
 	Notes []ImportNote
 }
 
-// ImportNote says of a field of an object that the App cannot say it, or says otherwise.
+// ImportNote is a note on a field of an object that an App cannot have, or has with another value.
 type ImportNote struct {
 	Object, Field, Text string
 }
@@ -104,8 +104,8 @@ func checkImport(d *appsv1.Deployment) error {
 	return nil
 }
 
-// otherOwner says why an object that is meant for the Deployment cannot be the App's, by its name or its owner: the field, and what is
-// wrong with it. Both are empty if nothing is.
+// otherOwner returns the field, name or owner, by which an object cannot belong to the App, and the problem with the field. Both are empty
+// if the object can belong to the App.
 func (i *importing) otherOwner(obj metav1.Object) (field, wrong string) {
 	switch {
 	case obj.GetName() != i.App.Name:
@@ -280,7 +280,7 @@ func (i *importing) importRest() error {
 	return nil
 }
 
-// notePorts says which ports of the main container an App names, or declares, as its Service leads to them.
+// notePorts notes the ports of the main container that the App names or declares because its Service has them as targets.
 func (i *importing) notePorts() {
 	main := &i.from.Deployment.Spec.Template.Spec.Containers[0]
 	for _, p := range i.App.Spec.Ports {
@@ -365,7 +365,7 @@ func (i *importing) importService() *corev1.Service {
 	return found
 }
 
-// findService returns the Service of the pods: of those that nothing controls and that select the same pods, the one of the
+// findService returns the Service of the pods. Of the Services that have no controller and select the same pods, it is the Service with the
 // Deployment's name, or else the first.
 func (i *importing) findService() *corev1.Service {
 	var found *corev1.Service
@@ -464,7 +464,7 @@ func (i *importing) importIngress(service *corev1.Service) {
 	}
 }
 
-// leaveInvalid leaves out what stands around the pods and an App may not state, and says of all else that it may not.
+// leaveInvalid notes all validation errors of the App, and removes its invalid auxiliary objects.
 func (i *importing) leaveInvalid() {
 	errs := validation.App(i.App)
 	if len(errs) == 0 {

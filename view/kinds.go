@@ -126,7 +126,7 @@ func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
 	return ofWorkload(r, &ud.Status.WorkloadStatus), true
 }
 
-// ofWorkload adds what the status of a kind with one workload says.
+// ofWorkload adds the status of a kind with one workload.
 func ofWorkload(r Resource, status *appv1.WorkloadStatus) Resource {
 	r.Ready, r.Selector, r.Status = status.Ready, status.Selector, status.CommonStatus
 	r.Service, _, _ = strings.Cut(status.Endpoint, ".")

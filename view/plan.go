@@ -83,12 +83,12 @@ func (p *Plan) Blocks() bool {
 	})
 }
 
-// planStates are the reasons of a plan's problem that are a state of the resource and no obstacle: the change is stored, and the plan says
+// planStates are the reasons of a plan's problem that are a state of the resource and no obstacle: the change is stored, and the plan shows
 // the result.
 var planStates = []string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonDependencyNotReady}
 
-// Obstacle returns what is in the way of a change of a resource, nil if nothing is. What the resource reports already is no obstacle: the
-// change does not bring it, and may end it.
+// Obstacle returns the problem that blocks a change of a resource, nil without one. A problem that the resource reports already is no
+// obstacle: the change does not cause the problem, and may end it.
 func (p *Plan) Obstacle(now *Resource) *plan.Problem {
 	reported := func(reason string) bool {
 		return slices.ContainsFunc(now.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == reason })

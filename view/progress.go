@@ -29,14 +29,13 @@ type Progress struct {
 	Ready    int `json:"ready"`
 	Starting int `json:"starting"`
 	Old      int `json:"old"`
-	// Pods are those that are not ready, in trouble first.
+	// Pods are the pods that are not ready, pods with a problem first.
 	Pods []Node `json:"pods,omitempty"`
 	// Cause is why pods are not there or do not run, empty if nothing is known to be wrong.
 	Cause string `json:"cause,omitempty"`
-	// NotShown are the kinds of objects that could not be listed, so that the figures are those of the status.
+	// NotShown are the kinds of objects that could not be listed, so that the figures come from the status.
 	NotShown []Missing `json:"notShown,omitempty"`
-	// unsettled is true while a workload is not ready, whatever the status still says: after a restart, that is so before the
-	// operator has seen it.
+	// unsettled is true while a workload is not ready, whatever the status: after a restart, the status is old until the next reconcile.
 	unsettled bool
 }
 
@@ -89,7 +88,7 @@ func progressOf(s *Snapshot) *Progress {
 	return p
 }
 
-// note notes the pods of a workload that are not ready, and what is wrong with it: of a rollout that is under way, nothing.
+// note records the pods of a workload that are not ready, and the workload's problem; a rollout under way is no problem.
 func (p *Progress) note(pods []Node, verdict health.Verdict) {
 	p.Pods = append(p.Pods, pods...)
 	p.unsettled = p.unsettled || !verdict.Ready

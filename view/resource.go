@@ -36,7 +36,7 @@ type Resource struct {
 	// WantsService is true if the spec of a kind with one workload has ports, so that the resource is to have a Service.
 	WantsService bool
 	Status       appv1.CommonStatus
-	// Spec is the custom resource's spec, Serving the part that describes what stands around the pods, nil for a kind that has none.
+	// Spec is the custom resource's spec, Serving the part on the auxiliary objects, nil for a kind without them.
 	Spec    any
 	Serving *appv1.ServingSpec
 }
@@ -50,7 +50,8 @@ const (
 // Workload is a Deployment or a StatefulSet that a resource means.
 type Workload struct {
 	Kind, Name string
-	// Foreign is true for one that belongs to another tool, Scaled for one that the resource scales although another tool controls it.
+	// Foreign is true if the workload belongs to another tool, Scaled if the resource scales the workload although another tool controls
+	// it.
 	Foreign, Scaled bool
 	// Part names the part of the resource that means it, empty for a kind with one workload.
 	Part Part
@@ -67,8 +68,7 @@ const LastGood = appv1.HoldLastGood
 // HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
-// WantedPods returns the number of pods that the resource asks for: that of the spec, or the live one where the spec states none, which
-// keeps it.
+// WantedPods returns the number of pods that the resource wants: the number in the spec, or else the live number, which the operator keeps.
 func (r *Resource) WantedPods() int32 {
 	if r.Replicas != nil {
 		return *r.Replicas
@@ -80,7 +80,7 @@ func (r *Resource) WantedPods() int32 {
 	return 1
 }
 
-// scales reports whether the resource means to scale a Deployment of a name, also one that another tool controls.
+// scales reports whether the resource scales the Deployment with a name, including a Deployment that another tool controls.
 func (r *Resource) scales(deployment string) bool {
 	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Scaled && w.Name == deployment })
 }
@@ -140,8 +140,8 @@ func (r *Resource) State() State {
 	return StateProgressing
 }
 
-// verdict returns the condition that says most about the state: Ready where a pause keeps the spec from being in force, Stalled where it is
-// so, Applied where the spec is not in force and the pods are fine, and Ready otherwise.
+// verdict returns the most important condition: Ready during a pause, else Stalled if it is true, else Applied if the spec is not in force
+// and the pods are ready, and Ready otherwise.
 func (r *Resource) verdict() metav1.Condition {
 	if c := r.condition(appv1.ConditionReady); c.Reason == appv1.ReasonPaused {
 		return c
@@ -192,7 +192,7 @@ func (r *Resource) changedBy() specManager {
 // gitOpsManagers are the beginnings of the field managers by which a resource is kept as a repository or a chart has it.
 var gitOpsManagers = []string{"argocd", "kustomize-controller", "helm-controller", "flux", "helm"}
 
-// gitOpsMarks are labels and annotations by which such tools mark what they keep, or their beginnings.
+// gitOpsMarks are the keys, or prefixes of keys, of labels and annotations that GitOps tools set on their objects.
 var gitOpsMarks = []struct{ key, tool string }{
 	{"argocd.argoproj.io/tracking-id", "Argo CD"},
 	{"argocd.argoproj.io/instance", "Argo CD"},
@@ -201,8 +201,8 @@ var gitOpsMarks = []struct{ key, tool string }{
 	{"meta.helm.sh/release-name", "Helm"},
 }
 
-// GitOps returns the tool that applies the resource from a repository or a chart, and would restore what is changed in the
-// cluster; empty if there is no sign of one.
+// GitOps returns the tool that applies the resource from a repository or a chart, and would revert changes in the cluster; empty without a
+// sign of a tool.
 func (r *Resource) GitOps() string {
 	for i := range r.ObjectMeta.ManagedFields {
 		name := r.ObjectMeta.ManagedFields[i].Manager

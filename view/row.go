@@ -60,7 +60,7 @@ func (r *Row) Words() string {
 	return r.Pending[0] + ". " + r.Message
 }
 
-// Rows returns the table of resources: those that need a user come first, and then by namespace, kind and name.
+// Rows returns the table of resources. Resources that need a user come first, and then the order is by namespace, kind and name.
 func Rows(resources []Resource, missing []Missing) *List {
 	rows := make([]Row, 0, len(resources))
 	for i := range resources {
@@ -88,7 +88,7 @@ func kindRank(kind string) int {
 	return slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
 }
 
-// created returns when an object was created, nil for one that does not say.
+// created returns when an object was created, nil if unknown.
 func created(obj metav1.ObjectMeta) *metav1.Time {
 	if obj.CreationTimestamp.IsZero() {
 		return nil
@@ -109,7 +109,7 @@ func (s State) mark() Mark {
 	return MarkBusy
 }
 
-// Text returns the table as text. namespaces adds the column of the namespace, wide those of the image and the whole message.
+// Text returns the table as text. namespaces adds the column of the namespace, wide the columns of the image and the whole message.
 func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 	t := table{painted: 2, headed: true}
 	cells := func(row []string, namespace, image string) []string {
@@ -127,7 +127,7 @@ func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 	head := cells([]string{"NAME", "READY", "STATUS", "AGE", "MESSAGE"}, "NAMESPACE", "IMAGE")
 	t.shrinks = []int{len(head) - 1}
 	if wide {
-		s.Width = 0 // What is asked for is shown whole.
+		s.Width = 0 // A wide table is not cut.
 	}
 	t.add("", head...)
 	for i := range l.Items {

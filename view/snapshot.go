@@ -61,7 +61,7 @@ func (s *Snapshot) LacksService() bool {
 	})
 }
 
-// lacksWantedService reports whether the spec asks for a Service and the resource has none, as far as Services can be listed.
+// lacksWantedService reports whether the spec has ports and the resource has no Service, as far as Services can be listed.
 func (s *Snapshot) lacksWantedService() bool {
 	return s.Resource.WantsService && s.Resource.Observed() && !s.lacks(kindsServices) && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
 		return controls(s.Resource.ObjectMeta.UID, &service)
@@ -195,7 +195,7 @@ func countReady(pods []corev1.Pod) int {
 	return n
 }
 
-// podRank orders pods: those in trouble, those on their way, those that go, those that are ready.
+// podRank orders pods: failing, starting, terminating, ready.
 func podRank(pod *corev1.Pod) int {
 	switch {
 	case podCause(pod).Reason != "":

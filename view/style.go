@@ -19,7 +19,7 @@ type Style struct {
 // Mark is the state of one object.
 type Mark string
 
-// The marks. An empty one is that of an object that has no state of its own.
+// The marks. An object without a state of its own has the empty mark.
 const (
 	MarkGood Mark = "good"
 	MarkBusy Mark = "busy"
@@ -33,7 +33,7 @@ var (
 
 const colorOff, colorBold = "\x1b[0m", "\x1b[1m"
 
-// inASCII has what is written where only ASCII can be shown.
+// inASCII replaces signs for terminals without Unicode.
 var inASCII = strings.NewReplacer(
 	"├─", "|-", "└─", "`-", "│", "|", "└", "`", "█", "#", "▒", "+", "░", ".", "✓", "+", "✗", "x", "●", "o", "…", "...", "→", "->",
 	"◀", "<-", "–", "-", "•", "*",
@@ -69,7 +69,7 @@ func (s Style) bold(text string) string {
 	return colorBold + text + colorOff
 }
 
-// cut returns text in at most width columns; what is cut ends with "…". A width below 1 is no limit.
+// cut returns text in at most width columns; a longer text is cut and ends with "…". A width below 1 is no limit.
 func (s Style) cut(text string, width int) string {
 	text = s.plain(text)
 	if width < 1 || utf8.RuneCountInString(text) <= width {
@@ -106,7 +106,7 @@ func (s Style) Line(text string) string { return s.cut(clean(text), s.Width) }
 // table is text in columns.
 type table struct {
 	rows [][]string
-	// marks are those of the rows: the cell of the column painted is in the color of the mark.
+	// marks are the marks of the rows: the cell in the column painted has the color of the mark.
 	marks   []Mark
 	painted int
 	// shrinks are the columns that are cut where a line is too long, in this order.
@@ -122,12 +122,12 @@ func (t *table) add(mark Mark, cells ...string) {
 // readable is the width below which no column is cut before the others are, too.
 const readable = 22
 
-// long adds a line that goes across all columns.
+// long adds a line across all columns.
 func (t *table) long(line string) {
 	t.rows, t.marks = append(t.rows, []string{line}), append(t.marks, across)
 }
 
-// across is the mark of a line that goes across all columns.
+// across is the mark of a line across all columns.
 const across Mark = "across"
 
 // text returns the table, each line with its end.

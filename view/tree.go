@@ -82,7 +82,7 @@ func prune(n *Node, depth int) {
 	}
 }
 
-// foreignNote says how the resource stands to a Deployment that it names and does not control.
+// foreignNote describes the ownership of a Deployment that the resource names and does not control.
 func (s *Snapshot) foreignNote(d *appsv1.Deployment) string {
 	whose := "not controlled by " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name
 	if ref := metav1.GetControllerOfNoCopy(d); ref != nil {
@@ -233,7 +233,7 @@ func podNode(pod *corev1.Pod) Node {
 	return n
 }
 
-// around returns the nodes of what stands around the pods.
+// around returns the nodes of the Services, the autoscalers and the auxiliary objects.
 func (s *Snapshot) around() []Node {
 	var nodes []Node
 	owner := s.Resource.ObjectMeta.UID
@@ -288,7 +288,7 @@ func (t *Tree) Text(s Style, now time.Time) string {
 	return lines.text(s) + notShown(s, t.NotShown)
 }
 
-// node adds an object: head stands before it, body before what is below it.
+// node adds an object with the prefix head, and the nodes below it with the prefix body.
 func (t *table) node(n *Node, head, body string, now time.Time) {
 	sign := ""
 	if n.Kind == "Pod" {

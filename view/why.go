@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// What is said of a resource whose status speaks of an earlier spec, or whose Service is gone.
+// The texts for a resource whose status is of an earlier spec, or whose Service is gone.
 const (
 	messageUnobserved = "the operator has not reconciled the latest change yet"
 	messageNoService  = "; there is no Service of this resource that leads to them"
@@ -33,7 +33,7 @@ type Why struct {
 	State     State  `json:"state"`
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Since is when the state began, as far as the status says.
+	// Since is when the state began, from the status; nil if the status does not have the time.
 	Since *metav1.Time `json:"since,omitempty"`
 	// Chain leads from the resource down to the root cause, which is its last step.
 	Chain []Step `json:"chain,omitempty"`
@@ -112,7 +112,7 @@ func (w *Why) unobserved(s *Snapshot) {
 	w.Advice = []string{"Nothing yet: the operator looks at a change within seconds."}
 }
 
-// origin says what the resource runs, and who changed its spec last.
+// origin returns the image of the resource, and the last author of its spec.
 func (s *Snapshot) origin() string {
 	var parts []string
 	if s.Resource.Image != "" {
@@ -124,7 +124,7 @@ func (s *Snapshot) origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// descend returns the steps from the first workload that is in trouble down to its pods. The reason is that of the resource.
+// descend returns the steps from the first workload that is not ready down to its pods. The reason is the resource's reason.
 func (s *Snapshot) descend(reason string) []Step {
 	for _, set := range s.statefulSets() {
 		pods := s.podsOf(set.UID)
@@ -211,7 +211,7 @@ func rootOf(pods []corev1.Pod, stalled bool) []Step {
 	return []Step{{Object: object, Text: cause.String(), Root: true}}
 }
 
-// works says what still serves.
+// works describes which pods still serve.
 func (s *Snapshot) works() string {
 	if s.lacks(kindsPods) {
 		return ""

@@ -22,7 +22,7 @@ func runCommand() int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), stopSignals...)
 	defer cancel()
-	// A reader of our output that goes away must not end a supervisor before it has cleaned up.
+	// A reader of our output that ends early must not end a supervisor before its cleanup.
 	signal.Ignore(syscall.SIGPIPE)
 
 	forgetGlobalFlags()

@@ -23,7 +23,7 @@ func etcdArgs(s *state) []string {
 		"--data-dir=" + s.path("etcd"),
 		"--listen-client-urls=" + etcdURL(s),
 		"--listen-peer-urls=unix://" + s.path(peerSocket),
-		// What it advertises may not be a socket, and nobody asks: it has no peers, and its client knows it.
+		// The advertised URL may not be a socket. Nobody uses it: etcd has no peers, and the API server has the socket.
 		"--advertise-client-urls=http://localhost:2379",
 		"--enable-grpc-gateway=false",
 		"--unsafe-no-fsync", // a crash of the machine may lose data that nobody would look for
@@ -64,7 +64,7 @@ func apiserverArgs(s *state, port int, bare bool, extra []string) []string {
 		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if bare {
-		// It would refuse every pod: no controller makes the service accounts that it asks for.
+		// This admission plugin would reject every pod: no controller makes the service accounts that it requires.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	for _, flag := range extra {

@@ -13,8 +13,7 @@ import (
 // downTimeout is more than a supervisor takes to stop.
 const downTimeout = 30 * time.Second
 
-// down stops the cluster of that name, waits until it is gone, and says what happened. It is no error if there
-// is none.
+// down stops the cluster with a name, waits until it is gone, and returns a description of the outcome. A missing cluster is no error.
 func down(ctx context.Context, name string) (outcome string, err error) {
 	s, err := newState(name)
 	if err != nil {

@@ -72,7 +72,7 @@ func checkExport(path string) error {
 	return err
 }
 
-// exportKubeconfig copies the admin's kubeconfig to where the user wants it, and returns the absolute path.
+// exportKubeconfig copies the admin's kubeconfig to the user's path, and returns the absolute path.
 func exportKubeconfig(s *state, path string) (string, error) {
 	content, err := os.ReadFile(s.path(adminKubeconfig))
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	// maxNodes is how many nodes the address ranges below have room for.
 	maxNodes = 250
 
-	// volumeProvisioner is the one that stages/volumes.yaml plays.
+	// volumeProvisioner is the provisioner that stages/volumes.yaml simulates.
 	volumeProvisioner = "kwok.x-k8s.io/volume"
 )
 

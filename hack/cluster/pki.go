@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// validity is far longer than any cluster lives; a cluster's keys are thrown away with it.
+// validity is far longer than a cluster runs; the keys of a cluster are deleted with it.
 const validity = 365 * 24 * time.Hour
 
 // keyPair is a certificate and its private key, both as PEM.
@@ -127,14 +127,14 @@ func certificatePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// identities are what clients of one cluster's API server need to be believed.
+// identities are the credentials of the clients of one cluster's API server.
 type identities struct {
 	ca                                  []byte
 	admin, controllerManager, scheduler keyPair
 }
 
-// writePKI makes all keys and certificates of a cluster, writes those that its components read from files into
-// dir, and returns those that go into kubeconfigs.
+// writePKI makes all keys and certificates of a cluster, writes the ones that its components read from files into dir, and returns the ones
+// for kubeconfigs.
 func writePKI(dir string) (*identities, error) {
 	ca, err := newAuthority("app-operator-cluster")
 	if err != nil {

@@ -22,7 +22,7 @@ type supervisor struct {
 	home       string // the children's home directory: they find no configuration of the user's there
 	logDir     string
 	processes  []*process    // in the order of their start
-	lost       chan *process // those that ended without being told to
+	lost       chan *process // processes that ended without a request to stop
 
 	// lifeline is a pipe into which nobody ever writes. Every child has its reading end and the supervisor
 	// alone its writing end, so that the children see its end of file, and end themselves, whichever way the
@@ -76,7 +76,7 @@ func (s *supervisor) start(name string, args ...string) (*process, error) {
 	}
 	s.processes = append(s.processes, p)
 	go func() {
-		_ = p.cmd.Wait() // the state says all that the error does
+		_ = p.cmd.Wait() // the process state has all details of the error
 		close(p.exited)
 		s.lost <- p
 	}()
@@ -116,7 +116,7 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// lostError says that a component ended without being told to.
+// lostError is the error for a component that ended without a request to stop.
 type lostError struct {
 	name, state, logTail string
 }

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// state is what a cluster keeps on disk, a directory, and the lock next to it that its supervisor holds for as
-// long as it lives. The kernel drops the lock with the supervisor, however that ends, so whether a cluster
-// runs is never guessed from a process id that may long belong to someone else.
+// state is the state of a cluster on disk: a directory, and the lock file next to it, which its supervisor locks while it runs. The kernel
+// releases the lock however the supervisor ends, so the state of a cluster never depends on a process id that may belong to another
+// process.
 type state struct {
 	name string
 	dir  string
@@ -24,7 +24,7 @@ type state struct {
 // validName keeps names short: see checkSocketPath.
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
 
-// runningError says that a cluster of that name has a living supervisor.
+// runningError is the error for a cluster name whose supervisor is running.
 type runningError struct {
 	name string
 	pid  int
@@ -51,8 +51,8 @@ func (s *state) path(elem ...string) string {
 	return filepath.Join(append([]string{s.dir}, elem...)...)
 }
 
-// checkSocketPath reports whether the directory's path leaves enough room for those of the sockets in it, which may
-// have 103 bytes (Darwin; 107 on Linux).
+// checkSocketPath checks that the directory's path is short enough for the paths of the sockets in it, which may have 103 bytes (Darwin;
+// 107 on Linux).
 func (s *state) checkSocketPath() error {
 	if path := s.path(peerSocket); len(path) > 103 {
 		return fmt.Errorf("the path %s is too long for a socket; set XDG_RUNTIME_DIR to a shorter one", path)
@@ -60,8 +60,8 @@ func (s *state) checkSocketPath() error {
 	return nil
 }
 
-// claim takes the lock and makes the directory. If an earlier supervisor was killed without a chance to clean up,
-// it removes what that left behind, and says so by stale. If one lives, the error is a *runningError.
+// claim takes the lock and makes the directory. If an earlier supervisor was killed before its cleanup, claim removes the remains, and
+// returns stale=true. If a supervisor is running, the error is a *runningError.
 func (s *state) claim() (stale bool, err error) {
 	if err := s.acquire(os.O_CREATE); err != nil {
 		return false, err

@@ -30,7 +30,7 @@ type upOptions struct {
 	apiserverFlags []string
 }
 
-// cluster is one that is being brought up or runs.
+// cluster is a cluster that is starting or running.
 type cluster struct {
 	upOptions
 	state      *state

@@ -29,7 +29,7 @@ const (
 		"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$"
 	year     = "[0-9]{4}"
 	leapYear = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
-	// listItem and atomicItem are how a path names an item of a list whose items are merged, and of one that is not.
+	// listItem and atomicItem name an item in a path: listItem in a list whose items are merged, atomicItem in an atomic list.
 	listItem   = "[]"
 	atomicItem = "[*]"
 	// anyList is the most items of a list of objects that itemLimits does not name.
@@ -102,10 +102,10 @@ func boundNumber(node map[string]any, t reflect.Type, path string) error {
 	switch t.Kind() {
 	case reflect.Int32:
 		within(node, "minimum", "maximum", math.MinInt32, math.MaxInt32)
-		// Not all API servers enforce the format; the bounds say what it does.
+		// Not all API servers enforce the format; the bounds have the same effect.
 		delete(node, "format")
 	case reflect.Int64:
-		// JSON's integers are int64 for the API server too; what is above is no integer for it.
+		// JSON's integers are int64 for the API server too; a greater number is no integer for it.
 		delete(node, "format")
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
 		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
@@ -178,9 +178,8 @@ func withoutAtomicMap(node map[string]any, path string) {
 	}
 }
 
-// settleKeys makes a list whose items are told apart by a field with a default independent of that default: a key has to be
-// required or to have a default. Where the default says nothing, the key becomes required. Otherwise the list becomes atomic,
-// and a rule says what the keys said.
+// settleKeys removes the dependency of a list's keys on a default: a key has to be required or to have a default. A key whose default is
+// empty becomes required. Otherwise the list becomes atomic, and a rule replaces the uniqueness of the keys.
 func settleKeys(node map[string]any, path string) error {
 	items := object(node["items"])
 	properties := object(items["properties"])

@@ -63,7 +63,7 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// typesOf looks Go types up by what a definition says of them.
+// typesOf returns a function that looks up the Go type of a kind.
 func typesOf(scheme *runtime.Scheme) func(schema.GroupVersionKind) (reflect.Type, error) {
 	return func(gvk schema.GroupVersionKind) (reflect.Type, error) {
 		t, ok := scheme.AllKnownTypes()[gvk]
@@ -74,7 +74,7 @@ func typesOf(scheme *runtime.Scheme) func(schema.GroupVersionKind) (reflect.Type
 	}
 }
 
-// finish trims the definition in the file from. If it is within the budget, it goes into the file to.
+// finish trims the definition in the file from, and writes it to the file to if it is within the budget.
 func finish(from, to string, types func(schema.GroupVersionKind) (reflect.Type, error), out io.Writer) error {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // module is where our own types live; a type from anywhere else is foreign.
 const module = "huolala.cn/app-operator/"
 
-// trimCRD removes the foreign texts, the defaults of what is refused and of what is in lists, and what the API assumes anyway
-// from the schema of every version, and makes it refuse what the Go types cannot decode.
+// trimCRD removes the foreign texts, the defaults of rejected fields and of fields in lists, and values that the API assumes anyway, from
+// the schema of every version, and rejects values that the Go types cannot decode.
 func trimCRD(crd map[string]any, types func(schema.GroupVersionKind) (reflect.Type, error)) error {
 	spec := object(crd["spec"])
 	gvk := schema.GroupVersionKind{Group: str(spec["group"]), Kind: str(object(spec["names"])["kind"])}
@@ -150,7 +150,7 @@ func repeatsTexts(path string, f field) bool {
 	return false
 }
 
-// fields lists the fields of a struct by their JSON names, those of inlined structs among them.
+// fields returns the fields of a struct by their JSON names, including the fields of inlined structs.
 func fields(t reflect.Type) map[string]field {
 	known := map[string]field{}
 	for i := range t.NumField() {
@@ -160,8 +160,7 @@ func fields(t reflect.Type) map[string]field {
 		case name == "-" || !f.IsExported() && !f.Anonymous:
 		case name == "" && (f.Anonymous || options == "inline") && value(f.Type).Kind() == reflect.Struct:
 			for inner, g := range fields(value(f.Type)) {
-				// apiVersion and kind are everybody's: their texts stay. And Go's rule: what
-				// is declared outside hides what is declared inside.
+				// apiVersion and kind are in every kind: their texts stay. By Go's rule an outer field hides an inner field.
 				g.ours = g.ours || value(f.Type).Name() == "TypeMeta"
 				g.workload = g.workload || value(f.Type) == reflect.TypeFor[appv1.WorkloadSpec]()
 				if _, hidden := known[inner]; !hidden {

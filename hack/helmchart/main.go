@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// components are those of config/components, and the values that switch them on. additional-instance is not among them: such an
-// operator needs other names, which an overlay gives it.
+// components maps the components in config/components to the values that switch them on. additional-instance is missing: such an operator
+// needs other names, which an overlay sets.
 var components = map[string]string{
 	"alerts": "alerts", "cert-manager": "certManager", "dashboards": "dashboards", "namespaced": "namespaced",
 	"network-policy": "networkPolicy", "prometheus": "prometheus", "secret-rollout": "secretRollout",
@@ -79,7 +79,7 @@ func run(folder, version, image string) error {
 	files["values.yaml"], files["values.schema.json"] = values, schema
 	for id, by := range affects {
 		if strings.HasPrefix(id, "Namespace/") {
-			continue // Helm installs into one that exists.
+			continue // Helm installs into an existing namespace.
 		}
 		text, err := template(id, by)
 		if err != nil {
@@ -152,8 +152,8 @@ func template(id string, by []string) (string, error) {
 	return write(merge(variants), values), nil
 }
 
-// parametrize puts what Helm knows in place of the names in config. A definition is kept when the release goes: with it would go
-// all resources of its kind.
+// parametrize replaces the names in config by expressions of Helm. A definition survives the end of its release, because its deletion would
+// delete all resources of its kind.
 func parametrize(text string) string {
 	text = strings.ReplaceAll(text, "{{", `{{ "{{" }}`)
 	text = strings.NewReplacer(

@@ -56,7 +56,7 @@ func insert(merged []line, lines []string, v, of int) []line {
 	return out
 }
 
-// write returns the template of merged lines. Bit b of a variant's number says whether values[b] is on.
+// write returns the template of merged lines. Bit b of a variant's number is set if values[b] is on.
 func write(merged []line, values []string) string {
 	var b strings.Builder
 	for i := 0; i < len(merged); {

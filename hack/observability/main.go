@@ -1,5 +1,5 @@
-// Command observability writes what is generated for the operator's observability: the dashboards of config/components/dashboards
-// and docs/observability.md. With -rules it also writes the alerts, and the expressions of the dashboards, as rule files for promtool.
+// Command observability generates the operator's dashboards in config/components/dashboards, and docs/observability.md. With -rules it also
+// writes the alerts, and the expressions of the dashboards, as rule files for promtool.
 //
 // Usage: observability [-rules FOLDER], from the top of the tree.
 package main

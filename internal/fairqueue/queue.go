@@ -42,8 +42,8 @@ type Queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	turns   *turns
-	// ready deduplicates requests, keeps those that workers have, and counts for the metrics. Its order is turns. It is called with the
-	// lock, and never waits.
+	// ready deduplicates requests, keeps the requests that workers have, and counts for the metrics. Its order is turns. Its callers hold
+	// the lock, and it never waits.
 	ready *workqueue.Typed[reconcile.Request]
 	// pending are the requests that no worker has got since they were added.
 	pending  map[reconcile.Request]*pending
@@ -55,11 +55,11 @@ var _ priorityqueue.PriorityQueue[reconcile.Request] = (*Queue)(nil)
 // pending is a request that no worker has got since it was added.
 type pending struct {
 	priority int
-	// due is when the request is ready, zero for one that is.
+	// due is when the request is ready, zero for a ready request.
 	due time.Time
 }
 
-// New returns a queue in which a namespace has at most the given number of workers. The name is that of the metrics.
+// New returns a queue in which a namespace has at most the given number of workers. The name is the name of the queue's metrics.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
 	q := &Queue{limiter: limiter, pending: map[reconcile.Request]*pending{}}
 	q.changed.L = &q.mu
@@ -128,7 +128,7 @@ func (q *Queue) makeReady(request reconcile.Request, p *pending) {
 	q.changed.Broadcast()
 }
 
-// promote makes a request ready whose delay is over. One that was made ready before, or was delayed once more since, is not.
+// promote makes a request ready whose delay is over. It ignores a request that is ready already, or was delayed again since.
 func (q *Queue) promote(request reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,7 +193,7 @@ func (q *Queue) Done(request reconcile.Request) {
 	q.changed.Broadcast()
 }
 
-// Len returns how many requests workers could have, without those that wait for a time or for the end of the same request.
+// Len returns how many requests workers could have, without requests that wait for a time or for the end of the same request.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -59,7 +59,7 @@ type place struct {
 type tenant struct {
 	namespace string
 	running   int
-	// requests are those that are ready, oldest first.
+	// requests are the ready requests, oldest first.
 	requests [lanes]*list.List
 	// turn is the element of the tenant in the order of a lane, nil without requests there.
 	turn [lanes]*list.Element
@@ -82,7 +82,7 @@ func (t *turns) Len() int { return len(t.places) }
 // Push implements workqueue.Queue.
 func (t *turns) Push(request reconcile.Request) { t.insert(request, t.laneFor(request)) }
 
-// Touch implements workqueue.Queue. A request whose priority was raised goes to the end of the other lane.
+// Touch implements workqueue.Queue. A request whose priority was raised moves to the end of the other lane.
 func (t *turns) Touch(request reconcile.Request) {
 	if to := t.laneFor(request); to < t.places[request].lane {
 		t.remove(request)

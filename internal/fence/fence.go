@@ -1,7 +1,7 @@
-// Package fence keeps a manager from writing that was the leader and may be so no longer.
+// Package fence blocks the writes of a manager whose leader lease may have expired.
 //
-// A leader that was frozen, or had no network, learns from the election that it has lost only when it next gives up to renew
-// its lease. Until then its workers would go on, with what they had in hand before, while another leader works.
+// A leader that was frozen, or had no network, learns that it has lost the election only when its renewal of the lease times out.
+// Until then its workers would continue with earlier data, while another leader works.
 package fence
 
 import (
@@ -143,8 +143,8 @@ func releases(req *http.Request) bool {
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
 }
 
-// lapsed reports whether the lease was held and is no longer fresh, by either clock: that of the process stands still while the
-// machine sleeps, and the wall's may be set.
+// lapsed reports whether the lease was held and is no longer fresh, by either of two clocks: the process clock does not run while the
+// machine sleeps, and the wall clock may be set.
 func (f *Fence) lapsed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The sizes of the buffers that a body is read into, in bytes: each is twice as long as the one before, so that a request that does not
-// arrive holds at most twice what it has sent, and firstBuffer.
+// The sizes of the buffers for a body, in bytes. Each buffer is twice as long as the previous one, so that an unfinished request holds at
+// most twice the bytes that it has sent, plus firstBuffer.
 const firstBuffer, lastBuffer = 2 << 10, 64 << 10
 
 // ServeHTTP implements http.Handler. It reads the body, and has the request handled once there is room for what that takes.

@@ -17,10 +17,10 @@ const (
 
 // ledger shares an amount of connections or bytes among remote addresses.
 //
-// A claim that does not fit takes back claims of others that are not in use: requests that have not arrived, and connections without
-// a request. It takes from the address that holds most, and never from one that holds less than its own address. So the more a client
-// leaves unfinished, the sooner it loses it, and a small request is refused only if as many smaller ones are there before it. A proven address
-// never loses anything to an unproven one.
+// A claim that does not fit takes back unused claims of others: requests that have not arrived, and connections without a request. It takes
+// from the address that holds most, and never from an address that holds less than its own. So a client loses its unfinished requests the
+// sooner the more of them it has, and a small request is refused only if as many smaller ones came before it. A proven address never loses
+// a claim to an unproven address.
 type ledger struct {
 	total  int64
 	proven func(netip.Addr) bool
@@ -130,7 +130,7 @@ func (l *ledger) grant(w *waiter) {
 	close(w.granted)
 }
 
-// grantWaiting grants the waiting claims that fit by now, first that of the address which holds least. The caller holds the mutex.
+// grantWaiting grants the waiting claims that fit now, first the claim of the address that holds least. The caller holds the mutex.
 func (l *ledger) grantWaiting() {
 	if len(l.waiting) == 0 {
 		return
@@ -240,7 +240,7 @@ func (l *ledger) heldByAddress() map[netip.Addr]int64 {
 	return held
 }
 
-// callAll calls what is to be called for claims that were taken back, without the mutex.
+// callAll calls the callbacks of claims that were taken back, without the mutex.
 func callAll(lost []*claim) {
 	for _, c := range lost {
 		c.onTakeBack()

@@ -49,8 +49,8 @@ var Metrics = Limits{Connections: 64, Arrival: 5 * time.Second, Answer: 30 * tim
 // Probes are the limits of the health probes. Each probe of a kubelet is a connection of its own.
 var Probes = Limits{Connections: 64, Arrival: 5 * time.Second, Answer: 15 * time.Second}
 
-// Profiles are the limits of the profiles. /debug/pprof/symbol has program counters in its body, and /debug/pprof/profile takes as long as
-// the client asks for.
+// Profiles are the limits for the profiles. A request for /debug/pprof/symbol has program counters in its body, and /debug/pprof/profile
+// takes as long as the client requests.
 var Profiles = Limits{Connections: 32, Body: 64 << 10, Budget: 1 << 20, PerByte: 4, Arrival: 5 * time.Second, Answer: 5 * time.Minute}
 
 // Share returns how much of the budget the requests of one address may take.

@@ -16,8 +16,8 @@ const (
 	maxProven = 64
 )
 
-// Prove notes that the request of a context is genuine, if proof says so. Its address then has a share of what is reserved for proven ones, for
-// a day. proof is not called for an address that has proved it a moment ago.
+// Prove notes that the request of a context is genuine, if proof returns true. Its address then shares the reserve for proven addresses for
+// a day. Prove does not call proof for an address that has proved itself a moment ago.
 func Prove(ctx context.Context, proof func() bool) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if ok && !c.guard.proofs.provenSince(c.from, proofRest) && proof() {

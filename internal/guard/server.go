@@ -18,7 +18,7 @@ import (
 	"huolala.cn/app-operator/internal/metrics"
 )
 
-// refusedRequests counts what was refused.
+// refusedRequests counts refused requests and connections.
 var refusedRequests = metrics.RequestsRefused.NewCounter()
 
 func init() { ctrlmetrics.Registry.MustRegister(refusedRequests) }
@@ -41,9 +41,8 @@ func newGuard(name string, limits Limits, next http.Handler) *guard {
 	}
 }
 
-// NewServer returns a server that keeps within limits, for a manager to run. encrypted has the certificates of a server that speaks
-// TLS; nil for one that does not. HTTP/2 is off: a connection would have many requests at a time, and it has rapid-reset attacks
-// (CVE-2023-44487, CVE-2023-39325).
+// NewServer returns a server that enforces limits, for a manager to run. encrypted has the certificates for TLS; nil means no TLS. HTTP/2
+// is off: a connection would have many requests at a time, and HTTP/2 has rapid-reset attacks (CVE-2023-44487, CVE-2023-39325).
 func NewServer(name string, limits Limits, l net.Listener, encrypted *tls.Config, handler http.Handler) *manager.Server {
 	g := newGuard(name, limits, handler)
 	var protocols http.Protocols

@@ -28,7 +28,7 @@ func LimitStrangers(next http.Handler) http.Handler {
 
 type strangers struct {
 	next http.Handler
-	// rates has the rate of each address, all that of all of them.
+	// rates has the rate of each address, all the rate of all addresses together.
 	rates *lru.Cache
 	all   flowcontrol.RateLimiter
 }
@@ -49,7 +49,8 @@ func (s *strangers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.next.ServeHTTP(w, r)
 }
 
-// accept takes a token check from the rate of an address and from that of all. An address beyond its own rate takes none from the others.
+// accept takes a token check from the rate of an address and from the common rate. An address beyond its own rate takes nothing from the
+// common one.
 func (s *strangers) accept(from netip.Addr) bool {
 	found, ok := s.rates.Get(from)
 	if !ok {

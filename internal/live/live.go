@@ -1,4 +1,4 @@
-// Package live redraws a block of lines at the end of a terminal in place, so that nothing piles up in what was scrolled away.
+// Package live redraws a block of lines at the end of a terminal in place, so that the scrollback has no copies of the block.
 package live
 
 import (
@@ -47,7 +47,7 @@ func (b *Block) Draw(text string) error {
 	return err
 }
 
-// rows returns how many rows of a terminal of this size the block takes: what was drawn on a wider one is broken into several.
+// rows returns how many rows of a terminal of this size the block takes: a narrower terminal breaks a drawn line into several rows.
 func (b *Block) rows(width, height int) int {
 	rows := 0
 	for _, line := range b.drawn {
@@ -56,7 +56,7 @@ func (b *Block) rows(width, height int) int {
 	return min(rows, max(0, height-1))
 }
 
-// fit returns the lines that a terminal has room for: one less than it has, as the cursor stands below the block.
+// fit returns the lines that fit a terminal: one less than its height, because the cursor is below the block.
 func fit(text string, width, height int) []string {
 	text = strings.TrimSuffix(text, "\n")
 	if text == "" {

@@ -42,7 +42,7 @@ func (s Spec) decode(into any) error {
 	return invalid(path.String(), "must match the API reference for "+t.Name())
 }
 
-// paused reports whether a spec that cannot be decoded as a whole says that it is paused.
+// paused reports whether a spec that cannot be decoded as a whole has the field paused set.
 func (s Spec) paused() bool {
 	var spec struct {
 		Paused bool `json:"paused"`

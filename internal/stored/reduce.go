@@ -24,7 +24,7 @@ func (r *base[S]) drop(names []string, service string) {
 	r.Spec = Spec{dropped: &dropped{names: names, service: strings.Clone(service)}}
 }
 
-// What is kept of the status of a resource whose spec was dropped: that many conditions, with texts of that many bytes.
+// The limits of the kept status of a resource whose spec was dropped: the number of conditions, and the bytes of each text.
 const (
 	maxConditions = 16
 	maxText       = 64

@@ -22,7 +22,7 @@ import (
 // builder collects the functions that add the stored kinds to a scheme. Each kind's file registers its own.
 var builder runtime.SchemeBuilder
 
-// AddToScheme adds the stored kinds to a scheme, in place of those of api/v1.
+// AddToScheme adds the stored kinds to a scheme, in place of the kinds of api/v1.
 func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, appv1.GroupVersion)
 	return builder.AddToScheme(scheme)
@@ -51,7 +51,7 @@ type dropped struct {
 	service string
 }
 
-// UnmarshalJSON keeps the JSON as it is, or the sum of one that is too long for Decode.
+// UnmarshalJSON keeps the JSON unchanged, or its checksum if the JSON is too long for Decode.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	*s = Spec{}
 	switch {
@@ -81,7 +81,7 @@ func (s Spec) Equal(other Spec) bool {
 	return s.excess == other.excess && s.dropped == nil && other.dropped == nil && bytes.Equal(s.json, other.json)
 }
 
-// Status is a status. One that cannot be decoded, or is too long, is an empty one: the next status write replaces it.
+// Status is a status. A status that cannot be decoded, or is too long, becomes empty: the next status write replaces it.
 type Status[S any] struct{ Value S }
 
 // UnmarshalJSON decodes the status. It never fails.

@@ -1,5 +1,5 @@
-// Package catalog has what is delivered to look at the operator with: the alerts of config/components/alerts, the dashboards, and the
-// page that describes both and the metrics that they use.
+// Package catalog has the operator's means of observation: the alerts of config/components/alerts, the dashboards, and the page that
+// describes both and the metrics that they use.
 package catalog
 
 import (

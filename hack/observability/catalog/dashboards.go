@@ -37,7 +37,7 @@ const (
 		`"owner_name", "$1", "owner_name", "(.+)-[^-]+")`
 )
 
-// Dashboards are those of config/components/dashboards.
+// Dashboards returns the dashboards of config/components/dashboards.
 func Dashboards() []Dashboard { return []Dashboard{applications(), operator()} }
 
 func applications() Dashboard {
@@ -134,7 +134,7 @@ func operator() Dashboard {
 	}
 }
 
-// writes has what the operator changes, and what it answers.
+// writes returns the row on the operator's writes and on the answers of its servers.
 func writes() Row {
 	return Row{Title: "Writes", Height: 8, Panels: []Panel{
 		{"Writes of objects", "What the operator creates, configures, repairs and deletes. Flat while nothing changes.", "timeseries", "ops", 8, []Query{

@@ -14,10 +14,10 @@ var (
 	identifier = regexp.MustCompile(`[A-Za-z_:][A-Za-z0-9_:]*(\s*\()?`)
 )
 
-// words are those of PromQL that stand where a metric could.
+// words are the words of PromQL in the places of a metric.
 var words = []string{"and", "or", "unless", "by", "without", "on", "ignoring", "group_left", "group_right", "bool", "offset"}
 
-// Metrics returns the metrics that an expression of PromQL uses: what is neither a function, a label, a string nor a word of the language.
+// Metrics returns the metrics in an expression of PromQL: identifiers other than functions, labels, strings and the words of the language.
 func Metrics(expr string) []string {
 	expr = quoted.ReplaceAllString(expr, `""`)
 	for _, cut := range []*regexp.Regexp{matchers, lists, ranges} {

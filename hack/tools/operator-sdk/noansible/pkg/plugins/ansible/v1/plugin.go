@@ -1,5 +1,5 @@
-// Package ansible stands in for operator-sdk's plugin for projects in Ansible, which this one is not. All that
-// operator-sdk asks of it is to be registered.
+// Package ansible replaces operator-sdk's plugin for projects in Ansible, which this project does not need. operator-sdk only requires that
+// the plugin is registered.
 package ansible
 
 import (
