@@ -16,7 +16,7 @@ var KindApp = Kind{
 	New: func() Object { return &appv1.App{} }, NewList: func() runtime.Object { return &appv1.AppList{} },
 }
 
-// App returns the workload that an App means, and what is wrong with its podTemplatePatch.
+// App maps an App to its workload. The errors are about its podTemplatePatch and ports.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	if seen.Serving == nil {
 		seen.Serving = &app.Spec.ServingSpec
@@ -33,13 +33,13 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, &app.Spec.WorkloadSpec, seen)
 	recorded := app.Spec
-	recorded.Paused = false // To pause is no change of what runs.
+	recorded.Paused = false // Pausing does not change the pods.
 	recorded.ServingSpec = appv1.ServingSpec{}
 	w.record(&recorded, identityOf(&recorded, appWorkload), seen)
 	return w, errs
 }
 
-// appWorkload finds the workload in the spec of an App, and takes out of it what does not tell one spec from another.
+// appWorkload returns the workload of an App spec for comparison. It clears the fields that do not shape the pods.
 func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	spec.Paused = false
 	spec.ServingSpec = appv1.ServingSpec{}

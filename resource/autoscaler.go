@@ -10,11 +10,11 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// defaultTargetCPU is the target of an autoscaler whose spec states none, as a percentage of the cpu request.
+// defaultTargetCPU is the default target of an autoscaler, in percent of the cpu request.
 const defaultTargetCPU int32 = 80
 
-// HorizontalPodAutoscaler returns the autoscaler of the workload's Deployment, nil if the spec asks for none, or another one
-// scales the Deployment already.
+// HorizontalPodAutoscaler returns the autoscaler of the workload's Deployment, nil if the spec has no autoscaling or another
+// autoscaler targets the Deployment.
 func HorizontalPodAutoscaler(w *Workload) *autoscalingv2.HorizontalPodAutoscaler {
 	if w.Serving.Autoscaling == nil || w.otherAutoscaler {
 		return nil
@@ -35,8 +35,8 @@ func HorizontalPodAutoscaler(w *Workload) *autoscalingv2.HorizontalPodAutoscaler
 	}
 }
 
-// metrics returns what the autoscaler scales by. The targets count the main container alone, so that a container without
-// requests that others add to the pods does not stop the autoscaler.
+// metrics returns the metrics of the autoscaler. The default targets are about the main container alone: a target for the whole
+// pod fails if any container, such as an injected sidecar, has no requests.
 func (w *Workload) metrics(spec *appv1.AutoscalingSpec) []autoscalingv2.MetricSpec {
 	if len(spec.Metrics) > 0 {
 		return spec.Metrics

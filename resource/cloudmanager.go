@@ -23,7 +23,7 @@ var KindCloudManager = Kind{
 	New: func() Object { return &appv1.CloudManager{} }, NewList: func() runtime.Object { return &appv1.CloudManagerList{} },
 }
 
-// DataVolume is the name of the database's volume, and of the claim template for it.
+// DataVolume is the name of the database's volume and of its claim template.
 const DataVolume = "datadir"
 
 // The keys of the database's Secret.
@@ -32,7 +32,7 @@ const (
 	SecretPassword = "password"
 )
 
-// Tier is the role of a component in a CloudManager. Objects have it in the label app.kubernetes.io/component.
+// Tier is the role of a component in a CloudManager, the value of the label app.kubernetes.io/component of its objects.
 type Tier string
 
 // The tiers.
@@ -54,8 +54,8 @@ func (t Tier) Component(cm *appv1.CloudManager) *appv1.Component {
 	}
 }
 
-// CloudManagerTier returns the workload that a tier of a CloudManager means, and what is wrong with its podTemplatePatch. The names
-// of all components are stated.
+// CloudManagerTier maps a tier of a CloudManager to its workload. The errors are about its podTemplatePatch and ports. The spec
+// must have the names of all components.
 func CloudManagerTier(cm *appv1.CloudManager, t Tier, seen BuildOptions) (*Workload, field.ErrorList) {
 	switch t {
 	case TierDatabase:
@@ -67,21 +67,20 @@ func CloudManagerTier(cm *appv1.CloudManager, t Tier, seen BuildOptions) (*Workl
 	}
 }
 
-// tierSpec is one component of a CloudManager: where its spec is, and what its role in it adds to that.
+// tierSpec is one component of a CloudManager: its spec, and the settings of its role.
 type tierSpec struct {
 	role Tier
 	spec *appv1.Component
 	path *field.Path
-	// envs come before those of the user, which can refer to them and override them.
+	// envs are the operator's variables. They come before the user's variables, which can refer to them and override them.
 	envs []corev1.EnvVar
-	// port is the one that the component offers if the spec states none, 0 for none.
+	// port is the default port of the component, 0 for none.
 	port int32
-	// claims are the volumes that each pod has of claims of its own.
+	// claims are the names of the volumes with a claim for each pod.
 	claims []string
 }
 
-// CloudManagerDatabase returns the workload that a CloudManager's database means, and what is wrong with its podTemplatePatch.
-// The names of all components are stated.
+// CloudManagerDatabase is CloudManagerTier for the database.
 func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	db := cm.Spec.DB.StatefulSet.DeepCopy()
 	mountPath := db.Storage.MountPath
@@ -95,7 +94,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 		path:   field.NewPath("spec", "db", "statefulSet"),
 		port:   3306,
 		claims: []string{DataVolume},
-		// The image's own name for it, and the one by which images of MySQL, and older ones of MariaDB, know it.
+		// MariaDB reads the first variable; MySQL and older MariaDB images read the second.
 		envs: []corev1.EnvVar{
 			fromSecret("MARIADB_ROOT_PASSWORD", cm, SecretPassword),
 			fromSecret("MYSQL_ROOT_PASSWORD", cm, SecretPassword),
@@ -105,20 +104,19 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 	w.Retain = ptr.Deref(db.Storage.Retain, true)
 	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
 	spec := &cm.Spec.DB.StatefulSet
-	// The storage does not count: a volume that grows must not restart a pod.
+	// The identity excludes the storage: growing a volume must not restart a pod.
 	w.record(spec, identityOf(&spec.Component, componentWorkload), seen)
 	return w, errs
 }
 
-// CloudManagerIdentity returns the workload that a CloudManager's identity tier means, and what is wrong with its
-// podTemplatePatch. The names of all components are stated.
+// CloudManagerIdentity is CloudManagerTier for the identity tier.
 func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := cm.Spec.Identity.Deployment.DeepCopy()
 	if len(spec.Command) == 0 && len(spec.Args) == 0 && len(spec.Ports) == 0 {
-		// An image that says nothing of what to do, such as busybox, would end at once.
+		// The container of an image without a long-running command, such as busybox, would exit at once.
 		spec.Command = []string{"/bin/sh", "-c", "sleep 60m"}
 		if seen.Inputs.Rendering != RenderingTutorial {
-			// By way of a shell, which takes a signal at once where the first process of a container would ignore it.
+			// The trap handles SIGTERM at once; a process with PID 1 ignores it by default.
 			spec.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
 		}
 	}
@@ -132,8 +130,7 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 	return w, errs
 }
 
-// CloudManagerFront returns the workload that a CloudManager's front tier means, and what is wrong with its podTemplatePatch.
-// The names of all components are stated.
+// CloudManagerFront is CloudManagerTier for the front tier.
 func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	envs := databaseEnvs(cm)
 	if identity := &cm.Spec.Identity.Deployment; len(identity.Ports) > 0 {
@@ -152,7 +149,7 @@ func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, fi
 
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
 
-// component maps what all tiers share. It changes t.spec.
+// component maps the common part of all tiers to a workload. It changes t.spec.
 func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	if len(t.spec.Ports) == 0 && t.port != 0 {
 		t.spec.Ports = []appv1.Port{{Port: t.port}}
@@ -168,17 +165,17 @@ func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload
 		component: string(t.role),
 		owner:     *metav1.NewControllerRef(cm, appv1.GroupVersion.WithKind(KindCloudManager.Name)),
 		container: t.spec.Name,
-		// The component's name is part of it, so that its Service never leads to the pods of one by an earlier name.
+		// The selector has the component's name, so that the Service never selects pods of a previous name.
 		selector:    map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: t.spec.Name},
 		path:        t.path,
 		serviceType: corev1.ServiceTypeClusterIP,
 		claims:      t.claims,
-		// It tells by which tier an object of an earlier name is followed.
+		// The operator finds the tier's objects of a previous name by the label.
 		ownsComponent: true,
 	}, &t.spec.WorkloadSpec, seen)
 }
 
-// databaseEnvs tell a later tier where the database is, and how to get in.
+// databaseEnvs returns the variables with the database's address and credentials, for the other tiers.
 func databaseEnvs(cm *appv1.CloudManager) []corev1.EnvVar {
 	db, port := &cm.Spec.DB.StatefulSet, int32(3306)
 	if len(db.Ports) > 0 {
@@ -189,7 +186,7 @@ func databaseEnvs(cm *appv1.CloudManager) []corev1.EnvVar {
 		fromSecret("DB_PASSWORD", cm, SecretPassword))
 }
 
-// address returns the variables that say where a Service is.
+// address returns the variables with the host and the port of a Service.
 func address(prefix, name, namespace string, port int32) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: prefix + "_HOST", Value: name + "." + namespace + ".svc"},
@@ -197,7 +194,7 @@ func address(prefix, name, namespace string, port int32) []corev1.EnvVar {
 	}
 }
 
-// fromSecret returns a variable whose value is in the database's Secret.
+// fromSecret returns a variable with a value of the database's Secret.
 func fromSecret(name string, cm *appv1.CloudManager, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: SecretName(cm.Spec.DB.StatefulSet.Name)},
@@ -211,14 +208,15 @@ type componentSpec struct {
 	tier Tier
 }
 
-// TierSpec returns the spec of a tier of a CloudManager. The names of all components are stated.
+// TierSpec returns the spec of a tier of a CloudManager. The spec must have the names of all components.
 func TierSpec(cm *appv1.CloudManager, t Tier) Spec { return componentSpec{cm, t} }
 
 func (s componentSpec) Workload() *appv1.WorkloadSpec { return &s.tier.Component(s.cm).WorkloadSpec }
 
 func (s componentSpec) Serving() *appv1.ServingSpec { return nil }
 
-// Validate validates all tiers: who needs the errors of several calls validation.CloudManager once.
+// Validate validates all tiers and returns the errors of this tier. A caller that needs the errors of several tiers should call
+// validation.CloudManager once.
 func (s componentSpec) Validate() field.ErrorList {
 	errs := validation.CloudManager(s.cm)
 	switch s.tier {
@@ -246,7 +244,7 @@ func (s componentSpec) Past(record string) (Spec, error) {
 	return componentSpec{past, s.tier}, nil
 }
 
-// Changed reports a change of the database's storage in ScopeVolumes: it does not shape the pods.
+// Changed compares the database's storage only in ScopeVolumes, as the storage does not shape the pods.
 func (s componentSpec) Changed(record string, scope Scope) (bool, error) {
 	if scope == ScopePods {
 		return specChanged(s.tier.Component(s.cm), record, componentWorkload)
@@ -268,8 +266,7 @@ func (s componentSpec) Identity() string {
 	return hashSpec(identityMeta(s.tier.Component(s.cm), componentWorkload))
 }
 
-// CloudManagerFromRecord returns a copy of a CloudManager in which the component of a tier, with its name, is the one of the
-// record.
+// CloudManagerFromRecord returns a copy of a CloudManager with a tier's component, including its name, from a record.
 func CloudManagerFromRecord(cm *appv1.CloudManager, t Tier, record string) (*appv1.CloudManager, error) {
 	past := cm.DeepCopy()
 	component := t.Component(past)

@@ -16,25 +16,25 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// ConfigInputs is what is recorded of the content that pods use of ConfigMaps and Secrets.
+// ConfigInputs records the content of ConfigMaps and Secrets that the pods use.
 type ConfigInputs struct {
-	// Objects are the sums of the content that the pods have, by ConfigReference.ID, empty for an object that does not exist. There are
-	// none while content is not followed.
+	// Objects are the sums of the content in use by ConfigReference.ID, "" for an object that does not exist. The map is empty
+	// while the operator does not follow content.
 	Objects map[string]string `json:"objects,omitempty"`
-	// Key names the key that the sums of Secrets were made with.
+	// Key is the name of the key for the sums of Secrets.
 	Key string `json:"key,omitempty"`
-	// Sum is the value of the annotation on the pod template. It is empty, and there is no annotation, until content has changed for
-	// the first time.
+	// Sum is the value of the annotation on the pod template. It is empty, and the annotation is absent, until the first change
+	// of content.
 	Sum string `json:"sum,omitempty"`
 }
 
 // contentSum is the length in bytes of a sum of content.
 const contentSum = 16
 
-// MaxConfigObjects is how many bytes the record of the objects may take up, in addition to all else that is recorded.
+// MaxConfigObjects is the maximum length in bytes of the record of the objects, in addition to the other records.
 const MaxConfigObjects = 6 << 10
 
-// ConfigOf returns what a pod template tells of the record that it was made with.
+// ConfigOf returns the part of the record that a pod template has: Sum.
 func ConfigOf(template *corev1.PodTemplateSpec) ConfigInputs {
 	c := ConfigInputs{Sum: template.Annotations[appv1.AnnotationConfig]}
 	if c.check() != nil {
@@ -43,7 +43,7 @@ func ConfigOf(template *corev1.PodTemplateSpec) ConfigInputs {
 	return c
 }
 
-// check returns what is wrong with a record that was read. Its sum is a value of the pod template.
+// check validates a decoded record, as its sum becomes a value of the pod template.
 func (c *ConfigInputs) check() error {
 	for _, sum := range append(slices.Collect(maps.Values(c.Objects)), c.Sum) {
 		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != contentSum && len(raw) != 0 || sum != strings.ToLower(sum) {
@@ -53,14 +53,14 @@ func (c *ConfigInputs) check() error {
 	return nil
 }
 
-// Unfollowed returns what stays of the record while content is not followed: the annotation, as its removal would restart the
-// pods.
+// Unfollowed returns the record for content that the operator does not follow: the annotation alone, as its removal would restart
+// the pods.
 func (c ConfigInputs) Unfollowed() ConfigInputs { return ConfigInputs{Sum: c.Sum} }
 
-// Follows reports whether content was followed when the record was written.
+// Follows reports whether the operator followed content when it wrote the record.
 func (c *ConfigInputs) Follows() bool { return len(c.Objects) > 0 }
 
-// RecordSize returns how many bytes the record of references takes up at least.
+// RecordSize returns the minimum length in bytes of the record of references.
 func RecordSize(refs []ConfigReference) int {
 	size := 0
 	for i := range refs {
@@ -69,33 +69,32 @@ func RecordSize(refs []ConfigReference) int {
 	return size
 }
 
-// Content is what was seen of an object that pods use content of.
+// Content is the observed content of an object that pods use.
 type Content struct {
-	// Sum is that of the keys in use, empty where the object does not exist, or lacks a key that pods cannot start without.
+	// Sum is the sum of the keys in use, empty if the object or a required key does not exist.
 	Sum string
-	// Optional is true where pods start without the object.
+	// Optional is true if pods start without the object.
 	Optional bool
-	// Unread is true where the content is not known now.
+	// Unread is true if the content could not be read.
 	Unread bool
 }
 
-// Moment is what happens to the pods at the time when content is looked at.
+// Moment is the state of the rollout when the operator reads the content.
 type Moment int
 
 const (
-	// MomentWaiting has new content wait.
+	// MomentWaiting delays new content.
 	MomentWaiting Moment = iota
-	// MomentSettled takes new content, which replaces the pods.
+	// MomentSettled applies new content, which replaces the pods.
 	MomentSettled
-	// MomentReplaced is when the pods are replaced for another reason, and have the new content then.
+	// MomentReplaced applies new content with a rollout that has another reason.
 	MomentReplaced
 )
 
-// Follow returns the record once content was looked at, by ConfigReference.ID, and which objects have content that the pods do not
-// have. The objects are recorded as they were found, and the pods stay as they are, if content is looked at for the first time, a
-// reference is new, or an object that pods cannot start without appears: the pods have started with it. An object that is
-// gone, and one that lacks a key that pods cannot start without, never counts: pods that were replaced would not start. key
-// names the key of the sums of Secrets: those of another one tell nothing.
+// Follow returns the record for the observed content by ConfigReference.ID, and the IDs of the objects with content that the pods
+// do not use yet. On the first observation, for a new reference, and when a required object appears, Follow records the content
+// as the pods' content and does not restart them. A missing object or required key never counts as a change, as new pods would
+// not start. key is the name of the key for the sums of Secrets; sums with another key are not comparable.
 func (c ConfigInputs) Follow(seen map[string]Content, key string, moment Moment) (next ConfigInputs, changed []string) {
 	next = ConfigInputs{Objects: map[string]string{}, Sum: c.Sum, Key: key}
 	renewed := map[string]string{}
@@ -123,7 +122,7 @@ func (c ConfigInputs) Follow(seen map[string]Content, key string, moment Moment)
 	case MomentWaiting:
 		return next.orNone(), changed
 	case MomentReplaced:
-		// A sum of other references could be that of later content, which would then seem to be known.
+		// A previous sum over other references could equal the sum of later content, which would then seem to be in use.
 		emit = emit || references && c.Follows() && c.Sum != ""
 	case MomentSettled:
 	}
@@ -134,7 +133,7 @@ func (c ConfigInputs) Follow(seen map[string]Content, key string, moment Moment)
 	return next.orNone(), changed
 }
 
-// orNone returns the record without what has no meaning if nothing is referred to.
+// orNone clears the fields without a meaning if there are no references, or none to a Secret.
 func (c ConfigInputs) orNone() ConfigInputs {
 	if len(c.Objects) == 0 {
 		return c.Unfollowed()
@@ -145,12 +144,11 @@ func (c ConfigInputs) orNone() ConfigInputs {
 	return c
 }
 
-// Equal reports whether two records say the same.
 func (c ConfigInputs) Equal(other ConfigInputs) bool {
 	return c.Sum == other.Sum && c.Key == other.Key && maps.Equal(c.Objects, other.Objects)
 }
 
-// sumOfObjects is the value of the annotation for the content of all objects.
+// sumOfObjects returns the value of the annotation for the content of all objects.
 func sumOfObjects(objects map[string]string) string {
 	h := sha256.New()
 	for _, id := range slices.Sorted(maps.Keys(objects)) {
@@ -159,14 +157,15 @@ func sumOfObjects(objects map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil)[:contentSum])
 }
 
-// ContentDigests are the digests of an object's values by key, from which ConfigReference.Sum makes the sum of the keys in use.
+// ContentDigests are the digests of an object's values by key. ConfigReference.Sum computes the sum of the keys in use from them.
 type ContentDigests struct {
 	digests map[string][]byte
 	binary  map[string]bool
 }
 
-// DigestContent returns the digests of an object's values. Those of a Secret are made with a key, as a plain hash of a value could be tried.
-// Its namespace and name are part of each: equal values of two Secrets cannot be told to be equal.
+// DigestContent returns the digests of an object's values. Digests of a Secret use a key, as a plain hash would allow guessing of
+// a value. Each digest includes the namespace and the ID of the object, so that equal values of two Secrets have different
+// digests.
 func DigestContent(key []byte, namespace, id string, text map[string]string, binaries map[string][]byte) ContentDigests {
 	d := ContentDigests{digests: map[string][]byte{}, binary: map[string]bool{}}
 	add := func(name, value string) {
@@ -184,7 +183,7 @@ func DigestContent(key []byte, namespace, id string, text map[string]string, bin
 	return d
 }
 
-// Sum returns the sum of the keys in use, empty if one is missing that pods cannot start without.
+// Sum returns the sum of the keys in use, empty if a required key is missing.
 func (r *ConfigReference) Sum(key []byte, namespace string, d ContentDigests) string {
 	used := map[string]bool{}
 	for name := range d.digests {
@@ -206,7 +205,7 @@ func (r *ConfigReference) Sum(key []byte, namespace string, d ContentDigests) st
 	return hex.EncodeToString(h.Sum(nil)[:contentSum])
 }
 
-// newContentHash returns an HMAC with a key, a plain hash without.
+// newContentHash returns an HMAC, or a plain hash without a key.
 func newContentHash(key []byte) hash.Hash {
 	if len(key) == 0 {
 		return sha256.New()
@@ -214,12 +213,12 @@ func newContentHash(key []byte) hash.Hash {
 	return hmac.New(sha256.New, key)
 }
 
-// writeFramed writes texts with their lengths, so that no two lists of texts are written alike.
+// writeFramed writes texts with their lengths, so that different lists of texts have different bytes.
 func writeFramed(h hash.Hash, texts ...string) {
 	for _, text := range texts {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
-		_, _ = h.Write(size[:]) // A hash takes everything.
+		_, _ = h.Write(size[:]) // Write of a hash never fails.
 		_, _ = h.Write([]byte(text))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The kinds of objects whose content pods use.
+// The kinds of objects with content that pods use.
 const (
 	KindConfigMap = "ConfigMap"
 	KindSecret    = "Secret"
@@ -19,20 +19,20 @@ const (
 // ConfigReference is a ConfigMap or Secret that a pod template refers to, with the keys in use.
 type ConfigReference struct {
 	Kind, Name string
-	// Optional is true where pods start without the object.
+	// Optional is true if pods start without the object.
 	Optional bool
-	// all is true where each key is in use, text where each key is that can be a variable: one whose value is text.
+	// all is true if every key is in use; text is true if every key with a text value is in use, as with envFrom.
 	all, text bool
-	// keys are further keys in use, true where pods do not start without the key.
+	// keys are further keys in use; a key is true if pods do not start without it.
 	keys map[string]bool
 }
 
-// ID is the reference in a record, such as "ConfigMap/settings".
+// ID returns the key of the reference in a record, such as "ConfigMap/settings".
 func (r *ConfigReference) ID() string { return r.Kind + "/" + r.Name }
 
-// ConfigReferences returns the ConfigMaps and Secrets whose content the containers of a pod template use, sorted: as variables, and
-// as files of volumes that are mounted. Credentials for the kubelet, such as those for pulling images and for mounting volumes,
-// are no content of a container.
+// ConfigReferences returns the ConfigMaps and Secrets that the containers of a pod template use as variables and as files of
+// mounted volumes, sorted by ID. It leaves out credentials for the kubelet, such as imagePullSecrets and secrets for mounting
+// volumes.
 func ConfigReferences(template *corev1.PodTemplateSpec) []ConfigReference {
 	found := referencesByID{}
 	spec := &template.Spec
@@ -56,23 +56,23 @@ func ConfigReferences(template *corev1.PodTemplateSpec) []ConfigReference {
 	return sorted
 }
 
-// referencesByID are references on the way to being complete.
+// referencesByID collects references by their ID.
 type referencesByID map[string]*ConfigReference
 
-// add returns the reference to an object, which one more place of the template refers to.
+// add returns the reference to an object, new or known, and clears Optional if this place of the template requires the object.
 func (f referencesByID) add(kind, name string, optional *bool) *ConfigReference {
 	r := &ConfigReference{Kind: kind, Name: name, Optional: true, keys: map[string]bool{}}
 	if known := f[r.ID()]; known != nil {
 		r = known
 	}
-	if name != "" { // The API server refuses most references without a name, and the kubelet the rest.
+	if name != "" { // The API server or the kubelet rejects a reference without a name.
 		f[r.ID()] = r
 	}
 	r.Optional = r.Optional && ptr.Deref(optional, false)
 	return r
 }
 
-// addKey notes that a key is in use.
+// addKey records a key in use.
 func (r *ConfigReference) addKey(key string, optional *bool) {
 	r.keys[key] = r.keys[key] || !ptr.Deref(optional, false)
 }
@@ -118,7 +118,7 @@ func (f referencesByID) addVolume(v *corev1.Volume, used mounted) {
 	}
 }
 
-// addFiles notes which keys are files of a volume that containers mount: those of its items, or all.
+// addFiles records the keys that are files of a mounted volume: the keys of the items, or all keys.
 func (r *ConfigReference) addFiles(items []corev1.KeyToPath, optional *bool, used mounted) {
 	for i := range items {
 		if used.covers(items[i].Path) {
@@ -132,18 +132,18 @@ func (r *ConfigReference) addFiles(items []corev1.KeyToPath, optional *bool, use
 	default:
 		for _, file := range used.paths {
 			key, _, _ := strings.Cut(file, "/")
-			r.addKey(key, ptr.To(true)) // The kubelet makes an empty directory of what is not there.
+			r.addKey(key, ptr.To(true)) // The kubelet creates an empty directory for a missing key.
 		}
 	}
 }
 
-// mounted says what containers mount of a volume: the whole, or some paths in it.
+// mounted holds the mounted parts of a volume: the whole volume, or some paths in it.
 type mounted struct {
 	whole bool
 	paths []string
 }
 
-// mountedPaths returns what the containers of a pod mount of a volume.
+// mountedPaths returns the parts of a volume that the containers of a pod mount.
 func mountedPaths(spec *corev1.PodSpec, volume string) mounted {
 	var used mounted
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
@@ -151,7 +151,7 @@ func mountedPaths(spec *corev1.PodSpec, volume string) mounted {
 			m := &c.VolumeMounts[i]
 			switch {
 			case m.Name != volume:
-			case m.SubPath == "" || m.SubPathExpr != "": // An expression stands for any path.
+			case m.SubPath == "" || m.SubPathExpr != "": // An expression can expand to any path.
 				used.whole = true
 			default:
 				used.paths = append(used.paths, path.Clean(m.SubPath))
@@ -161,7 +161,7 @@ func mountedPaths(spec *corev1.PodSpec, volume string) mounted {
 	return used
 }
 
-// covers reports whether a file of the volume is below what is mounted.
+// covers reports whether a file of the volume is below a mounted path.
 func (m *mounted) covers(file string) bool {
 	file = path.Clean(file)
 	return m.whole || slices.ContainsFunc(m.paths, func(p string) bool {

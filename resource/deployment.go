@@ -11,7 +11,7 @@ func buildDeployment(w *Workload) *appsv1.Deployment {
 	meta := w.meta()
 	meta.Annotations = merged(w.Annotations, w.Record)
 	template := w.Template
-	if w.TemplateKept { // Without a container it is none.
+	if w.TemplateKept { // A template without containers is not applied.
 		template = corev1.PodTemplateSpec{}
 	}
 	return &appsv1.Deployment{

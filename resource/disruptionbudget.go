@@ -7,7 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// PodDisruptionBudget returns the budget of the workload's pods, nil if the spec asks for none.
+// PodDisruptionBudget returns the budget of the workload's pods, nil if the spec has no disruptionBudget. By default, one pod may
+// be unavailable, and unhealthy pods can always be evicted.
 func PodDisruptionBudget(w *Workload) *policyv1.PodDisruptionBudget {
 	if w.Serving.DisruptionBudget == nil {
 		return nil

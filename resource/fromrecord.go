@@ -8,7 +8,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// decodeWorkload reads a record into a spec that has a workload in it.
+// decodeWorkload decodes a record into spec; workload points into spec. A record without an image is an error.
 func decodeWorkload(record string, spec any, workload *appv1.WorkloadSpec) error {
 	if err := DecodeSpec(record, spec); err != nil {
 		return err
@@ -19,7 +19,8 @@ func decodeWorkload(record string, spec any, workload *appv1.WorkloadSpec) error
 	return nil
 }
 
-// recordedAs returns the workload with the record that it was built from.
+// recordedAs returns the workload with an existing record, unchanged. It returns an error if the recorded patch of the pod
+// template cannot be applied.
 func (w *Workload) recordedAs(record string) (*Workload, error) {
 	if w.refused {
 		return nil, errors.New("the patch of the pod template in the record cannot be applied")
@@ -28,11 +29,11 @@ func (w *Workload) recordedAs(record string) (*Workload, error) {
 	return w, nil
 }
 
-// BelievableInputs returns what can be believed of inputs that lie on a live workload object, where others may write too, and
-// whether that includes the rendering. While the annotation is the operator's own (owned: in managedFields), all of it is.
-// Otherwise the sum of the content is that of the live pod template, as another one would restart the pods; the size is believed
-// if the main container of the live pod template has its amounts, as after a restore from a backup; and the rendering is for the
-// caller to find out, by what it makes of the spec.
+// BelievableInputs returns the trustworthy part of inputs that a live workload object has in its annotation, which other writers
+// can edit, and whether the rendering is trustworthy. If owned, which is true if managedFields has the operator as the
+// annotation's owner, all inputs are. Otherwise it takes the sum of the content from the live pod template, as another sum would
+// restart the pods. It keeps the size if the main container of the live template has the same amounts, as after a restore from a
+// backup. The caller has to derive the rendering by a comparison of the built template.
 func BelievableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec, container string) (Inputs, bool) {
 	if !owned && !hasAmounts(live, container, recorded.Size.Amounts) {
 		recorded.Size = ResolvedSize{}
@@ -43,7 +44,7 @@ func BelievableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec,
 	return recorded, owned
 }
 
-// hasAmounts reports whether a container of a pod template has requests and limits of these amounts.
+// hasAmounts reports whether a container of a pod template has exactly these requests and limits.
 func hasAmounts(template *corev1.PodTemplateSpec, container string, amounts Amounts) bool {
 	covers := func(has, want corev1.ResourceList) bool {
 		for name, amount := range resourceList(want) {
@@ -61,5 +62,6 @@ func hasAmounts(template *corev1.PodTemplateSpec, container string, amounts Amou
 	return false
 }
 
-// TemplateSize returns how much a pod template states, to tell which of two that both hold in a live one states more.
+// TemplateSize returns the length of a pod template as JSON. Of two templates that both match a live one, the longer one states
+// more.
 func TemplateSize(template *corev1.PodTemplateSpec) int { return len(canonical(template)) }

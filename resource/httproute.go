@@ -10,8 +10,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// HTTPRoute returns the HTTPRoute that leads from Gateways to the workload's Service, nil if the spec asks for none, or the
-// Service lacks the port. It states the defaults of the API server: in an atomic list they would be a difference for ever.
+// HTTPRoute returns the HTTPRoute from Gateways to the workload's Service. It returns nil if the spec has no httpRoute or the
+// Service lacks the port. It states the defaults of the API server: in an atomic list, omitted defaults would be permanent drift.
 func HTTPRoute(w *Workload) *gatewayv1.HTTPRoute {
 	spec := w.Serving.HTTPRoute
 	if spec == nil {

@@ -11,12 +11,12 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// specChanged compares a spec with a record of an earlier one. The number of pods does not count: it does not shape the
-// pods, and an autoscaler that targets the custom resource changes it all the time. workload returns the workload in a
-// spec; it is called with copies, and may take out of them what does not tell one from another.
+// specChanged reports whether a spec differs from a record of an earlier spec. It ignores the number of pods, which does not
+// shape the pods and which an autoscaler of the custom resource changes all the time. workload returns the workload in a spec; it
+// gets copies, and may clear fields in them that do not shape the pods.
 func specChanged[T any](spec *T, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
 	if record == string(canonical(spec)) {
-		return false, nil // The same in every letter, as it nearly always is.
+		return false, nil // The most frequent case.
 	}
 	now := identityMeta(spec, workload)
 	var then T
@@ -26,17 +26,17 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 	case err != nil:
 		return false, err
 	case workload(&then).Image == "":
-		// "null" and "{}" have the right shape, but a workload without an image there never was.
+		// "null" and "{}" decode without an error, but every spec has an image.
 		return false, errors.New("unreadable spec: no image")
 	}
 	return !bytes.Equal(now, identityMeta(&then, workload)), nil
 }
 
-// identityMeta returns the part of a spec that tells one from another, as JSON: with the operator's defaults stated, and without the
-// number of pods and whether they are paused. Lists that are there and empty, which do not come back from a record, are left out.
+// identityMeta returns the part of a spec that shapes the pods, as JSON. Defaults of the operator are stated; the number of pods
+// and paused are cleared. Empty lists are left out, as a record does not preserve them.
 func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
 	var copied T
-	// A copy by way of JSON, as not every T has a DeepCopy that a function of any T could call.
+	// The copy uses JSON, as T has no DeepCopy method in common.
 	_ = json.Unmarshal(canonical(spec), &copied)
 	if paused := reflect.ValueOf(&copied).Elem().FieldByName("Paused"); paused.IsValid() {
 		paused.SetZero()
@@ -52,7 +52,7 @@ func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.Ra
 	return canonical(&copied)
 }
 
-// identityOf is identity for who asks for it later, or never.
+// identityOf returns a function that calls identityMeta when the result is needed.
 func identityOf[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
 	return func() json.RawMessage { return identityMeta(spec, workload) }
 }

@@ -10,11 +10,10 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// rootPath is where a host begins that states no paths.
+// rootPath is the default path of a host.
 const rootPath appv1.HTTPPath = "/"
 
-// Ingress returns the Ingress that leads to the workload's Service, nil if the spec asks for none, or the Service lacks the
-// port.
+// Ingress returns the Ingress to the workload's Service, nil if the spec has no ingress or the Service lacks the port.
 func Ingress(w *Workload) *networkingv1.Ingress {
 	spec := w.Serving.Ingress
 	if spec == nil {
@@ -50,7 +49,7 @@ func Ingress(w *Workload) *networkingv1.Ingress {
 	return ingress
 }
 
-// PathsOf returns the paths that a block states, or the default.
+// PathsOf returns the stated paths, by default the root path.
 func PathsOf(stated []appv1.HTTPPath) []appv1.HTTPPath {
 	if len(stated) == 0 {
 		return []appv1.HTTPPath{rootPath}

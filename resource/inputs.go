@@ -11,13 +11,13 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// A rendering is a version of the rules by which a spec becomes a pod template. A release that changes any template adds a rendering with
-// a higher number and keeps the earlier ones, so that an upgrade by itself never restarts a pod.
+// A rendering is a version of the rules that map a spec to a pod template. A release that changes any template adds a rendering
+// with a higher number and keeps the earlier renderings, so that an upgrade of the operator never restarts a pod.
 const (
 	// RenderingTutorial is the template of the tutorials' operators, whose Deployments are taken over as they are.
 	RenderingTutorial int32 = 0
-	// RenderingNamedPorts has the labels of the identity, the default spread and the default probes; names container ports by the names of
-	// the ports; and keeps the default command of an identity tier running.
+	// RenderingNamedPorts has the labels of the identity, the default topology spread and the default probes. It names container
+	// ports after the Service ports, and keeps the default command of an identity tier running.
 	RenderingNamedPorts int32 = 2
 	// RenderingLatest is the rendering of a new workload.
 	RenderingLatest = RenderingNamedPorts
@@ -26,37 +26,38 @@ const (
 // Renderings returns the renderings that this release can build, the latest one first.
 func Renderings() []int32 { return []int32{RenderingNamedPorts, RenderingTutorial} }
 
-// Inputs is all that shapes a pod template apart from the spec. It is recorded on the workload object.
-// A field that is added later is left out of the record while it is empty, or records without it become unreadable.
+// Inputs holds everything that shapes a pod template apart from the spec. The workload object records it as an annotation. A new
+// field needs omitempty or omitzero: otherwise DecodeInputs rejects earlier records.
 type Inputs struct {
 	// Rendering is the number of the rendering.
 	Rendering int32 `json:"rendering"`
-	// Refresh is the value of the refresh annotation that was acted on last.
+	// Refresh is the last value of the refresh annotation that the operator has acted on.
 	Refresh string `json:"refresh,omitempty"`
-	// Size is the spec's named size with what it stands for.
+	// Size is the named size of the spec, with its amounts.
 	Size ResolvedSize `json:"size,omitzero"`
-	// Config is the content that the pods use of ConfigMaps and Secrets.
+	// Config records the content of ConfigMaps and Secrets that the pods use.
 	Config ConfigInputs `json:"config,omitzero"`
-	// ServiceAccount is the account that the operator makes for the pods, empty if it makes none. It is that of the present
-	// spec, whatever is recorded.
+	// ServiceAccount is the account that the operator creates for the pods, empty if it creates none. ChooseInputs takes it from
+	// the current spec and ignores the recorded value.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
-	// Kept is true where the pod template is not built: it is that of before an adoption, and stays until the spec changes.
+	// Kept is true if the operator does not build the pod template: the template of an adopted Deployment stays until the spec
+	// changes.
 	Kept bool `json:"kept,omitempty"`
 }
 
-// Encode returns the inputs as they are recorded.
+// Encode returns the JSON of the inputs, the value of the annotation.
 func (in Inputs) Encode() string {
 	// A struct of numbers, strings and quantities always has a JSON form.
 	data, _ := json.Marshal(in)
 	return string(data)
 }
 
-// maxInputs is the length in bytes up to which recorded inputs are read: no annotation is longer. They have the value of the
-// refresh annotation, which may be of any length.
+// maxInputs is the maximum length in bytes of recorded inputs: the limit for all annotations of an object, as the value of the
+// refresh annotation may have any length.
 const maxInputs = apivalidation.TotalAnnotationSizeLimitB
 
-// DecodeInputs reads recorded inputs. What is not exactly as Encode writes it is an error rather than half understood:
-// "{}" would read as rendering 0, and a record of a later release may have more fields.
+// DecodeInputs reads recorded inputs. It returns an error unless the record is exactly the output of Encode: "{}" would decode as
+// rendering 0, and the record of a later release may have more fields.
 func DecodeInputs(recorded string) (Inputs, error) {
 	var in Inputs
 	if err := bounds.Decode([]byte(recorded), &in, maxInputs, "inputs"); err != nil {
@@ -83,23 +84,23 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	return in, nil
 }
 
-// Provenance is what is known of the workload object's making.
+// Provenance is the origin of the live workload object.
 type Provenance struct {
-	// Exists is true where there is a live workload object of ours to keep as it is.
+	// Exists is true if a live workload object exists whose pods must not restart.
 	Exists bool
-	// Ours is true if this operator has applied it before; otherwise it stems from a tutorial's operator.
+	// Ours is true if this operator has applied the object before; otherwise an operator of the tutorials created it.
 	Ours bool
 	// Inputs is the record of the inputs, empty if there is none.
 	Inputs string
-	// SpecChanged is true if the spec differs from the recorded one in more than the number of pods. An unreadable
-	// record counts as unchanged: what is not known must not restart anything.
+	// SpecChanged is true if the spec differs from the recorded spec in more than the number of pods. An unreadable record counts
+	// as unchanged, so that it restarts no pod.
 	SpecChanged bool
 }
 
-// ChooseInputs decides which inputs to build with. As long as the spec stays as it was, those recorded are used again,
-// so that neither an upgrade of the operator nor a changed definition restarts a workload by surprise. Today's, which have
-// the size that the spec names, are used for a new workload, with a change of the spec, and when refresh, the value of
-// the annotation, is a new one; a pod template of before an adoption is kept no longer then. What content the pods have stays recorded in any case; see ConfigInputs.Follow.
+// ChooseInputs returns the inputs to build with. While the spec is unchanged, it returns the recorded inputs, so that neither an
+// upgrade of the operator nor a new definition of a size restarts a pod. For a new workload, after a change of the spec, and for
+// a new value of refresh, the annotation, it returns today's inputs, with the size that the spec names; a kept pod template is
+// then replaced. The record of the content stays in any case; see ConfigInputs.Follow.
 func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
@@ -113,7 +114,7 @@ func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 	}
 	if h.Exists && known && !h.SpecChanged {
 		if recorded.Size.Name != today.Size.Name {
-			// What the spec names counts, whatever has become of its own record or of that of the inputs.
+			// The name in the spec takes precedence over a lost or edited record.
 			recorded.Size = today.Size
 		}
 		recorded.ServiceAccount = today.ServiceAccount

@@ -11,32 +11,32 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Kind is a kind of custom resource: what the operator, its webhooks, its tools and its tests know of all kinds.
+// Kind describes a kind of custom resource for the operator, its webhooks, its tools and its tests.
 type Kind struct {
-	// Name is the kind, Plural the name of its resources in the API.
+	// Name is the kind; Plural is the name of the resource in the API.
 	Name, Plural string
-	// ShortNames are further names that a user can write, those of the definition first.
+	// ShortNames are further names for kubectl. The names in the CRD come first.
 	ShortNames []string
-	// PodLabel is the label of pods and volume claims that names the resource that they belong to.
+	// PodLabel is the label of pods and volume claims with the name of their custom resource.
 	PodLabel string
-	// Scales is true for a kind with a scale subresource: an autoscaler can scale it.
+	// Scales is true for a kind with a scale subresource, the target of an autoscaler.
 	Scales bool
-	// Serves is true for a kind whose resources can ask for objects around the pods, by appv1.ServingSpec.
+	// Serves is true for a kind with appv1.ServingSpec, the fields of the auxiliary objects.
 	Serves bool
-	// Holds is true for a kind that runs an earlier spec on request, and takes over a Deployment without its pod template.
+	// Holds is true for a kind that can run an earlier revision on request, and can adopt a Deployment and keep its pod template.
 	Holds bool
-	// New returns an empty resource, NewList an empty list of such.
+	// New returns an empty resource, NewList an empty list of resources.
 	New     func() Object
 	NewList func() runtime.Object
 }
 
-// FieldManager returns the field manager of the objects that resources of the kind apply.
+// FieldManager returns the field manager of the objects of the kind's resources.
 func (k Kind) FieldManager() string { return "app-operator/" + strings.ToLower(k.Name) }
 
-// Kinds are all kinds, in the order of a table. Each kind's file has its row.
+// Kinds are all kinds, in the order of output. Each kind is defined in its own file.
 var Kinds = []Kind{KindApp, KindModelBox, KindUnitedDeployment, KindCloudManager}
 
-// KindOf returns the kind of a resource, an empty one if it is of none.
+// KindOf returns the kind of a resource, an empty Kind for another type.
 func KindOf(obj runtime.Object) Kind {
 	for i := range Kinds {
 		if reflect.TypeOf(Kinds[i].New()) == reflect.TypeOf(obj) {
@@ -46,7 +46,8 @@ func KindOf(obj runtime.Object) Kind {
 	return Kind{}
 }
 
-// WorkloadsOf returns the workloads that a resource of any kind means, without what is wrong with its spec. The resource is not changed.
+// WorkloadsOf returns the workloads of a resource of any kind. It discards the errors of the builders, and does not change the
+// resource.
 func WorkloadsOf(obj Object, seen BuildOptions) []*Workload {
 	build := func(w *Workload, _ field.ErrorList) []*Workload { return []*Workload{w} }
 	switch obj := obj.(type) {

@@ -1,6 +1,6 @@
 package resource
 
-// What is wrong with a patch of the pod template.
+// Errors of the patch of the pod template.
 const (
 	messageNoTemplateJSON       = "the pod template has no JSON form"
 	messageNoPatchSchema        = "the pod template has no patch schema"
@@ -17,7 +17,7 @@ const (
 	messageItemWithoutKey       = "identifies the item of the list"
 )
 
-// What is wrong with the ports and the labels of a workload.
+// Errors of the ports and the labels of a workload.
 const (
 	messagePortNotFound        = "no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers"
 	messageNoPortToScrape      = "requires a TCP port of the main container; add one, or remove podMonitor"
@@ -25,7 +25,7 @@ const (
 	messageLabelSelected       = "the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated"
 )
 
-// What is wrong with the ConfigMap of the sizes.
+// Errors of the ConfigMap of the sizes.
 const (
 	messageSizeInBinaryData = "must be set in data, as a string"
 	messageSizeNotYAML      = "must be YAML with requests and limits: "

@@ -18,7 +18,7 @@ var KindModelBox = Kind{
 	New: func() Object { return &appv1.ModelBox{} }, NewList: func() runtime.Object { return &appv1.ModelBoxList{} },
 }
 
-// ModelBox returns the workload that a ModelBox means, and what is wrong with its podTemplatePatch.
+// ModelBox maps a ModelBox to its workload. The errors are about its podTemplatePatch and ports.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
 	if seen.Serving == nil {
 		seen.Serving = &box.Spec.ServingSpec
@@ -37,14 +37,14 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 		restarts:        true,
 	}, &box.Spec.WorkloadSpec, seen)
 	recorded := box.Spec
-	recorded.Paused = false // To pause is no change of what runs.
+	recorded.Paused = false // Pausing does not change the pods.
 	recorded.ServingSpec = appv1.ServingSpec{}
 	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
 	return w, errs
 }
 
-// modelBoxWorkload returns what finds the workload in the spec of a ModelBox of a name. A spec that states the default for its
-// container's name is the same as one that leaves it out, regardless of who has stated it; and name is an alias of containerName.
+// modelBoxWorkload returns the function that gets the workload of a ModelBox spec for comparison. It clears the fields that do
+// not shape the pods, treats name as an alias of containerName, and clears a container name that equals the default.
 func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 		spec.Paused = false

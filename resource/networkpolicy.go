@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NetworkPolicy returns the policy for the workload's pods, nil if the spec asks for none. It restricts the directions that the
-// spec states.
+// NetworkPolicy returns the policy of the workload's pods, nil if the spec has no networkPolicy. It restricts only the directions
+// in the spec.
 func NetworkPolicy(w *Workload) *networkingv1.NetworkPolicy {
 	if w.Serving.NetworkPolicy == nil {
 		return nil
@@ -38,7 +38,7 @@ func NetworkPolicy(w *Workload) *networkingv1.NetworkPolicy {
 	return policy
 }
 
-// stateProtocols states the default of the API server: in an atomic list it would be a difference for ever.
+// stateProtocols states the default of the API server: in an atomic list, an omitted default would be permanent drift.
 func stateProtocols(ports []networkingv1.NetworkPolicyPort) {
 	for i := range ports {
 		if ports[i].Protocol == nil {

@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Object is an object of Kubernetes' own.
+// Object is a custom resource or an object of Kubernetes.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Objects returns the objects that the workload means, in the order in which they are applied: what must be there before the
-// first pod, the workload object, its Services, and what stands around them. It is the only way from a workload to them. Two
-// objects of a workload that keeps data are not among them. Secret is built of a password, which is in no spec, or in that of
-// another Secret; and Claim is built for each claim that lives, as the StatefulSet's controller creates them.
+// Objects returns the objects of the workload in the order in which the operator applies them: the ServiceAccount and the
+// NetworkPolicy, the workload object, its Services, and the other auxiliary objects. It excludes two objects of a workload with
+// data. Secret needs a password, which is not in the spec; Claim is for each live claim, as the StatefulSet controller creates
+// the claims.
 func (w *Workload) Objects() []Object {
 	objects := w.before()
 	if w.RetainedFor != "" {

@@ -18,21 +18,21 @@ import (
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
-// patching is a strategic merge patch of a pod template on its way into it. No error of it repeats a value of the patch, which
-// may be a secret: errors end in conditions, events and logs. The libraries that apply and decode the patch do repeat values,
-// so that their texts are never passed on.
+// patching is a strategic merge patch of a pod template. Its errors never repeat a value of the patch, which may be a secret:
+// errors appear in conditions, events and logs. The libraries that apply and decode the patch do repeat values, so their messages
+// are never passed on.
 type patching struct {
-	// raw is the patch, path the field that states it.
+	// raw is the patch; path is the path of its field.
 	raw  []byte
 	path *field.Path
-	// identity are the labels that make the pods this workload's.
+	// identity are the labels that make the pods belong to this workload.
 	identity map[string]string
 	part     workloadMeta
 }
 
-// patchTemplate applies the spec's patch to a pod template, and then states again what makes it this workload's: the labels of
-// its identity, and that the operator's annotations are its own. A patch that cannot be applied leaves the template as it is,
-// and usable is false; one that makes of it what no pod can be is applied, and is an error as well.
+// patchTemplate applies the spec's patch to a pod template. It then restores the labels of the workload's identity and removes
+// annotations of the operator that the patch sets. If the patch cannot be applied, the template is unchanged and usable is false.
+// A patch that produces an invalid pod is applied, and returns errors as well.
 func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, identity map[string]string, p workloadMeta) (errs field.ErrorList, usable bool) {
 	if spec.PodTemplatePatch == nil || len(spec.PodTemplatePatch.Raw) == 0 {
 		return nil, true
@@ -69,7 +69,7 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	}
 	var errs field.ErrorList
 	for _, err := range unknown {
-		// As in: unknown field "spec.containers[0].x"
+		// Example: unknown field "spec.containers[0].x"
 		errs = append(errs, field.Invalid(at.path, "a patch", err.Error()+messageFieldUnknown))
 	}
 	main := slices.IndexFunc(result.Spec.Containers, func(c corev1.Container) bool { return c.Name == at.part.container })
@@ -79,14 +79,14 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	// A patch puts what it adds in front, and the first container is the one that kubectl means if nobody says otherwise.
+	// A patch inserts new containers at the front, and the first container is kubectl's default.
 	first := result.Spec.Containers[main]
 	result.Spec.Containers = slices.Insert(slices.Delete(result.Spec.Containers, main, main+1), 0, first)
 	return &result, nil
 }
 
-// mergePatch returns the JSON of a pod template with a patch applied, and whether it can be. The library panics on some directives
-// that are of another type than they should be, such as an object in $retainKeys.
+// mergePatch applies a patch to the JSON of a pod template. ok is false if the patch cannot be applied: the library panics on
+// some directives of a wrong type, such as an object in $retainKeys.
 func mergePatch(template, patch []byte) (patched []byte, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -97,17 +97,17 @@ func mergePatch(template, patch []byte) (patched []byte, ok bool) {
 	return patched, err == nil
 }
 
-// describeDecodeError says which field of a pod template cannot be read, and not what is in it.
+// describeDecodeError names the field of a pod template that cannot be decoded, without its value.
 func describeDecodeError(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) && mismatch.Field != "" {
-		kind, _, _ := strings.Cut(mismatch.Value, " ") // Of a number, the number itself follows.
+		kind, _, _ := strings.Cut(mismatch.Value, " ") // For a number, its value follows.
 		return fmt.Sprintf(messageWrongType, mismatch.Field, describeType(mismatch.Type), kind)
 	}
 	return messageInvalidScalar
 }
 
-// describeType says what the JSON of a type is.
+// describeType returns the JSON type of a Go type.
 func describeType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -124,16 +124,16 @@ func describeType(t reflect.Type) string {
 	return "an object"
 }
 
-// identify restores in a patched template the labels of the workload's identity, and removes annotations of the operator's. It
-// returns an error for each label of the operator's that the patch states: such a label can make the pods those of another
-// resource, and endpoints of its Service.
+// identify restores the labels of the workload's identity in a patched template, and removes the operator's annotations. It
+// returns an error for each label of the operator that the patch sets: such a label could make the pods belong to another
+// resource and its Service.
 func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	var patch struct {
 		Metadata struct {
 			Labels map[string]any `json:"labels"`
 		} `json:"metadata"`
 	}
-	// What it does not read, because it is of another type, has not been merged either.
+	// A value of another type is skipped: merge has not applied it either.
 	_ = json.Unmarshal(at.raw, &patch)
 	stated := patch.Metadata.Labels
 	var errs field.ErrorList
@@ -158,7 +158,7 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	return errs
 }
 
-// keysOf returns a map with the keys of another.
+// keysOf returns a map with the same keys and empty values.
 func keysOf(m map[string]any) map[string]string {
 	keys := make(map[string]string, len(m))
 	for key := range m {
@@ -167,8 +167,7 @@ func keysOf(m map[string]any) map[string]string {
 	return keys
 }
 
-// check returns what would keep the patch from being applied as far as its structure tells: that it is an object, and that
-// each item of a list which is merged says by its key which item it is.
+// check validates the structure of the patch: it must be an object, and each item of a merged list must have its merge key.
 func (at *patching) check() field.ErrorList {
 	var patch any
 	if err := json.Unmarshal(at.raw, &patch); err != nil {
@@ -185,8 +184,7 @@ func (at *patching) check() field.ErrorList {
 	return checkPatch(object, schema, at.path)
 }
 
-// checkPatch checks an object of a patch, of the type that the schema is of. Fields that the schema does not know are left to
-// the decoder.
+// checkPatch checks an object of a patch by its schema. The decoder reports the fields that the schema lacks.
 func checkPatch(patch map[string]any, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
@@ -211,7 +209,7 @@ func checkPatch(patch map[string]any, schema strategicpatch.LookupPatchMeta, at 
 	return errs
 }
 
-// checkPatchItems checks the items of a list whose items are told apart by a key.
+// checkPatchItems checks the items of a list with a merge key.
 func checkPatchItems(items []any, key string, schema strategicpatch.LookupPatchMeta, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {

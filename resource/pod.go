@@ -13,7 +13,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// pod returns what the Service offers of the spec's ports, and what each pod runs.
+// pod returns the ports of the Service and the spec of each pod.
 func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
 	servicePorts, offered, containerPorts := portsOf(spec, in)
@@ -41,14 +41,14 @@ func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, i
 	return servicePorts, pod
 }
 
-// sidecars returns those of the containers that start before the main one which stay and run next to it.
+// sidecars returns the init containers that keep running next to the main container.
 func sidecars(init []corev1.Container) []corev1.Container {
 	return slices.DeleteFunc(slices.Clone(init), func(c corev1.Container) bool {
 		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
 	})
 }
 
-// mainContainer returns the container that runs the spec's image, without its probes.
+// mainContainer returns the container with the spec's image, without its probes.
 func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
 	return corev1.Container{
 		Name:            p.container,
@@ -73,7 +73,7 @@ func pullPolicy(spec *appv1.WorkloadSpec) corev1.PullPolicy {
 	return spec.ImagePullPolicy
 }
 
-// sized returns the main container's resources: what its size stands for, or what the spec says itself.
+// sized returns the main container's resources: the amounts of its named size, otherwise the resources of the spec.
 func sized(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
 	if in.Size.Name != "" {
 		return resources(corev1.ResourceRequirements{Requests: in.Size.Requests, Limits: in.Size.Limits})
@@ -81,8 +81,8 @@ func sized(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
 	return resources(spec.Resources)
 }
 
-// spread returns the constraints with the workload's own pods selected where they say nothing else; without any, an even
-// spread over nodes and zones wherever possible.
+// spread returns the topology spread constraints. A constraint without a selector gets the workload's own. By default, pods are
+// spread over nodes and zones if possible.
 func spread(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in Inputs) []corev1.TopologySpreadConstraint {
 	if len(constraints) == 0 && in.Rendering != RenderingTutorial {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
@@ -99,7 +99,7 @@ func spread(constraints []corev1.TopologySpreadConstraint, selector map[string]s
 	return constraints
 }
 
-// resources returns requests and limits as the API server keeps them: without empty lists, and rounded up to a
+// resources returns requests and limits as the API server stores them: empty lists are nil, and quantities are rounded up to a
 // thousandth.
 func resources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: resourceList(r.Limits), Requests: resourceList(r.Requests), Claims: r.Claims}

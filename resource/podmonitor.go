@@ -15,11 +15,11 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// metricsPath is where metrics are if the spec does not say.
+// metricsPath is the default path of the metrics.
 const metricsPath = "/metrics"
 
-// PodMonitor returns the PodMonitor by which Prometheus scrapes the workload's pods, nil if the spec asks for none, or no
-// container declares the port.
+// PodMonitor returns the PodMonitor of the workload's pods. It returns nil if the spec has no podMonitor or no container declares
+// the port.
 func PodMonitor(w *Workload) *monitoringv1.PodMonitor {
 	spec := w.Serving.PodMonitor
 	if spec == nil {
@@ -47,13 +47,13 @@ func PodMonitor(w *Workload) *monitoringv1.PodMonitor {
 	}
 	monitor.Labels = merged(w.Labels, spec.Labels)
 	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy} {
-		monitor.Labels[key] = w.Labels[key] // By these the operator finds the object again.
+		monitor.Labels[key] = w.Labels[key] // The operator finds the object by these labels.
 	}
 	return monitor
 }
 
-// scrapedPort returns the port of a container that a block names, by name or number; without a port, the first TCP port of the main
-// container, by its name if it has one. It reports whether a container declares it.
+// scrapedPort returns the TCP port of a container that a block refers to by name or number; by default the first TCP port of the
+// main container, by its name if it has a name. It reports whether a container declares the port.
 func (w *Workload) scrapedPort(port *intstr.IntOrString) (intstr.IntOrString, bool) {
 	for i := range w.Template.Spec.Containers {
 		container := &w.Template.Spec.Containers[i]
@@ -73,7 +73,8 @@ func (w *Workload) scrapedPort(port *intstr.IntOrString) (intstr.IntOrString, bo
 	return intstr.IntOrString{}, false
 }
 
-// undeclaredPort refuses a PodMonitor of a port that no container declares: it would scrape nothing, and nobody would say so.
+// undeclaredPort returns an error for a PodMonitor of a port that no container declares: Prometheus would silently scrape
+// nothing.
 func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
 	if w.Serving == nil || w.Serving.PodMonitor == nil {
 		return nil

@@ -14,14 +14,14 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// containerPort is what makes a container port unique for the API server.
+// containerPort is the key of a container port for the API server.
 type containerPort struct {
 	number   int32
 	protocol corev1.Protocol
 }
 
-// portsOf returns the ports that the Service offers, those that the main container declares for them, and all that it declares:
-// these begin with those for the Service.
+// portsOf returns the ports of the Service, the container ports that the main container declares for the Service, and all
+// container ports of the main container. The list of all ports begins with the offered ports.
 func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort, offered, all []corev1.ContainerPort) {
 	if in.Rendering == RenderingTutorial {
 		service, offered = tutorialPorts(spec.Ports)
@@ -40,13 +40,13 @@ func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort,
 	return service, offered, all
 }
 
-// namedPorts returns the ports that the Service offers, and those that the container declares for them.
+// namedPorts returns the ports of the Service, and the container ports that the main container declares for the Service.
 //
-// A target port by number is declared by the name of its port, as far as that is a name for a container port, and the first of
-// it in the pod. One by name leads to the container port of that name, which is declared by another port of the spec, by
-// another container or by a patch; unnamedTargets finds one that leads nowhere. As a name stands for one protocol, one of
-// another protocol is led to the container by number. What another container of the pod declares is that one's. The container
-// ports that the spec states itself have their own names, and are declared here as far as a port leads to them.
+// A numeric target port is declared with the name of its Service port, if the name is valid for a container port and unused in
+// the pod. A named target port leads to the container port of that name, from another port of the spec, another container or a
+// patch; unnamedTargets finds the names without a container port. As a name has one protocol, a port of another protocol gets a
+// numeric target. The main container does not declare ports of the pod's other containers. Ports in the spec's containerPorts
+// keep their own names, and are declared here only if a Service port leads to them.
 func namedPorts(spec []appv1.Port, stated []appv1.ContainerPort, others []corev1.Container) ([]corev1.ServicePort, []corev1.ContainerPort) {
 	var container []corev1.ContainerPort
 	declared := map[containerPort]int{}
@@ -100,7 +100,7 @@ func namedPorts(spec []appv1.Port, stated []appv1.ContainerPort, others []corev1
 	return offered(spec, targets), container
 }
 
-// offered returns the ports of the Service that lead to the targets.
+// offered returns the Service ports with their targets.
 func offered(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePort {
 	names := portNames(spec)
 	service := make([]corev1.ServicePort, 0, len(spec))
@@ -117,8 +117,8 @@ func offered(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePo
 	return service
 }
 
-// unnamedTargets returns an error for each target port by name that no container port of the pod has. Such a port of a Service
-// leads nowhere.
+// unnamedTargets returns an error for each named target port that no container of the pod declares. Such a Service port has no
+// endpoints.
 func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 	known := map[string][]corev1.Protocol{}
 	for _, c := range slices.Concat(w.Template.Spec.Containers, sidecars(w.Template.Spec.InitContainers)) {
@@ -137,8 +137,8 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// portNames returns the name of each port within the Service. Kubernetes wants one for each as soon as there are
-// several; those that the user left out are made of protocol and number.
+// portNames returns the name of each Service port. Kubernetes requires names if a Service has several ports; an omitted name
+// becomes <protocol>-<number>.
 func portNames(spec []appv1.Port) []string {
 	names := make([]string, len(spec))
 	taken := map[string]bool{}
@@ -164,7 +164,7 @@ func portNames(spec []appv1.Port) []string {
 	return names
 }
 
-// portProtocol returns the port's protocol, by default TCP.
+// portProtocol returns the protocol of a port, TCP by default.
 func portProtocol(p appv1.Port) corev1.Protocol {
 	if p.Protocol == "" {
 		return corev1.ProtocolTCP
@@ -179,7 +179,8 @@ func containerProtocol(p corev1.ContainerPort) corev1.Protocol {
 	return p.Protocol
 }
 
-// targetPort returns the port's target; left out, or 0 as the tutorials' operators stored it, it is the port itself.
+// targetPort returns the target of a port. The default, also for the 0 or "" that the tutorials' operators stored, is the port's
+// own number.
 func targetPort(p appv1.Port) intstr.IntOrString {
 	if p.TargetPort == nil || *p.TargetPort == intstr.FromInt32(0) || *p.TargetPort == intstr.FromString("") {
 		return intstr.FromInt32(p.Port)
@@ -187,8 +188,8 @@ func targetPort(p appv1.Port) intstr.IntOrString {
 	return *p.TargetPort
 }
 
-// tutorialPorts returns the ports that the Service offers, and the container ports as the tutorials' operators declared them: the number of
-// each target port, always TCP.
+// tutorialPorts returns the ports of the Service, and the container ports as the tutorials' operators declared them: the number
+// of each target port, always with TCP.
 func tutorialPorts(spec []appv1.Port) ([]corev1.ServicePort, []corev1.ContainerPort) {
 	targets := make([]intstr.IntOrString, len(spec))
 	var declared []corev1.ContainerPort

@@ -7,13 +7,13 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// probes returns the main container's probes: those of the spec, and defaults that connect to the first TCP port that the
-// container declares for the Service.
+// probes returns the main container's probes: the probes of the spec, and default probes that connect to the first TCP port that
+// the container declares for the Service.
 //
-// By default there is a readiness probe. Liveness is for kinds that restart a container by default (restarts), and never
-// without a startup probe that guards it: that is tried each second, so that it delays nothing, and for a day, so that it
-// kills nothing that is merely slow. A startup probe holds the other two back, so there is no default one as soon as the spec
-// states a probe of its own, which may be about another port.
+// The readiness probe has a default. The liveness probe has a default only for kinds that restart a container by default
+// (restarts), and only together with a startup probe: it runs every second, so that it adds no delay, and fails only after a day,
+// so that it never ends a container that starts slowly. As a startup probe delays the other probes, there is no default startup
+// probe if the spec states any probe, which may be for another port.
 func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in Inputs) (liveness, readiness, startup *corev1.Probe) {
 	if spec.Disabled {
 		return nil, nil, nil
@@ -23,7 +23,7 @@ func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in 
 	if port == 0 || in.Rendering == RenderingTutorial {
 		return liveness, readiness, startup
 	}
-	// The default startup probe has nothing to guard but the default liveness probe.
+	// The default startup probe protects only the default liveness probe.
 	guard := restarts && liveness == nil && readiness == nil && startup == nil
 	if liveness == nil && restarts && (guard || startup != nil) {
 		liveness = connection(port, 10, 6, 5)
@@ -37,7 +37,7 @@ func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in 
 	return liveness, readiness, startup
 }
 
-// firstTCP returns the number of the first TCP port, 0 if there is none.
+// firstTCP returns the number of the first TCP port, 0 without a TCP port.
 func firstTCP(ports []corev1.ContainerPort) int32 {
 	for _, p := range ports {
 		if p.Protocol == corev1.ProtocolTCP {
@@ -47,8 +47,7 @@ func firstTCP(ports []corev1.ContainerPort) int32 {
 	return 0
 }
 
-// connection returns a probe that succeeds if a TCP connection can be made. It is tried every period seconds, fails after
-// timeout seconds, and counts as failed after so many failures in a row.
+// connection returns a probe that opens a TCP connection. period and timeout are in seconds; failures is the failure threshold.
 func connection(port, period, failures, timeout int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// recordPlain is the length in bytes up to which a spec is recorded as plain JSON.
+	// recordPlain is the maximum length in bytes of a record of plain JSON.
 	recordPlain = 32 << 10
-	// recordMax is the length in bytes up to which a record is kept at all. All annotations of an object together may
-	// have 256 KiB; others need room too.
+	// recordMax is the maximum length in bytes of a record. The annotations of an object may have 256 KiB in total, and need room
+	// for others.
 	recordMax = 128 << 10
-	// recordOthers is how many bytes are left for annotations that are neither the record nor the user's.
+	// recordOthers is the room in bytes for annotations other than the record and the user's.
 	recordOthers = 8 << 10
 
 	gzipPrefix = "gzip:"
 	hashPrefix = "sha256:"
 )
 
-// ErrNoSpec says that a record does not hold the spec itself.
+// ErrNoSpec is the error for a record that holds only the hash of a spec.
 var ErrNoSpec = errors.New("the record holds no spec")
 
-// EncodeSpec returns the record of a spec: its canonical JSON, compressed where that is long. Where even that is too
-// long for an annotation, or for DecodeSpec, only the hash of identity is left, which returns the part of the spec that tells one from another,
-// and whole is false. others are the annotations that take up room next to it.
+// EncodeSpec returns the record of a spec: its canonical JSON, compressed if long. If the compressed JSON is still too long for
+// an annotation, or the JSON too long for DecodeSpec, EncodeSpec returns a hash of identity(), the part of the spec that shapes
+// the pods, and whole=false. others are the other annotations of the object, which reduce the room.
 func EncodeSpec(spec any, identity func() json.RawMessage, others map[string]string) (record string, whole bool) {
 	room := apivalidation.TotalAnnotationSizeLimitB - recordOthers
 	for key, value := range others {
@@ -57,8 +57,8 @@ func EncodeSpec(spec any, identity func() json.RawMessage, others map[string]str
 	return hashSpec(identity()), false
 }
 
-// DecodeSpec reads a recorded spec into spec. It returns ErrNoSpec for a record that holds only the hash. A record that is out of
-// bounds is unreadable: an annotation can be edited by anyone.
+// DecodeSpec decodes a record into spec. It returns ErrNoSpec for a record with only a hash, and an error for a record out of
+// bounds, as any writer of the object can edit the annotation.
 func DecodeSpec(record string, spec any) error {
 	if sum, hashed := strings.CutPrefix(record, hashPrefix); hashed {
 		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
@@ -79,7 +79,7 @@ func DecodeSpec(record string, spec any) error {
 	return nil
 }
 
-// unzip reads what EncodeSpec compressed. What comes out is limited.
+// unzip decompresses a record of EncodeSpec. The result is limited to bounds.MaxSpec.
 func unzip(zipped string) ([]byte, error) {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(zipped)))
 	if err != nil {
@@ -93,7 +93,7 @@ func unzip(zipped string) ([]byte, error) {
 	return plain, err
 }
 
-// canonical returns the JSON of v. Go sorts the keys of maps and keeps the order of a struct's fields.
+// canonical returns the JSON of v, with sorted keys of maps and the fields of a struct in their order.
 func canonical(v any) []byte {
 	// API types always have a JSON form.
 	data, _ := json.Marshal(v)

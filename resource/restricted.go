@@ -9,8 +9,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// restrict gives a pod template what Pod Security's level restricted demands of it, except where the template says otherwise
-// already. Without the profile, nothing is set.
+// restrict sets the fields of a pod template that Pod Security's level restricted requires and that the template does not state.
+// Without the profile, it changes nothing.
 func restrict(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
 	if profile != appv1.SecurityProfileRestricted {
 		return
@@ -32,7 +32,7 @@ func restrict(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
 			return c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot == nil && isRoot(c.SecurityContext.RunAsUser)
 		}
 		if slices.ContainsFunc(containers, asRoot) {
-			// What the pod states, the kubelet demands of such a container too, and never starts it.
+			// With runAsNonRoot of the pod, the kubelet would not start a container that runs as root.
 			for _, c := range containers {
 				if s := securityOf(c); s.RunAsNonRoot == nil && !isRoot(s.RunAsUser) {
 					s.RunAsNonRoot = ptr.To(true)
@@ -47,16 +47,16 @@ func restrict(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
 	}
 	pod.SecurityContext = security
 	for _, c := range containers {
-		if !windows { // Kubernetes refuses these for Windows.
+		if !windows { // Kubernetes rejects these fields for Windows.
 			withoutPrivileges(securityOf(c))
 		}
 	}
 }
 
-// withoutPrivileges takes the capabilities of a container and the ways to more privileges, unless it says otherwise.
+// withoutPrivileges drops all capabilities and forbids privilege escalation, unless the container states these fields.
 func withoutPrivileges(s *corev1.SecurityContext) {
 	if ptr.Deref(s.Privileged, false) {
-		return // It has all that there is.
+		return // A privileged container has every capability.
 	}
 	if s.Capabilities == nil {
 		s.Capabilities = &corev1.Capabilities{}
@@ -64,7 +64,7 @@ func withoutPrivileges(s *corev1.SecurityContext) {
 	if len(s.Capabilities.Drop) == 0 {
 		s.Capabilities.Drop = []corev1.Capability{"ALL"}
 	}
-	// Kubernetes refuses the two together.
+	// Kubernetes rejects CAP_SYS_ADMIN together with allowPrivilegeEscalation: false.
 	escalates := slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN") ||
 		slices.Contains(s.Capabilities.Add, "SYS_ADMIN")
 	if s.AllowPrivilegeEscalation == nil && !escalates {
@@ -72,7 +72,7 @@ func withoutPrivileges(s *corev1.SecurityContext) {
 	}
 }
 
-// securityOf returns the security context of a container, to be changed.
+// securityOf returns the security context of a container for modification, and creates it if needed.
 func securityOf(c *corev1.Container) *corev1.SecurityContext {
 	if c.SecurityContext == nil {
 		c.SecurityContext = &corev1.SecurityContext{}

@@ -9,20 +9,20 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// The annotations by which Argo CD leaves an object alone that no resource owns. A retained object has the label
-// app.kubernetes.io/instance, and an application of that name that tracks by label takes the object for its own.
+// Argo CD does not prune an object with these annotations. A retained object has no owner and has the label
+// app.kubernetes.io/instance: an Argo CD application of the same name that tracks by label would regard the object as its own.
 const (
 	annotationSyncOptions    = "argocd.argoproj.io/sync-options"
 	annotationCompareOptions = "argocd.argoproj.io/compare-options"
 )
 
-// pruneGuards are the annotations of a retained object that keep tools from deleting it.
+// pruneGuards are the annotations that protect a retained object from deletion by tools.
 var pruneGuards = map[string]string{
 	annotationSyncOptions:    "Prune=false,Delete=false",
 	annotationCompareOptions: "IgnoreExtraneous",
 }
 
-// Guarded reports whether an object has all annotations that keep tools from deleting it, with any value.
+// Guarded reports whether an object has all the annotations of pruneGuards, with any value.
 func Guarded(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()
 	for key := range pruneGuards {
@@ -33,19 +33,19 @@ func Guarded(obj metav1.Object) bool {
 	return true
 }
 
-// Guard gives an object the annotations that keep tools from deleting it.
+// Guard adds the annotations that protect an object from deletion by tools.
 func Guard(obj metav1.Object) { obj.SetAnnotations(merged(obj.GetAnnotations(), pruneGuards)) }
 
-// retained returns metadata without an owner. Its annotations say which resource the object is kept for, and keep tools
-// from deleting it.
+// retained returns metadata without an owner reference. Its annotations name the resource that the object is kept for, and
+// protect the object from deletion by tools.
 func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	meta.OwnerReferences = nil
 	meta.Annotations = merged(meta.Annotations, pruneGuards, map[string]string{appv1.AnnotationRetainedFor: w.RetainedFor})
 	return meta
 }
 
-// KeepVolume has the workload's volumes be as a live claim, or the template for it, has them. The size is not that of what was
-// provided, but what was asked for.
+// KeepVolume copies the immutable fields and the requested size of a live claim, or of a live claim template, to the workload's
+// claims. The size is the request, not the provisioned capacity.
 func (w *Workload) KeepVolume(live *corev1.PersistentVolumeClaimSpec) {
 	for i := range w.Claims {
 		wanted := &w.Claims[i].Spec
@@ -55,8 +55,8 @@ func (w *Workload) KeepVolume(live *corev1.PersistentVolumeClaimSpec) {
 	}
 }
 
-// KeepClaimTemplates leaves the annotations of claim templates as they are where the live ones were made without the
-// guards: a template cannot be changed. The claims themselves get them.
+// KeepClaimTemplates keeps the annotations of live claim templates that lack the guards, as a template is immutable. The claims
+// themselves get the guards.
 func (w *Workload) KeepClaimTemplates(live []corev1.PersistentVolumeClaim) {
 	for i := range w.Claims {
 		wanted := &w.Claims[i]

@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SecretName is the name of the Secret of a workload that has one.
+// SecretName returns the name of a workload's Secret.
 func SecretName(workload string) string { return workload + "auth" }
 
-// Secret returns the Secret with the values that the workload's data is locked by. It is kept as long as the data.
+// Secret returns the Secret with the credentials of the workload's data. It is retained as long as the data.
 func Secret(w *Workload, values map[string]string) *corev1.Secret {
 	meta := w.meta()
 	meta.Name = SecretName(w.Name)

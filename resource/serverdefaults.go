@@ -7,11 +7,11 @@ import (
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
-// applyServerDefaults states in a pod what the API server would add in places that server-side apply takes as one unit: left out, they
-// would differ from what lives for ever. It also states what the API server derives from a field of ours, where it would
-// stay behind when that field goes or changes.
+// applyServerDefaults states the API server's defaults within lists that server-side apply treats as atomic: omitted defaults
+// would be permanent drift. It also states fields that the API server derives from a field of the operator, which would otherwise
+// stay when that field is removed or changed.
 func applyServerDefaults(pod *corev1.PodSpec) {
-	// The old name of the field, which the API server fills in and from then on reads in its stead. A patch may have it.
+	// The API server fills in the deprecated name of the field, and then prefers its value. A patch may set it.
 	if pod.ServiceAccountName == "" {
 		pod.ServiceAccountName = pod.DeprecatedServiceAccount
 	}
@@ -59,7 +59,7 @@ func applyVolumeDefaults(v *corev1.Volume) {
 		return
 	}
 	if len(v.Projected.Sources) == 0 {
-		v.Projected.Sources = nil // So it comes back; the field has no way to be left out.
+		v.Projected.Sources = nil // The API server returns null, as the field has no omitempty.
 	}
 	for i := range v.Projected.Sources {
 		source := &v.Projected.Sources[i]
@@ -84,8 +84,8 @@ func applyFieldRefDefaults(ref *corev1.ObjectFieldSelector) {
 	}
 }
 
-// applyPullPolicyDefault states the policy that the API server derives from an image: what may be another one tomorrow, latest, is
-// pulled each time. See https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting.
+// applyPullPolicyDefault states the pull policy that the API server derives from an image: Always for the tag latest. See
+// https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting.
 func applyPullPolicyDefault(policy *corev1.PullPolicy, image string) {
 	if *policy != "" {
 		return

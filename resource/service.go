@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// buildService returns the Service that leads to the workload's pods, nil for a workload without ports.
+// buildService returns the Service of the workload's pods, nil for a workload without ports.
 func buildService(w *Workload) *corev1.Service {
 	if len(w.Ports) == 0 {
 		return nil
@@ -41,14 +41,14 @@ func buildService(w *Workload) *corev1.Service {
 		},
 	}
 	if service.Spec.Type == corev1.ServiceTypeClusterIP {
-		// The API server drops a node's port under this type, and refuses a policy for what comes by nodes.
+		// For this type, the API server drops node ports and rejects externalTrafficPolicy.
 		for i := range service.Spec.Ports {
 			service.Spec.Ports[i].NodePort = 0
 		}
 		service.Spec.ExternalTrafficPolicy = ""
 	}
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-		// The API server's default, stated so that it is ours to keep: the schema of ServiceSpec promises three hours.
+		// The default of the API server, stated for ownership: the schema of ServiceSpec promises three hours.
 		seconds := corev1.DefaultClientIPServiceAffinitySeconds
 		if c := w.Access.SessionAffinityConfig; c != nil && c.ClientIP != nil {
 			seconds = ptr.Deref(c.ClientIP.TimeoutSeconds, seconds)
@@ -60,9 +60,9 @@ func buildService(w *Workload) *corev1.Service {
 	return service
 }
 
-// Endpoint says where a Service answers, as addresses with spaces between them, each a host and its ports: inside the cluster
-// ("name.namespace.svc:80,443"), on every node of one that has ports there by its type ("nodes:30010,30011"), and at each address
-// that a load balancer has given it ("203.0.113.7:80,443").
+// Endpoint returns the addresses of a Service, separated by spaces, each a host with its ports: within the cluster
+// ("name.namespace.svc:80,443"), on every node for a Service with node ports of type NodePort ("nodes:30010,30011"), and at each
+// address of the load balancer ("203.0.113.7:80,443").
 func Endpoint(service *corev1.Service) string {
 	ports, nodePorts := make([]string, 0, len(service.Spec.Ports)), make([]string, 0, len(service.Spec.Ports))
 	for _, p := range service.Spec.Ports {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ServiceAccount returns the account that the workload's pods run as, nil if the spec asks for none.
+// ServiceAccount returns the account of the workload's pods, nil if the spec has no serviceAccount.
 func ServiceAccount(w *Workload) *corev1.ServiceAccount {
 	spec := w.Serving.ServiceAccount
 	if spec == nil {

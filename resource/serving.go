@@ -13,7 +13,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// before returns the objects that must be there before the first pod starts, as far as the spec asks for them.
+// before returns the auxiliary objects that must exist before the first pod starts: the ServiceAccount and the NetworkPolicy.
 func (w *Workload) before() []Object {
 	if w.Serving == nil {
 		return nil
@@ -28,7 +28,7 @@ func (w *Workload) before() []Object {
 	return objects
 }
 
-// around returns the objects that stand around the pods and their Service, as far as the spec asks for them.
+// around returns the auxiliary objects that are applied after the Service.
 func (w *Workload) around() []Object {
 	if w.Serving == nil {
 		return nil
@@ -52,8 +52,8 @@ func (w *Workload) around() []Object {
 	return objects
 }
 
-// serviceBackend returns the number of the Service's port that a block names, by name or number; without a port, that of the
-// first TCP port. It reports whether the Service has it.
+// serviceBackend returns the number of the TCP port of the Service that a block refers to by name or number, by default the first
+// TCP port. It reports whether the Service has the port.
 func (w *Workload) serviceBackend(port *intstr.IntOrString) (int32, bool) {
 	i := slices.IndexFunc(w.Ports, func(p corev1.ServicePort) bool {
 		switch {
@@ -72,14 +72,14 @@ func (w *Workload) serviceBackend(port *intstr.IntOrString) (int32, bool) {
 	return w.Ports[i].Port, true
 }
 
-// with returns the metadata of an object that has annotations of its own.
+// with returns the shared metadata with further annotations.
 func (w *Workload) with(annotations map[string]string) metav1.ObjectMeta {
 	meta := w.meta()
 	meta.Annotations = merged(w.Annotations, annotations)
 	return meta
 }
 
-// AccountName returns the ServiceAccount that a workload of a name makes for its pods, empty if it makes none.
+// AccountName returns the name of the ServiceAccount that the operator creates for a workload, empty if it creates none.
 func AccountName(serving *appv1.ServingSpec, name string) string {
 	if serving == nil || serving.ServiceAccount == nil {
 		return ""
@@ -87,7 +87,7 @@ func AccountName(serving *appv1.ServingSpec, name string) string {
 	return name
 }
 
-// Hosts returns the host names that a spec asks for, with commas between them.
+// Hosts returns the host names of the Ingress and the HTTPRoute, separated by commas.
 func Hosts(serving *appv1.ServingSpec) string {
 	if serving == nil {
 		return ""
@@ -108,13 +108,13 @@ func Hosts(serving *appv1.ServingSpec) string {
 	return strings.Join(hosts, ",")
 }
 
-// SetReplicas has a workload have the number of pods that a spec states, or none where an autoscaler decides.
+// SetReplicas sets the number of pods from the spec, or to nil if an autoscaler decides.
 func (w *Workload) SetReplicas(stated *int32, seen BuildOptions) {
 	w.Replicas = desiredReplicas(stated, seen)
 }
 
-// desiredReplicas returns the number of pods to state, nil where the number that lives is to stay. An autoscaler of the spec's
-// decides it, but for the first number, and for stopping and starting: it does nothing at 0.
+// desiredReplicas returns the desired number of pods, nil to keep the live number. The autoscaler of the spec decides it, except
+// for the initial number and for a change to or from 0: an autoscaler ignores a workload with 0 pods.
 func desiredReplicas(stated *int32, seen BuildOptions) *int32 {
 	switch {
 	case seen.Autoscaled:

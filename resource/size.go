@@ -19,7 +19,7 @@ import (
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
-// Sizes says what each named size stands for.
+// Sizes maps each named size to its amounts.
 type Sizes map[appv1.Size]Amounts
 
 // Amounts are requests and limits.
@@ -28,13 +28,13 @@ type Amounts struct {
 	Limits   corev1.ResourceList `json:"limits,omitempty"`
 }
 
-// ResolvedSize is a named size with what it stood for when it was resolved. The zero value is no size.
+// ResolvedSize is a named size with its amounts at the time of resolution. The zero value means no size.
 type ResolvedSize struct {
 	Name    appv1.Size `json:"name"`
 	Amounts `json:",inline"`
 }
 
-// BuiltInSizes returns what the sizes stand for where nobody says otherwise.
+// BuiltInSizes returns the default amounts of the sizes.
 func BuiltInSizes() Sizes {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{
@@ -49,8 +49,8 @@ func BuiltInSizes() Sizes {
 	}
 }
 
-// ParseSizes reads the sizes from a ConfigMap: a key a size, each with requests and limits in YAML. A size that it does
-// not have keeps its built-in amounts. If one key is invalid, ParseSizes returns an error and uses no key of the ConfigMap.
+// ParseSizes reads the sizes from a ConfigMap. Each key is the name of a size, each value has its requests and limits as YAML. A
+// size that the ConfigMap lacks keeps its built-in amounts. If one key is invalid, ParseSizes returns an error and uses no key.
 func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
 	sizes := BuiltInSizes()
 	var errs field.ErrorList
@@ -84,11 +84,11 @@ func parseAmounts(text string, at *field.Path) (Amounts, field.ErrorList) {
 	return Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}, amounts.check(at)
 }
 
-// maxAmounts is the length in bytes of a size in YAML.
+// maxAmounts is the maximum length in bytes of the YAML of a size, and of its JSON.
 const maxAmounts = 16 << 10
 
-// checkAmounts returns what keeps amounts from being decoded. It takes them as they are named, whichever names they have: YAML is
-// decoded by names that are not case-sensitive.
+// checkAmounts returns an error if the YAML of a size is too expensive to decode. It checks amounts under every key, as the YAML
+// decoder ignores the case of keys.
 func checkAmounts(text string, at *field.Path) *field.Error {
 	if len(text) > maxAmounts {
 		return field.TooLong(at, "", maxAmounts)
@@ -98,7 +98,7 @@ func checkAmounts(text string, at *field.Path) *field.Error {
 		return field.Invalid(at, "a size", messageSizeNotYAML+err.Error())
 	}
 	plain := canonical(tree)
-	if len(plain) > maxAmounts { // Aliases can make more of it than is written.
+	if len(plain) > maxAmounts { // YAML aliases can expand.
 		return field.TooLong(at, "", maxAmounts)
 	}
 	var wrong *field.Error
@@ -108,7 +108,7 @@ func checkAmounts(text string, at *field.Path) *field.Error {
 	return nil
 }
 
-// check returns what is wrong with amounts.
+// check validates the amounts.
 func (a Amounts) check(at *field.Path) field.ErrorList {
 	if len(a.Requests)+len(a.Limits) == 0 {
 		return field.ErrorList{field.Required(at, messageSizeEmpty)}
@@ -116,7 +116,7 @@ func (a Amounts) check(at *field.Path) field.ErrorList {
 	return rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)
 }
 
-// Resolve returns a size with what it stands for; no size for one without a name of its own.
+// Resolve returns a size with its amounts, or the zero value for an unknown size.
 func (s Sizes) Resolve(size appv1.Size) ResolvedSize {
 	amounts, named := s[size]
 	if !named {
@@ -125,11 +125,11 @@ func (s Sizes) Resolve(size appv1.Size) ResolvedSize {
 	return ResolvedSize{Name: size, Amounts: amounts}
 }
 
-// Equal reports whether two sizes have one name and stand for the same.
+// Equal reports whether two sizes have the same name and the same amounts.
 func (r ResolvedSize) Equal(other ResolvedSize) bool { return equality.Semantic.DeepEqual(r, other) }
 
-// String is the size in words, each resource as request/limit, such as "small (cpu 100m/500m, memory 128Mi/256Mi)";
-// empty for no size.
+// String returns the size with each resource as request/limit, such as "small (cpu 100m/500m, memory 128Mi/256Mi)"; empty for no
+// size.
 func (r ResolvedSize) String() string {
 	if r.Name == "" {
 		return ""

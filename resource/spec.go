@@ -6,22 +6,22 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Spec is the spec of one workload, present or recorded: that of a custom resource, or of a tier of a CloudManager. It is a
-// value: no method changes it, or what it was made from.
+// Spec is the spec of one workload, current or recorded: the spec of a custom resource, or of a tier of a CloudManager. Its
+// methods change neither the Spec nor the custom resource.
 type Spec interface {
-	// Workload returns the workload in the spec. Callers must not change it.
+	// Workload returns the spec of the workload. Callers must not change it.
 	Workload() *appv1.WorkloadSpec
-	// Serving returns the fields of the auxiliary objects, nil for a kind without such fields. Callers must not change it.
+	// Serving returns the fields of the auxiliary objects, nil for a kind without auxiliary objects. Callers must not change it.
 	Serving() *appv1.ServingSpec
-	// Validate returns the rules beyond the schema that the spec breaks.
+	// Validate checks the rules beyond the CRD's schema.
 	Validate() field.ErrorList
-	// Build returns the workload that the spec means, and what is wrong with the patch of its pod template.
+	// Build maps the spec to its workload. The errors are about the patch of the pod template and the ports.
 	Build(seen BuildOptions) (*Workload, field.ErrorList)
-	// Past returns the spec of the same custom resource as a record has it. A record without the spec itself is ErrNoSpec.
+	// Past returns the spec of the same custom resource from a record. It returns ErrNoSpec for a record with only a hash.
 	Past(record string) (Spec, error)
-	// Changed reports whether the spec differs from a record in a scope. The record may be a hash, which Past cannot read.
+	// Changed reports whether the spec differs from a record in a scope. It can compare with a record that holds only a hash.
 	Changed(record string, scope Scope) (bool, error)
-	// Identity returns a short record of the spec, for Changed in the scope of the pods.
+	// Identity returns a hash of the spec, a record for Changed in ScopePods.
 	Identity() string
 }
 
@@ -29,15 +29,15 @@ type Spec interface {
 type Scope int
 
 const (
-	// ScopePods is the part that shapes the pods. The number of pods is not in it.
+	// ScopePods is the part that shapes the pods. It excludes the number of pods.
 	ScopePods Scope = iota
-	// ScopeVolumes is the storage of a database. Other specs have nothing in it.
+	// ScopeVolumes is the storage of a database. It is empty for other specs.
 	ScopeVolumes
 )
 
-// BuildRecorded returns the workload that a spec meant when a record was written. The workload has the record as it was given, so
-// that nothing is written where nothing has changed. A spec that newer rules refuse is built all the same, as its pods run
-// already; but a record whose patch cannot be applied, or states labels that would make the pods another resource's, is an error.
+// BuildRecorded builds the workload of a recorded spec. The workload keeps the record unchanged, so that a reconcile without a
+// change writes nothing. BuildRecorded ignores validation errors, as the pods of the spec already run. It returns an error if the
+// recorded patch cannot be applied or would give the pods another resource's labels.
 func BuildRecorded(spec Spec, record string, seen BuildOptions) (*Workload, error) {
 	past, err := spec.Past(record)
 	if err != nil {

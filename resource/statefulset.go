@@ -30,7 +30,7 @@ func buildStatefulSet(w *Workload) *appsv1.StatefulSet {
 			Template:             w.Template,
 			VolumeClaimTemplates: w.Claims,
 			ServiceName:          HeadlessName(w.Name),
-			// In order, a pod that never becomes ready would keep its own repair from being rolled out
+			// With OrderedReady, a pod that never becomes ready would block the rollout of its own fix
 			// (kubernetes/kubernetes#67250).
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
@@ -44,12 +44,12 @@ func buildStatefulSet(w *Workload) *appsv1.StatefulSet {
 	}
 }
 
-// HeadlessName is the name of the Service that gives each pod of a StatefulSet a name.
+// HeadlessName returns the name of the Service that gives each pod of a StatefulSet a DNS name.
 func HeadlessName(workload string) string { return workload + "-headless" }
 
-// buildHeadless returns the Service that gives each pod of the workload's StatefulSet a name, from before it is ready on. It
-// has the record of the inputs too: the StatefulSet is deleted when its volumes grow, and recreated with what its pods
-// were made with.
+// buildHeadless returns the headless Service, which gives each pod of the workload's StatefulSet a DNS name even before the pod
+// is ready. The Service records the inputs as well: the operator deletes the StatefulSet to grow its volumes, and recreates it
+// with the inputs of its pods.
 func buildHeadless(w *Workload) *corev1.Service {
 	meta := w.meta()
 	meta.Name = HeadlessName(w.Name)
@@ -73,8 +73,8 @@ func buildHeadless(w *Workload) *corev1.Service {
 	return service
 }
 
-// claimTemplate returns the claim that each pod has a copy of. All of it is stated, as server-side apply takes the list of
-// templates as one unit; and none of it can be changed, so what is not storage does not depend on the spec.
+// claimTemplate returns the volume claim template of the data volume. It states every field, as server-side apply treats the list
+// of templates as atomic. Apart from the storage, no field depends on the spec, as the templates are immutable.
 func claimTemplate(w *Workload, s *appv1.Storage) corev1.PersistentVolumeClaim {
 	mode := s.AccessModes
 	if mode == "" {
@@ -91,7 +91,7 @@ func claimTemplate(w *Workload, s *appv1.Storage) corev1.PersistentVolumeClaim {
 	}
 }
 
-// Claim returns a live claim of the workload's as it is wanted: with the size that its template has.
+// Claim returns the desired state of an existing claim: the size of its template.
 func Claim(w *Workload, name string) *corev1.PersistentVolumeClaim {
 	meta := w.claimMeta(name)
 	meta.Namespace = w.Namespace
@@ -102,7 +102,8 @@ func Claim(w *Workload, name string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// ClaimOrdinal returns which pod of a workload a claim of this name is for, and whether it is for one at all.
+// ClaimOrdinal returns the ordinal of the pod that a claim belongs to. ok is false if the name is not the name of a claim of the
+// workload.
 func ClaimOrdinal(workload, claim string) (ordinal int32, ok bool) {
 	digits, ok := strings.CutPrefix(claim, DataVolume+"-"+workload+"-")
 	n, err := strconv.ParseInt(digits, 10, 32)
@@ -112,7 +113,7 @@ func ClaimOrdinal(workload, claim string) (ordinal int32, ok bool) {
 	return int32(n), true
 }
 
-// claimMeta is the metadata of a claim, or of the template for it.
+// claimMeta returns the metadata of a claim or of its template.
 func (w *Workload) claimMeta(name string) metav1.ObjectMeta {
 	return w.retained(metav1.ObjectMeta{Name: name, Labels: w.claimLabels})
 }

@@ -9,8 +9,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// strategy returns how pods are replaced. The numbers are always stated: left to the API server, they would stay behind
-// unowned when the strategy becomes Recreate, which takes none.
+// strategy returns the rollout strategy. It always states maxSurge and maxUnavailable: if the API server set their defaults, the
+// values would stay without an owner when the strategy becomes Recreate, which forbids them.
 func strategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
 	if spec.Strategy == appsv1.RecreateDeploymentStrategyType {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -27,7 +27,7 @@ func strategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
 	}
 }
 
-// step returns a number of pods or a percentage: a number in a string is a number. both is what counts if it is left out.
+// step returns a number of pods or a percentage, both by default. A number in a string becomes a number.
 func step(stated *intstr.IntOrString, both intstr.IntOrString) *intstr.IntOrString {
 	if stated != nil {
 		both = *stated

@@ -16,8 +16,8 @@ var KindUnitedDeployment = Kind{
 	New: func() Object { return &appv1.UnitedDeployment{} }, NewList: func() runtime.Object { return &appv1.UnitedDeploymentList{} },
 }
 
-// UnitedDeployment returns the workload that the template of a UnitedDeployment means, and what is wrong with the
-// template's podTemplatePatch. There must be a template.
+// UnitedDeployment maps a UnitedDeployment, which must have a template, to its workload. The errors are about the
+// podTemplatePatch and the ports of the template.
 func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := templateSpec(ud)
 	w, errs := workload(workloadMeta{
@@ -35,18 +35,18 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 	return w, errs
 }
 
-// unitedDeploymentSelector returns the selector of a new Deployment. It has the Deployment's name, as a UnitedDeployment that came
-// to name another one may still have the first.
+// unitedDeploymentSelector returns the selector of a new Deployment. The selector has the name of the Deployment: if
+// deploymentName changes, the previous Deployment may still exist.
 func unitedDeploymentSelector(ud *appv1.UnitedDeployment) map[string]string {
 	return map[string]string{appv1.LabelUnitedDeployment: ud.Name, appv1.LabelPart: ud.Spec.DeploymentName}
 }
 
-// templateSpec returns the template of a UnitedDeployment with its number of pods: what is built, and recorded. Without a template
-// it has the number of pods alone.
+// templateSpec returns the template of a UnitedDeployment with its number of pods. Without a template, the result has the number
+// of pods alone.
 func templateSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
 	var spec appv1.WorkloadSpec
 	if ud.Spec.Template != nil {
-		spec = *ud.Spec.Template // No deep copy: a spec can have a MiB, and no builder changes one.
+		spec = *ud.Spec.Template // No deep copy: a spec can have 1 MiB, and no builder changes a spec.
 	}
 	spec.Replicas = ud.Spec.Replicas
 	return &spec
@@ -54,13 +54,13 @@ func templateSpec(ud *appv1.UnitedDeployment) *appv1.WorkloadSpec {
 
 func identityFunc(spec *appv1.WorkloadSpec) *appv1.WorkloadSpec { return spec }
 
-// unitedDeploymentSpec is the Spec of a UnitedDeployment: its template with its number of pods.
+// unitedDeploymentSpec is the Spec of a UnitedDeployment. spec is the template with the number of pods.
 type unitedDeploymentSpec struct {
 	ud   *appv1.UnitedDeployment
 	spec *appv1.WorkloadSpec
 }
 
-// UnitedDeploymentSpec returns the spec of a UnitedDeployment. It can be built if there is a template.
+// UnitedDeploymentSpec returns the spec of a UnitedDeployment. Build requires a template.
 func UnitedDeploymentSpec(ud *appv1.UnitedDeployment) Spec {
 	return unitedDeploymentSpec{ud, templateSpec(ud)}
 }
@@ -75,7 +75,7 @@ func (s unitedDeploymentSpec) Build(seen BuildOptions) (*Workload, field.ErrorLi
 	return UnitedDeployment(s.ud, seen)
 }
 
-// Past keeps the present number of pods: that is no part of the template.
+// Past keeps the current number of pods, which is not part of the template.
 func (s unitedDeploymentSpec) Past(record string) (Spec, error) {
 	past := *s.ud
 	past.Spec.Template = &appv1.WorkloadSpec{}

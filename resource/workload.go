@@ -16,106 +16,107 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Workload is the middle shape between a custom resource and the objects it means: pods, and how they are reached.
+// Workload is the intermediate form between a custom resource and its Kubernetes objects.
 type Workload struct {
-	// Name and Namespace are those of every object.
+	// Name and Namespace are shared by all objects, except for the names of the Services and the Secret.
 	Name, Namespace string
-	// Owner is the controller reference of every object.
+	// Owner is the owner reference of every object. The custom resource is the controller.
 	Owner metav1.OwnerReference
-	// Labels are on every object. DefaultLabels are the keys of these that the spec does not state and that give way, on an object that
-	// is adopted, to what others have set.
+	// Labels are the labels of every object. DefaultLabels are the keys of labels that the spec does not state; on an adopted
+	// object, existing values take precedence over them.
 	Labels        map[string]string
 	DefaultLabels []string
-	// Annotations are on every object.
+	// Annotations are the annotations of every object.
 	Annotations map[string]string
-	// Record is on the workload object alone, as annotations: what it was built from.
+	// Record holds the annotations of the workload object that record the spec and the inputs of the build.
 	Record map[string]string
-	// Recorded is true if the record holds the spec itself, and not its hash alone.
+	// Recorded is true if the record holds the whole spec rather than its hash.
 	Recorded bool
-	// Selector selects the pods. It is immutable, so the live one is kept where there is one.
+	// Selector selects the pods. As a selector is immutable, a live selector is kept.
 	Selector map[string]string
-	// Replicas is the number of pods; nil where the spec states none, or an autoscaler decides. The API server gives a new
-	// object one pod then, and a live one keeps the number it has.
+	// Replicas is the desired number of pods, nil if the spec states none or an autoscaler decides. With nil, the API server
+	// defaults a new object to 1, and a live object keeps its number.
 	Replicas *int32
-	// Template is what each pod is made from.
+	// Template is the pod template.
 	Template corev1.PodTemplateSpec
-	// TemplateKept is true where the Deployment states no Template: the one that lives stays.
+	// TemplateKept is true if the operator leaves the live pod template of the Deployment as it is.
 	TemplateKept bool
-	// Strategy is how pods are replaced.
+	// Strategy is the rollout strategy of a Deployment.
 	Strategy appsv1.DeploymentStrategy
-	// MinReadySeconds is how long a new pod must be ready before it counts.
+	// MinReadySeconds is the time that a new pod must be ready before it counts as available.
 	MinReadySeconds int32
-	// RevisionHistoryLimit is how many old templates are kept, nil for the cluster's default.
+	// RevisionHistoryLimit is the number of old revisions to keep, nil for the default of Kubernetes.
 	RevisionHistoryLimit *int32
-	// ProgressDeadlineSeconds is how long a rollout may make no progress, nil for the cluster's default.
+	// ProgressDeadlineSeconds is the maximum time of a rollout without progress, nil for the default of Kubernetes.
 	ProgressDeadlineSeconds *int32
 	// ServiceName is the name of the Service.
 	ServiceName string
-	// Ports are what the Service offers; without any there is no Service.
+	// Ports are the ports of the Service; without ports there is no Service.
 	Ports []corev1.ServicePort
-	// Access is how the Service offers them. Its type is set; its annotations come on top of those of every object.
+	// Access holds the other fields of the Service, always with a type. Its annotations override the annotations of every object.
 	Access appv1.ServiceSpec
-	// Serving is what stands around the pods; nil for a kind that has no such fields.
+	// Serving holds the fields of the auxiliary objects; nil for a kind without auxiliary objects.
 	Serving *appv1.ServingSpec
-	// Claims are the templates of the volume claims that each pod has, for a workload that keeps data.
+	// Claims are the volume claim templates of a workload with data.
 	Claims []corev1.PersistentVolumeClaim
-	// RetainedFor is whose the data is, as "<kind>.<name>". Retain says whether it outlives that resource.
+	// RetainedFor is the custom resource that owns the data, as "<kind>.<name>", empty for a workload without data. If Retain is
+	// true, the data outlives the custom resource.
 	RetainedFor string
 	Retain      bool
-	// claimLabels are those of the claims, which nothing in the spec changes.
+	// claimLabels are the labels of the claims, which do not depend on the spec.
 	claimLabels map[string]string
-	// refused is true if the pod template lacks the spec's patch, or has labels by it that no pods may have.
+	// refused is true if the patch of the pod template was not applied, or set forbidden labels.
 	refused bool
-	// container is the main container's name.
+	// container is the name of the main container.
 	container string
-	// otherAutoscaler is true where an autoscaler that is not the workload's scales it.
+	// otherAutoscaler is true if another HorizontalPodAutoscaler scales the workload.
 	otherAutoscaler bool
 }
 
-// BuildOptions is what a builder needs to know in addition to the custom resource.
+// BuildOptions are the inputs of a builder besides the custom resource.
 type BuildOptions struct {
-	// Selector is that of the live workload object, nil if there is none.
+	// Selector is the selector of the live workload object, nil without a live object.
 	Selector map[string]string
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs Inputs
-	// Autoscaled is true where a HorizontalPodAutoscaler that the spec does not ask for decides the number of pods.
+	// Autoscaled is true if a HorizontalPodAutoscaler that is not from the spec decides the number of pods.
 	Autoscaled bool
-	// OtherAutoscaler is true where a HorizontalPodAutoscaler that is not the workload's own targets the workload object.
+	// OtherAutoscaler is true if a HorizontalPodAutoscaler other than the workload's own targets the workload object.
 	OtherAutoscaler bool
-	// LiveReplicas is the number of pods that the live workload object asks for, nil if there is none.
+	// LiveReplicas is the desired number of pods of the live workload object, nil without a live object.
 	LiveReplicas *int32
-	// Serving is what stands around the pods, as far as it is valid; nil for a kind that has no such fields.
+	// Serving holds the valid fields of the auxiliary objects; nil means the fields of the custom resource.
 	Serving *appv1.ServingSpec
-	// Unrecorded leaves out the record of the spec, for objects that are looked at and never written.
+	// Unrecorded omits the record of the spec, for objects that are only compared, never written.
 	Unrecorded bool
 }
 
-// workloadMeta says the workload and the custom resource that is to be built, and what its kind has for defaults.
+// workloadMeta describes a workload apart from its spec, with the defaults of its kind.
 type workloadMeta struct {
-	// name is that of the objects, namespace that of the custom resource.
+	// name is the name of the objects; namespace is the namespace of the custom resource.
 	name, namespace string
-	// instance is the custom resource's name, component the workload's role in it.
+	// instance is the custom resource's name; component is the role of the workload in it.
 	instance, component string
 	// owner is the controller reference of the objects.
 	owner metav1.OwnerReference
-	// container is the main container's name if the spec states none, and from then on the name that it has.
+	// container is the default name of the main container; workload sets it to the actual name.
 	container string
 	// selector selects the pods of a new workload object.
 	selector map[string]string
-	// path is where the workload's spec is in the custom resource.
+	// path is the path of the workload's spec in the custom resource.
 	path *field.Path
 	// minReadySeconds and serviceType are the kind's defaults.
 	minReadySeconds int32
 	serviceType     corev1.ServiceType
 	// restarts is true for a kind whose containers have a liveness probe by default.
 	restarts bool
-	// claims are the volumes that each pod has of claims of its own.
+	// claims are the names of the volumes with a claim for each pod.
 	claims []string
-	// ownsComponent is true where the label app.kubernetes.io/component of the objects tells what they are for.
+	// ownsComponent is true if the spec cannot override the label app.kubernetes.io/component of the objects.
 	ownsComponent bool
 }
 
-// workload maps what all kinds share. It returns what is wrong with the spec's podTemplatePatch.
+// workload builds the common part of all kinds. The errors are about the podTemplatePatch, the ports and the pod labels.
 func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
 	selector := seen.Selector
@@ -174,7 +175,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	return w, errs
 }
 
-// label sets the labels of the objects and of the claims, and returns those that are the operator's.
+// label sets the labels of the objects and of the claims, and returns the operator's own labels.
 func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string) map[string]string {
 	own := map[string]string{
 		appv1.LabelName:      p.name,
@@ -196,7 +197,7 @@ func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[
 	return own
 }
 
-// statedLabels returns those of a spec's labels that take the place of the operator's.
+// statedLabels returns the labels of a spec that override the operator's labels.
 func statedLabels(given map[string]string) map[string]string {
 	stated := map[string]string{}
 	for _, key := range []string{appv1.LabelName, appv1.LabelComponent} {
@@ -207,8 +208,8 @@ func statedLabels(given map[string]string) map[string]string {
 	return stated
 }
 
-// selectedOtherwise returns an error for each label that takes the place of one of the operator's by which the live workload
-// object selects its pods: a selector cannot be changed.
+// selectedOtherwise returns an error for each label of the spec that differs from the live workload object's selector, which is
+// immutable.
 func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.ErrorList {
 	var errs field.ErrorList
 	stated := statedLabels(given)
@@ -220,8 +221,7 @@ func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.
 	return errs
 }
 
-// record notes on the workload what it was built from: the spec, and the inputs in addition to it. identity returns the part of the
-// spec that shapes the pods.
+// record sets the workload's record of the spec and the inputs. identity returns the part of the spec that shapes the pods.
 func (w *Workload) record(spec any, identity func() json.RawMessage, seen BuildOptions) {
 	if seen.Unrecorded {
 		return
@@ -234,7 +234,7 @@ func (w *Workload) record(spec any, identity func() json.RawMessage, seen BuildO
 	}
 }
 
-// meta is the metadata that all objects of a workload share.
+// meta returns the metadata that all objects of a workload share.
 func (w *Workload) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:            w.Name,
@@ -245,7 +245,7 @@ func (w *Workload) meta() metav1.ObjectMeta {
 	}
 }
 
-// merged returns all entries of several maps, nil if there are none; of equal keys the last one counts.
+// merged returns all entries of several maps, nil for no entries; the last value of a key takes precedence.
 func merged(parts ...map[string]string) map[string]string {
 	var all map[string]string
 	for _, part := range parts {

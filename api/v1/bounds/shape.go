@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// form is what a Go type looks like in JSON.
+// form is the JSON form of a Go type.
 type form int
 
 const (
@@ -25,22 +25,22 @@ const (
 	integer
 	quantity
 	intOrString
-	// patch is a pod template, or a part of one, that is decoded later and by itself.
+	// patch is a pod template, or a part of a pod template, that is decoded later.
 	patch
 )
 
-// shape is a Go type as JSON sees it.
+// shape describes the JSON of a Go type.
 type shape struct {
 	form form
-	// plain is true where nothing within needs bounds but the depth.
+	// plain is true if the value needs no limit except for its depth.
 	plain bool
-	// fields are those of an object, by their names in JSON.
+	// fields are the shapes of an object's fields by JSON name.
 	fields map[string]*shape
-	// elem is that of a dictionary's and a sequence's elements, and of a patch.
+	// elem is the shape of the elements of a dictionary or a sequence, or of a patch's pod template.
 	elem *shape
-	// most is how many elements a sequence may have; 0 means any number.
+	// most is the maximum number of elements, 0 for no limit.
 	most int
-	// goType is the type; see walker.scalar.
+	// goType is the Go type; see walker.scalar.
 	goType reflect.Type
 }
 
@@ -64,7 +64,7 @@ func shapeOf(t reflect.Type) *shape {
 	return compile(t)
 }
 
-// compile makes the shape of a type, and of all types within.
+// compile returns the shape of a type, and stores it with the shapes of all nested types. The caller must hold shapesMu.
 func compile(t reflect.Type) *shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -111,13 +111,13 @@ func compile(t reflect.Type) *shape {
 
 func (s *shape) compileSequence(t reflect.Type) {
 	if t.Elem().Kind() == reflect.Uint8 {
-		s.plain = true // In base64.
+		s.plain = true // A byte slice is a base64 text.
 		return
 	}
 	s.form, s.elem, s.most = sequence, compile(t.Elem()), MaxItems
 }
 
-// addFields adds the fields of a struct, and reports whether all of them are plain.
+// addFields adds the shapes of a struct's fields, and reports whether all fields are plain.
 func addFields(fields map[string]*shape, t reflect.Type) (plain bool) {
 	plain = true
 	for field := range t.Fields() {

@@ -12,38 +12,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// walker goes through JSON along the shape of a Go type, before the JSON is decoded into that. It takes time in proportion to
-// the length, whatever the content.
+// walker checks JSON along the shape of a Go type before the JSON is decoded. It takes time in proportion to the length of the
+// JSON.
 type walker struct {
 	data []byte
 	pos  int
-	// path is where pos is.
+	// path is the path of the value at pos.
 	path []step
 	room [24]step
-	// root is the path of the whole.
+	// root is the path of the whole JSON value.
 	root string
-	// quantities is how many there were so far.
+	// quantities is the number of quantities before pos.
 	quantities int
-	// thorough has it find what decoding would fail at; otherwise it finds what must not be decoded.
+	// thorough makes the walker report every error of decoding, rather than only the limits.
 	thorough bool
 }
 
-// step is one step of a path: a key, or the index of a list.
+// step is one step of a path: a key, or the index of an item.
 type step struct {
 	key   []byte
 	index int
-	// of is the form of what the step is in.
+	// of is the form of the value that contains the step.
 	of form
 }
 
-// walk goes through the JSON of a type, and returns what it finds wrong; nil if there is nothing.
+// walk checks the JSON of a type and returns the first error.
 func walk(data []byte, t reflect.Type, root string, thorough bool) error {
 	w := walker{data: data, root: root, thorough: thorough}
 	w.path = w.room[:0]
 	return w.value(shapeOf(t))
 }
 
-// wrong returns the error that says what must be at the place where the walker is.
+// wrong returns an error with the path of the current value.
 func (w *walker) wrong(format string, args ...any) error {
 	var path strings.Builder
 	path.WriteString(w.root)
@@ -64,7 +64,7 @@ func invalid(path, detail string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
 }
 
-// shorten returns a key on one line, cut to what a person reads.
+// shorten returns a key on one line of at most 256 bytes, for an error message.
 func shorten(key []byte) string {
 	const most = 256
 	words := strings.Join(strings.Fields(string(key)), " ")
@@ -76,7 +76,7 @@ func shorten(key []byte) string {
 
 func (w *walker) malformed() error { return w.wrong("must be JSON") }
 
-// next returns the next byte that is no white space, 0 at the end.
+// next skips white space and returns the next byte without consuming it, 0 at the end.
 func (w *walker) next() byte {
 	for ; w.pos < len(w.data); w.pos++ {
 		switch c := w.data[w.pos]; c {
@@ -88,7 +88,7 @@ func (w *walker) next() byte {
 	return 0
 }
 
-// value goes through one value.
+// value checks a value of any form.
 func (w *walker) value(s *shape) error {
 	c := w.next()
 	if c == 'n' || s.plain && !w.thorough {
@@ -118,7 +118,7 @@ func (w *walker) value(s *shape) error {
 	return w.skip()
 }
 
-// unexpected is for a value of another form, which is for decoding to refuse.
+// unexpected handles a value of a wrong form. The error is left to the decoder unless the walker is thorough.
 func (w *walker) unexpected(words string) error {
 	if w.thorough {
 		return w.wrong("%s", words)
@@ -126,7 +126,7 @@ func (w *walker) unexpected(words string) error {
 	return w.skip()
 }
 
-// object goes through an object; if s is nil, nothing else is known of it.
+// object checks an object or a dictionary.
 func (w *walker) object(s *shape) error {
 	w.pos++
 	if w.next() == '}' {
@@ -164,7 +164,7 @@ func (w *walker) object(s *shape) error {
 	}
 }
 
-// sequence goes through a list.
+// sequence checks a list.
 func (w *walker) sequence(s *shape) error {
 	w.pos++
 	if w.next() == ']' {
@@ -190,7 +190,7 @@ func (w *walker) sequence(s *shape) error {
 	}
 }
 
-// within goes through a value one step further in. No shape stands for a field that the type does not have.
+// within checks a nested value. A nil shape is for a field that the type does not have.
 func (w *walker) within(to step, s *shape) error {
 	if len(w.path) == MaxDepth {
 		return w.tooDeep()
@@ -212,7 +212,7 @@ func (w *walker) tooDeep() error {
 	return w.wrong("must be nested at most %d levels deep", MaxDepth)
 }
 
-// key reads an object's key.
+// key reads and unquotes the key of an object.
 func (w *walker) key() ([]byte, bool) {
 	quoted, ok := w.text()
 	if !ok {
@@ -228,7 +228,7 @@ func (w *walker) key() ([]byte, bool) {
 	return []byte(key), true
 }
 
-// text reads a text, quotes and all.
+// text reads a text with its quotes.
 func (w *walker) text() ([]byte, bool) {
 	for i := w.pos + 1; i < len(w.data); i++ {
 		switch w.data[i] {
@@ -243,7 +243,7 @@ func (w *walker) text() ([]byte, bool) {
 	return nil, false
 }
 
-// literal goes past a number, true, false or null.
+// literal skips a number, true, false or null.
 func (w *walker) literal() {
 	for ; w.pos < len(w.data); w.pos++ {
 		switch w.data[w.pos] {
@@ -253,7 +253,7 @@ func (w *walker) literal() {
 	}
 }
 
-// skip goes past a value and checks only its depth.
+// skip skips a value, and checks only its depth.
 func (w *walker) skip() error {
 	for open := 0; ; {
 		switch w.next() {
@@ -290,7 +290,7 @@ func (w *walker) skip() error {
 	}
 }
 
-// short reads a number or a text that has few characters.
+// short reads a number or text, and checks its length.
 func (w *walker) short(words string) ([]byte, error) {
 	begin := w.pos
 	if w.data[begin] == '"' {
@@ -309,7 +309,7 @@ func (w *walker) short(words string) ([]byte, error) {
 
 const quantityWords = "must be a quantity, such as 2, 500m or 1Gi,"
 
-// quantity goes past a quantity.
+// quantity checks a quantity.
 func (w *walker) quantity(c byte) error {
 	if c == '{' || c == '[' || c == 0 {
 		return w.unexpected(quantityWords + " not an object or a list")
@@ -333,7 +333,7 @@ func (w *walker) quantity(c byte) error {
 	return nil
 }
 
-// exponent returns the greatest number of digits that stand in a row after an e, with or without a sign between.
+// exponent returns the maximum number of consecutive digits after an e, with or without a sign.
 func exponent(number []byte) int {
 	most := 0
 	for i := 0; i < len(number); i++ {
@@ -355,7 +355,7 @@ func exponent(number []byte) int {
 
 const intOrStringWords = "must be a number from -2147483648 to 2147483647, or a string"
 
-// intOrString goes past a number that may be a text.
+// intOrString checks a number or text.
 func (w *walker) intOrString(c byte) error {
 	if c == '{' || c == '[' || c == 0 {
 		return w.unexpected(intOrStringWords)
@@ -372,10 +372,10 @@ func (w *walker) intOrString(c byte) error {
 	return nil
 }
 
-// patch goes through a patch of a pod template. What is wrong with it but for its bounds is found when it is merged.
+// patch checks a patch of a pod template, by its bounds alone. The merge of the patch reports other errors.
 func (w *walker) patch(s *shape) error {
 	begin, depth, thorough := w.pos, len(w.path), w.thorough
-	// By its length first: a long one is not looked at.
+	// The cheap check of the length precedes the others.
 	if err := w.skip(); err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func (w *walker) patch(s *shape) error {
 	return err
 }
 
-// scalar goes past a text, a truth value, a number or a value of a type that decodes itself, and says what is wrong with it.
+// scalar checks a text, boolean, integer, or value with its own decoder.
 func (w *walker) scalar(s *shape, c byte) error {
 	begin := w.pos
 	if err := w.skip(); err != nil {
