@@ -28,7 +28,7 @@ const (
 	maxWarning = 256
 	// maxNamed is how many fields a warning names of a kind, if they fit.
 	maxNamed = 8
-	// maxPlans is how many adoptions are worked out at once. Others are told what an adoption does in general.
+	// maxPlans is how many adoptions are planned at once. Other requests get the general warning.
 	maxPlans = 2
 )
 
@@ -43,7 +43,7 @@ func wantsAdoption(owner client.Object) bool {
 	return owner.GetAnnotations()[appv1.AnnotationAdopt] == "true" || adoptsWithoutRestart(owner)
 }
 
-// adoptsWithoutRestart reports whether it leaves the pod template of a Deployment that it takes over as it is.
+// adoptsWithoutRestart reports whether the owner keeps the pod template of a Deployment that it adopts.
 func adoptsWithoutRestart(owner client.Object) bool {
 	return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart && resource.KindOf(owner).Holds
 }
@@ -53,8 +53,8 @@ func (s *validators) adoptable(owner, wanted, live client.Object) bool {
 	return apply.Taken(s.scheme, owner, wanted, live, false) != nil && apply.Taken(s.scheme, owner, wanted, live, true) == nil
 }
 
-// adoptions warns of what the resource takes over: of each object with its fields if the request proves that it may know
-// them, and in general otherwise.
+// adoptions warns of the objects that the resource adopts: with their fields if the request proves that its author may read them, and in
+// general otherwise.
 func (v *validator[T]) adoptions(ctx context.Context, who *asker, obj T, found *review) []string {
 	if !wantsAdoption(obj) || len(found.errors) > 0 {
 		return nil
@@ -107,14 +107,14 @@ func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool 
 		old.GetUID() == known.GetUID() && obj.GetUID() == known.GetUID()
 }
 
-// adoption is what the adoption of one object changes, or why there is none.
+// adoption is the change by the adoption of one object, or the reason why it cannot be adopted.
 type adoption struct {
 	change  apply.Change
 	refusal *reconciler.StalledError
 }
 
-// planAdoptions works out what the adoption of each child changes, by whole objects from the API server. What cannot be worked
-// out in time is missing.
+// planAdoptions plans the adoption of each child, with whole objects from the API server. Adoptions that cannot be planned in time are
+// missing.
 func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) map[string]adoption {
 	select {
 	case v.plans <- struct{}{}:
@@ -168,8 +168,7 @@ func workloadChildren(w *resource.Workload, lives map[string]client.Object) []ap
 	return children
 }
 
-// planAdoption works out what the adoption of one child changes. ok is false where that is not known. around are the workload objects
-// whose pods a Service is to serve.
+// planAdoption plans the adoption of one child. ok is false without a plan. around are the workload objects whose pods a Service selects.
 func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Child) (made adoption, ok bool) {
 	req := apply.Request{
 		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Adopt: true, DefaultLabels: c.workload.DefaultLabels,
@@ -189,8 +188,8 @@ func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live cl
 	return made, true
 }
 
-// rebuild returns the children of a resource as they are built around live workload objects: these keep their selectors, and,
-// if the operator made them from the same spec, what else shapes their pods.
+// rebuild returns the children of a resource as built for live workload objects: these keep their selectors, and, if the operator made them
+// from the same spec, the other inputs of their pods.
 func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]client.Object) []child {
 	first := v.review(obj, v.seen(ctx, obj.GetNamespace(), lives, nil)).children
 	records := map[string]string{}

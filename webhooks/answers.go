@@ -11,7 +11,7 @@ import (
 // it costs. A request proves that it comes from the API server, for a client that can read the resource, by the UID of the resource in the
 // cache. An update has the UID, and a creation cannot have it.
 
-// source is where an answer has from what the request does not state.
+// source is where the data of an answer comes from, beyond the request.
 type source int
 
 const (
@@ -30,7 +30,7 @@ const (
 	full
 )
 
-// topic is what an answer is about.
+// topic is the subject of an answer.
 type topic int
 
 // The answers that depend on more than the request.

@@ -28,12 +28,12 @@ import (
 	"huolala.cn/app-operator/internal/stored"
 )
 
-// storedResource is a custom resource as it is stored.
+// storedResource is a custom resource as stored by the API server.
 type storedResource[T client.Object] interface {
 	client.Object
 	// Decode returns the typed resource, without a spec if there is an error.
 	Decode() (T, error)
-	// Raw returns the spec as it is.
+	// Raw returns the spec as stored.
 	Raw() stored.Spec
 }
 
@@ -121,7 +121,7 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 		return nil, h.undecodable(now, err)
 	}
 	if before != nil {
-		// A spec that cannot be decoded is another one than any that can.
+		// A spec that cannot be decoded differs from every spec that can.
 		if old, err := before.Decode(); err == nil {
 			return h.ValidateUpdate(ctx, old, obj)
 		}

@@ -11,8 +11,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// limits are what the webhooks of one process do at once and in a second. Each counts by namespace, so that the loop of one
-// tenant takes nothing from another.
+// limits are the concurrency and the rates of the webhooks of one process. Each limit counts by namespace, so that the loop of one tenant
+// takes nothing from another.
 type limits struct {
 	// plans limits plans of changes: two at once, one at once of a namespace, and five a second of a namespace.
 	plans *paces
@@ -29,8 +29,8 @@ type rate struct {
 	burst    int
 }
 
-// The rates of what requests without proof cause to be read. The creation of 50 resources at once, from one file, gets all of its warnings
-// that come from the cache.
+// The rates of reads for requests without proof. The creation of 50 resources at once, from one file, gets all of its warnings that come
+// from the cache.
 var (
 	planRate    = rate{200 * time.Millisecond, 5}
 	lookRate    = rate{100 * time.Millisecond, 50}

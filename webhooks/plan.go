@@ -48,7 +48,7 @@ const (
 	maxPlanLine  = 240
 )
 
-// silentManagers are the field managers of tools that make dry runs all the time, and show nobody the warnings.
+// silentManagers are the field managers of tools that make dry runs all the time, and show their warnings to no user.
 var silentManagers = []string{"argocd-controller", "kustomize-controller"}
 
 // planAnnotations are the annotations that a plan depends on.

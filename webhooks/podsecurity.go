@@ -17,12 +17,12 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// podSecurity warns of pods that the namespace refuses by its Pod Security Standard
-// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Kubernetes itself would say so to the client that creates the
-// pods, which is a controller.
+// podSecurity warns of pods that the namespace rejects by its Pod Security Standard
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Kubernetes itself would warn the client that creates the pods, a
+// controller.
 //
-// The namespace is read from the API server, and only for pods that the strictest standard refuses: a cache would hold every
-// namespace of the cluster. Where the manager may not read it, there is no such warning.
+// The namespace is read from the API server, and only for pods that the strictest standard rejects: a cache would hold every namespace of
+// the cluster. If the manager may not read the namespace, there is no such warning.
 func (s *validators) podSecurity(ctx context.Context, who *asker, namespace string, workloads []*resource.Workload) []string {
 	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
 	if s.refuses(strictest, workloads) == nil || who.gets(topicPodSecurity) != full {

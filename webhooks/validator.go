@@ -25,7 +25,7 @@ type validator[T client.Object] struct {
 	kind string
 	// spec returns the resource's.
 	spec func(T) any
-	// empty returns an empty resource as it is stored.
+	// empty returns an empty stored resource.
 	empty func() storedResource[T]
 	// review checks a resource by itself, and builds its workloads with the content that the seer returns.
 	review func(T, seer) review
@@ -82,8 +82,8 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 	return v.validate(ctx, obj, old, func() []child { return v.review(old, v.unseen).children })
 }
 
-// validate looks at a resource whose spec is new. Of the children it had, none is looked for. What only computes ends within bounds, and
-// is not begun for a request that nobody waits for any longer.
+// validate checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
+// begin for a request whose client has left.
 func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []child) (admission.Warnings, error) {
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil

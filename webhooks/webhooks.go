@@ -34,7 +34,7 @@ const (
 // defaultPatience is for the two seconds that the API server waits for the whole answer.
 const defaultPatience = 1200 * time.Millisecond
 
-// Options say how to serve the webhooks.
+// Options configure the webhooks.
 type Options struct {
 	// Host and Port are where to listen. Defaults: all addresses, 9443.
 	Host string
@@ -108,8 +108,8 @@ func (w *Webhooks) Server() webhook.Server {
 	return &drainingServer{period: drainPeriod, Server: server}
 }
 
-// SetupWithManager adds the webhooks of all kinds to the manager, and its readiness check: every replica serves. Where they
-// are not to be served it does nothing. With a planner, dry runs are answered with what a change would do.
+// SetupWithManager adds the webhooks of all kinds to the manager, and a readiness check: every replica serves. It does nothing if the
+// webhooks are disabled. With a planner, dry runs are answered with the plan of the change.
 func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	if !w.enabled {
 		ctrl.Log.Info(messageDisabled)
@@ -146,7 +146,7 @@ func (s *validators) register(server webhook.Server) {
 	s.setUpCloudManager(server)
 }
 
-// validators is what the webhooks of all kinds work with.
+// validators has the dependencies of the webhooks of all kinds.
 type validators struct {
 	// cache has the objects that the controllers watch; live reads all others from the API server.
 	cache, live client.Reader

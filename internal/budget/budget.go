@@ -22,9 +22,9 @@ import (
 
 // Limits are how many bytes objects may take that are kept whole.
 type Limits struct {
-	// Owner is what a custom resource and its children take together before anything counts.
+	// Owner is the allowance of a custom resource and its children together; only the bytes above it count.
 	Owner int
-	// Namespace is what counts of one namespace at most, Total of all namespaces.
+	// Namespace is the limit of the counted bytes of one namespace, Total the limit for all namespaces.
 	Namespace, Total int
 }
 
@@ -43,7 +43,7 @@ func NewLimits(namespace int) Limits {
 // Resource is a custom resource as the cache has it.
 type Resource interface {
 	client.Object
-	// Reduce drops the spec and what else can be long, except what metrics read, and the names by which an index finds the resource.
+	// Reduce drops the spec and other long parts, except the parts for metrics, and names, by which an index finds the resource.
 	Reduce(names []string)
 	// Reduced reports whether it was called.
 	Reduced() bool
@@ -110,7 +110,7 @@ func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) 
 	}
 }
 
-// KeepChild changes an object of a type of children to what the cache keeps of it.
+// KeepChild reduces a child object to the part that the cache keeps.
 func (b *Budget) KeepChild(row *apply.Type, obj client.Object) {
 	if row.Whole() && !apply.IsPartial(obj) && b.Owns(obj) {
 		row.Keep(obj, true)
@@ -184,7 +184,7 @@ func (b *Budget) drop(uid types.UID, o *owner) {
 	}
 }
 
-// change changes an owner, and what counts of it. b.mu is held.
+// change changes an owner by a function, and updates the counts. b.mu is held.
 func (b *Budget) change(o *owner, by func()) {
 	before := b.excess(o.used, o.known)
 	by()

@@ -17,8 +17,8 @@ type wholeReader struct {
 	live client.Reader
 }
 
-// NewReader returns a reader that gets whole objects: from cache, or from live what the cache keeps in part although it may be ours. A list
-// has the objects as the cache has them.
+// NewReader returns a reader that gets whole objects: from cache, or from live if the cache has only a part of an object that may be ours.
+// A list returns the objects of the cache.
 func NewReader(cache, live client.Reader) client.Reader { return &wholeReader{cache, live} }
 
 // Get implements client.Reader.

@@ -62,7 +62,7 @@ func (b *Budget) NewInformer(lw toolscache.ListerWatcher, example runtime.Object
 	return informer
 }
 
-// guard returns what lists and watches once the gate is open.
+// guard returns a ListerWatcher that waits until the gate is open.
 func (g *gate) guard(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	return &toolscache.ListWatch{
@@ -81,7 +81,7 @@ func (g *gate) guard(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
 	}
 }
 
-// Transform returns what changes the objects of a type of children to what the cache keeps of them.
+// Transform returns a function that reduces the children of a type to the part that the cache keeps.
 func (b *Budget) Transform(row *apply.Type) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		if obj, ok := in.(client.Object); ok {

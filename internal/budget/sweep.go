@@ -43,8 +43,8 @@ func (b *Budget) follow(informer toolscache.SharedIndexInformer) error {
 	return err
 }
 
-// sweep uncounts what no informer has. An informer transforms each object that a list streams, and sends no event of an object that is
-// deleted before the list ends, or that a list has had that failed; an informer that stops sends none either. b.mu is held.
+// sweep uncounts the objects that no informer has. An informer transforms each object of a list, and sends no event for an object that is
+// deleted before the list ends, or whose list failed; an informer that stops sends no events either. b.mu is held.
 func (b *Budget) sweep() {
 	now := time.Now()
 	if now.Sub(b.swept) < sweepInterval {

@@ -46,13 +46,13 @@ const (
 	backdated = time.Hour
 )
 
-// Options say which certificate to keep.
+// Options describe the certificate to maintain.
 type Options struct {
 	// Secret is where the certificate is kept, with the authority that signs it. It is made if it does not exist.
 	Secret types.NamespacedName
 	// Hosts are the names that the certificate is for.
 	Hosts []string
-	// Validating and Mutating are the webhook configurations that are told of the authority. They need not exist.
+	// Validating and Mutating are the webhook configurations that get the authorities. They need not exist.
 	Validating, Mutating string
 	// Authority and Validity are how long a new authority and a new certificate are valid, Ahead is how long before its
 	// end each is renewed. Defaults: ten years, a year, 90 days.
@@ -67,8 +67,8 @@ type Keeper struct {
 	reader client.Reader
 	writer client.Client
 	served atomic.Pointer[tls.Certificate]
-	// told is the authority that the API servers were told of last, and until when its certificates are held back. Reconcile
-	// alone uses them.
+	// told is the authority that was last written into the webhook configurations; its certificates are held back up to the time until.
+	// Reconcile alone uses them.
 	told  []byte
 	until time.Time
 }
@@ -164,7 +164,7 @@ func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// valid reports whether a certificate is the authority's for a host, with its key, and is so at a time.
+// valid reports whether the authority signed a certificate for a host, with its key, and the certificate is valid at a time.
 func valid(authority, cert, key []byte, host string, usages *[]x509.ExtKeyUsage, at time.Time) bool {
 	ok, err := rotator.ValidCert(authority, cert, key, host, usages, at)
 	return ok && err == nil
@@ -184,7 +184,7 @@ func artifacts(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
 	return &rotator.KeyPairArtifacts{Cert: pair.Leaf, Key: key, CertPEM: data[keyAuthority], KeyPEM: data[keySigning]}, nil
 }
 
-// write stores the Secret. Where another replica was quicker, what that has written is on its way here.
+// write stores the Secret. If another replica was quicker, the watch delivers the Secret of that replica.
 func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
 	var err error
 	if secret.ResourceVersion == "" {

@@ -17,8 +17,8 @@ type routedClient struct {
 	lists map[reflect.Type]*kind
 }
 
-// Client returns a client that reads the objects of optional kinds from their own caches, and does all else by another one. Of a
-// kind that is not watched there are no objects.
+// Client returns a client that reads the objects of optional kinds from their own caches, and uses base for all other requests. For a kind
+// that is not watched it returns no objects.
 func (k *Kinds) Client(base client.Client) client.Client {
 	c := &routedClient{base, k, map[reflect.Type]*kind{}}
 	for _, s := range k.kinds {
@@ -51,9 +51,9 @@ func (c *routedClient) Get(ctx context.Context, key client.ObjectKey, obj client
 	return apierrors.NewNotFound(schema.GroupResource{Group: s.gvk.Group, Resource: s.gvk.Kind}, key.Name)
 }
 
-// List implements client.Client. It lists what the cache has. Controller-runtime's client would wait for all writes of the type by this
-// process, in every namespace: one tenant's objects that are written without end would keep every other tenant waiting. A caller that must
-// see its own writes reads the objects by name; see ADR 2.
+// List implements client.Client. It lists the objects in the cache. Controller-runtime's client would wait for all writes of the type by
+// this process, in every namespace: a tenant with constant writes would block every other tenant. A caller that must see its own writes
+// reads the objects by name; see ADR 2.
 func (c *routedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	opts = append(slices.Clone(opts), client.DisableReadYourWritesConsistency)
 	s := c.lists[reflect.TypeOf(list)]

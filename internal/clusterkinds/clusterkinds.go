@@ -47,17 +47,17 @@ const (
 	gather = 50 * time.Millisecond
 )
 
-// Options say how to reach the API server, and what to watch.
+// Options are the connection to the API server, and the kinds and namespaces to watch.
 type Options struct {
 	Config *rest.Config
 	// HTTPClient is the client made from Config.
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme
-	// Namespaces are those to watch; none means all.
+	// Namespaces are the watched namespaces; none means all.
 	Namespaces []string
 	// FieldOwner is the default field owner of writes.
 	FieldOwner string
-	// WatchFailed is told of failed lists and watches that are tried again.
+	// WatchFailed handles failed lists and watches that are retried.
 	WatchFailed toolscache.WatchErrorHandlerWithContext
 	// Types are the rows of the kinds that may be used.
 	Types []*apply.Type
@@ -72,9 +72,9 @@ type Options struct {
 type phase int
 
 const (
-	// unknown: the API server has not said yet whether the kind is there.
+	// unknown: the API server has not answered yet whether it serves the kind.
 	unknown phase = iota
-	// missing: the cluster does not have it.
+	// missing: the API server does not serve the kind.
 	missing
 	// forbidden: the manager may not list it.
 	forbidden
@@ -110,12 +110,12 @@ type kind struct {
 	// due is when to ask the API server whether it serves the kind, zero for never. pause is the next one while it does not.
 	due   time.Time
 	pause time.Duration
-	// refusal is what the API server said when it forbade to list the objects, refused when it said so.
+	// refusal is the API server's error when it forbade to list the objects, refused the time of the error.
 	refusal string
 	refused time.Time
 	// objects is the cache of the objects, nil unless they are being listed or watched.
 	objects *objects
-	// waiting are the resources that want the kind while it cannot be used, each with the time at which it last said so.
+	// waiting are the resources that need the kind while it cannot be used, each with the time of its last Check.
 	waiting map[Waiter]time.Time
 	// settled is closed once the phase is neither unknown nor syncing.
 	settled chan struct{}
@@ -127,7 +127,7 @@ type Waiter struct {
 	types.NamespacedName
 }
 
-// products are what a cluster gets the optional kinds from.
+// products are the products that bring the optional kinds.
 var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "the Prometheus Operator"}
 
 // Kinds are the optional kinds.
@@ -151,7 +151,7 @@ type Kinds struct {
 
 var _ manager.LeaderElectionRunnable = (*Kinds)(nil)
 
-// subscriber is a controller that is told of the objects.
+// subscriber is a controller that receives the events of the objects.
 type subscriber struct {
 	manager string
 	ctx     context.Context //nolint:containedctx // A controller gives it together with its queue.
@@ -187,7 +187,7 @@ func New(opts Options) (*Kinds, error) {
 	return k, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: a stand-by has its caches filled when it takes over.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a standby fills its caches before it becomes the leader.
 func (k *Kinds) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
@@ -276,8 +276,8 @@ func (k *Kinds) Lost(obj client.Object) {
 	}
 }
 
-// awaitSettled waits until it is known whether a kind can be used, for no longer than settling after it was first wanted to be
-// known of any kind: an API server that does not answer must not hold up what else is to be done.
+// awaitSettled waits until the state of a kind is known, for no longer than settling after the first such wait for any kind: a slow API
+// server must not block the rest of a reconcile.
 func (k *Kinds) awaitSettled(ctx context.Context, s *kind) {
 	k.mu.Lock()
 	if k.first.IsZero() {
@@ -305,7 +305,7 @@ func (k *Kinds) wake() {
 	}
 }
 
-// enter notes what a kind has become, and has all be reconciled whom it concerns.
+// enter sets the phase of a kind, and requeues all affected resources.
 func (k *Kinds) enter(s *kind, p phase) {
 	if s.phase == p {
 		return

@@ -91,7 +91,7 @@ func (k *Kinds) schedule(s *kind) {
 	}
 }
 
-// dropWaiters forgets the resources that no longer say that they wait.
+// dropWaiters forgets the resources that have not called Check for a time.
 func (k *Kinds) dropWaiters(s *kind) {
 	for w, at := range s.waiting {
 		if k.now().Sub(at) > 3*k.opts.LookAgain {
@@ -100,7 +100,7 @@ func (k *Kinds) dropWaiters(s *kind) {
 	}
 }
 
-// retryAt is when to try again to list a kind that the manager may not list, zero if nobody waits for it.
+// retryAt returns when to retry a list of a forbidden kind, zero if no resource waits for it.
 func (k *Kinds) retryAt(s *kind) time.Time {
 	if s.phase != forbidden || len(s.waiting) == 0 {
 		return time.Time{}
@@ -165,7 +165,7 @@ func (k *Kinds) doubt(s *kind) {
 	k.wake()
 }
 
-// noteDefinition notes what became of the definition of a kind.
+// noteDefinition records the new state of a kind's definition.
 func (k *Kinds) noteDefinition(s *kind, d definition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +181,7 @@ func (k *Kinds) noteDefinition(s *kind, d definition) {
 	k.wake()
 }
 
-// noteSynced notes that all objects of a kind are in the cache, and has the controllers be told of them from now on.
+// noteSynced records that all objects of a kind are in the cache, and starts the events to the controllers.
 func (k *Kinds) noteSynced(s *kind, o *objects) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -36,7 +36,7 @@ import (
 // definitionKind is the kind of definitions.
 var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// newMapper returns what knows the resources of the kinds, so that the API server is not asked for them.
+// newMapper returns a mapper with the resources of the kinds, so that no discovery request is needed.
 func newMapper(opts Options) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(definitionKind, meta.RESTScopeRoot)
@@ -156,7 +156,7 @@ func (k *Kinds) followDefinition(ctx context.Context, s *kind) error {
 	return nil
 }
 
-// noteListed notes that a definition was listed, which is absent if nothing has told of it.
+// noteListed records that a definition was listed; without an event it is absent.
 func (k *Kinds) noteListed(s *kind) {
 	k.mu.Lock()
 	undecided := s.defined == undecided
@@ -166,7 +166,7 @@ func (k *Kinds) noteListed(s *kind) {
 	}
 }
 
-// trimDefinition keeps of a definition's metadata what identifies it.
+// trimDefinition reduces a definition to the metadata that identifies it, and its deletion time.
 func trimDefinition(in any) (any, error) {
 	if found, ok := in.(*metav1.PartialObjectMetadata); ok {
 		found.ObjectMeta = metav1.ObjectMeta{
@@ -245,7 +245,7 @@ func (k *Kinds) cacheOptions(s *kind, o *objects) cache.Options {
 	return opts
 }
 
-// tellOwners has the controllers reconcile whom the objects in the cache belong to, as if these had been deleted.
+// tellOwners requeues the owners of the objects in the cache, as if these objects had been deleted.
 func (o *objects) tellOwners(subscribers []*subscriber, row *apply.Type) {
 	for _, obj := range o.list() {
 		for _, sub := range subscribers {
@@ -307,8 +307,8 @@ func (k *Kinds) Source(manager string, handle func(*apply.Type) handler.EventHan
 	})
 }
 
-// follow has the controller be told of the events of an informer, first of all objects that are there. The kind is watched: a
-// resource that is reconciled for an event finds the object.
+// follow starts the events of an informer for the controller, first for all existing objects. The kind is watched: a resource that is
+// reconciled for an event finds the object.
 func (s *subscriber) follow(informer cache.Informer, row *apply.Type) error {
 	events := &source.Informer{Informer: informer, Handler: s.handle(row)}
 	if row.Wakes != nil {

@@ -11,7 +11,7 @@ import (
 // errNoKey is the error for digests of a Secret before the key exists.
 var errNoKey = errors.New("there is no key of the sums of Secrets yet")
 
-// foresight is what a watch has read that follows nothing.
+// foresight has the objects that the watch of a plan has read.
 type foresight struct {
 	// parent is the watch of the manager.
 	parent *Watch

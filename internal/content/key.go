@@ -39,8 +39,7 @@ type secretKey struct {
 	key Key
 }
 
-// SecretKey returns the key of the sums of Secrets, which it creates if there is none. Another key makes other sums, which then say
-// nothing of what has changed.
+// SecretKey returns the key for the sums of Secrets, and creates a missing key. Sums of different keys cannot be compared.
 func (w *Watch) SecretKey(ctx context.Context) (Key, error) {
 	if w.foresight != nil {
 		return w.foresight.secretKey(ctx)

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// Quiet is how long content does not change before it counts: what changes several times in a row counts once.
+	// Quiet is how long content must stay unchanged before it counts, so that several changes in a row count once.
 	Quiet = 5 * time.Second
 	// Longest is how long content that keeps changing waits at most.
 	Longest = time.Minute
@@ -57,7 +57,7 @@ type Owner struct {
 	types.NamespacedName
 }
 
-// Options say how to watch.
+// Options configure a Watch.
 type Options struct {
 	// Cache has the options of the manager's cache: namespaces and the handler of watch errors.
 	Cache cache.Options
@@ -70,7 +70,7 @@ type Options struct {
 	OwnNamespace string
 }
 
-// Watch watches what resources follow. Make it with New.
+// Watch watches the objects that resources follow. New makes a Watch.
 type Watch struct {
 	opts Options
 	mgr  manager.Manager
@@ -299,7 +299,7 @@ func newMetadata(kind string) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// trimMetadata keeps of an object what names a version of it.
+// trimMetadata reduces an object to the metadata that identifies a version of it.
 func trimMetadata(in any) (any, error) {
 	obj, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -310,7 +310,7 @@ func trimMetadata(in any) (any, error) {
 	}}, nil
 }
 
-// noteTrouble notes why a list or watch failed. Where that needs a user to act, the resources that follow content say so.
+// noteTrouble records why a list or watch failed if a user must act; the resources that follow content then report it.
 func (w *Watch) noteTrouble(m *metadata, err error) {
 	if !apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) {
 		return
@@ -345,7 +345,7 @@ func (w *Watch) wake(name Owner, after time.Duration) {
 	}
 }
 
-// noteEvent notes a version of an object. An object that is new may be what pods wait for.
+// noteEvent records a version of an object. Pods may wait for an object that is new.
 func (w *Watch) noteEvent(m *metadata, kind string, obj any, appeared bool) {
 	o, ok := obj.(client.Object)
 	if !ok {
@@ -398,8 +398,8 @@ func (o *object) note(version string, now time.Time) {
 // sudden reports whether the last change came after a quiet time.
 func (o *object) sudden() bool { return o.changed.Sub(o.before) >= Quiet }
 
-// Version returns the version of an object that is watched, empty if it does not exist. It counts as changed now if it is another one
-// than was seen before and than known, which is one whose content the pods have.
+// Version returns the version of a watched object, empty for a missing object. If an existing object has neither the last observed version
+// nor known, the version that the pods use, Version records a change now.
 func (w *Watch) Version(ctx context.Context, name Object, known string) (string, error) {
 	if w.foresight != nil {
 		return w.foresight.version(ctx, w, name)
@@ -428,8 +428,8 @@ func (w *Watch) Version(ctx context.Context, name Object, known string) (string,
 	return version, nil
 }
 
-// Due returns how long the new content of some objects still has to wait for a resource: until it is quiet, but not for ever. At once
-// is for pods that are in trouble: what changes after a quiet time is due then.
+// Due returns how long the new content of some objects still has to wait for a resource: until it has been unchanged for Quiet, and at most
+// Longest. With atOnce, for failing pods, a change after a quiet time is due now.
 func (w *Watch) Due(name Owner, objects []Object, atOnce bool) time.Duration {
 	if w.foresight != nil {
 		return 0

@@ -71,7 +71,7 @@ func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], wor
 	return q
 }
 
-// promoter is what the delaying queue adds to.
+// promoter receives the requests of the delaying queue.
 type promoter struct {
 	*workqueue.Typed[reconcile.Request]
 	promote func(reconcile.Request)

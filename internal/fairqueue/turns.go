@@ -137,8 +137,8 @@ func (t *turns) next() (lane, *tenant) {
 	return second, t.nextOf(second)
 }
 
-// nextOf returns the next tenant of a lane that may have another worker. It passes over those with all of theirs, which are never
-// more than the workers divided by half.
+// nextOf returns the next tenant of a lane that may have another worker. It skips tenants with all of their workers; there are at most the
+// number of workers divided by half of these.
 func (t *turns) nextOf(l lane) *tenant {
 	for e := t.order[l].Front(); e != nil; e = e.Next() {
 		found := e.Value.(*tenant) //nolint:forcetypeassert // Nothing else is in the list.

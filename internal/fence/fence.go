@@ -21,11 +21,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ErrLapsed is what a request returns that was not sent.
+// ErrLapsed is the error for a request that the fence has not sent.
 var ErrLapsed = errors.New("request not sent: this manager has not renewed its lease in time, so another manager may be the leader")
 
-// Fence lets writes pass while the lease is fresh. Before the lease is first held it lets everything pass: who is not the
-// leader yet writes only what needs no leader.
+// Fence lets writes pass while the lease is fresh. Before this manager first holds the lease, all writes pass: a manager that is not the
+// leader writes only what needs no leader.
 type Fence struct {
 	fresh time.Duration
 	clock clock.PassiveClock
@@ -35,8 +35,8 @@ type Fence struct {
 	renewed time.Time
 }
 
-// New returns a fence that closes when the lease was last renewed longer than fresh ago. That must be shorter than the lease
-// by as long as a request takes; the time that a leader tries to renew it for (--leader-elect-renew-deadline) is so.
+// New returns a fence that closes when the last renewal of the lease is longer than fresh ago. fresh must be shorter than the lease by the
+// time of a request; --leader-elect-renew-deadline, how long a leader tries to renew the lease, meets this condition.
 func New(fresh time.Duration, clk clock.PassiveClock) *Fence { return &Fence{fresh: fresh, clock: clk} }
 
 // Election returns a way to the API server for the election, whose renewals keep the fence open. Once it is closed, the lease

@@ -14,7 +14,7 @@ import (
 // most twice the bytes that it has sent, plus firstBuffer.
 const firstBuffer, lastBuffer = 2 << 10, 64 << 10
 
-// ServeHTTP implements http.Handler. It reads the body, and has the request handled once there is room for what that takes.
+// ServeHTTP implements http.Handler. It reads the body, and handles the request once the budget has room for it.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if !ok {
@@ -104,7 +104,7 @@ func (g *guard) receive(held *claim, r *http.Request) (*body, *refusal) {
 	}
 }
 
-// fill reads until a buffer is full. Unlike io.ReadFull, it returns the error of the reader as it is.
+// fill reads until a buffer is full. Unlike io.ReadFull, it returns the error of the reader unchanged.
 func fill(buffer []byte, from io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var read int

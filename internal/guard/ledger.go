@@ -31,7 +31,7 @@ type ledger struct {
 	opened  uint64
 }
 
-// claim is what one request or connection holds. The ledger's mutex protects it.
+// claim is the amount that one request or connection holds. The ledger's mutex protects it.
 type claim struct {
 	from   netip.Addr
 	amount int64
@@ -65,7 +65,7 @@ func (l *ledger) open(from netip.Addr, onTakeBack func()) *claim {
 	return c
 }
 
-// end gives back what a claim holds. It may be called twice.
+// end releases the amount of a claim. A second call has no effect.
 func (l *ledger) end(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

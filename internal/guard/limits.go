@@ -1,6 +1,6 @@
-// Package guard bounds what the servers of the process hold for their clients: webhooks, metrics, probes and profiles. Any pod of the
-// cluster can connect to them, without credentials. The connections, the headers, the bodies that are read or handled, and the time of
-// each request have limits, and remote addresses share them. ADR 55 has the reasons.
+// Package guard limits the resources that the servers of the process hold for their clients: webhooks, metrics, probes and profiles. Any
+// pod of the cluster can connect to them, without credentials. The connections, the headers, the bodies that are read or handled, and the
+// time of each request have limits, and remote addresses share them. ADR 55 has the reasons.
 package guard
 
 import "time"

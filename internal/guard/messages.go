@@ -27,7 +27,7 @@ type refusal struct {
 	message string
 }
 
-// The refusals. Of a connection that was taken back, the answer reaches nobody.
+// The refusals. The answer on a connection that was taken back reaches no client.
 var (
 	refusedConnection = &refusal{http.StatusServiceUnavailable, reasonConnections, "other connections take the place of this one; try again"}
 

@@ -241,7 +241,7 @@ const (
 	maxKeptReason = 32
 )
 
-// withCause copies of a container's status what its cause is read from.
+// withCause copies the fields of a container's status that its cause is read from.
 func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
 	kept := corev1.ContainerStatus{Name: shorten(s.Name, maxKeptName), Ready: s.Ready}
 	kept.State.Terminated = keptEnd(s.State.Terminated)

@@ -33,7 +33,7 @@ func HTTPRoute(route *gatewayv1.HTTPRoute) Standing {
 	return accepted
 }
 
-// judgeParent judges an HTTPRoute by what the controllers of one parent say.
+// judgeParent judges an HTTPRoute by the conditions that the controllers of one parent set.
 func judgeParent(route *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) Standing {
 	said := 0
 	for i := range route.Status.Parents {
@@ -76,7 +76,7 @@ func sameParent(namespace string, a, b *gatewayv1.ParentReference) bool {
 	return of(a) == of(b)
 }
 
-// nameParent returns "<kind> <name>", with the namespace if it is another one than the route's.
+// nameParent returns "<kind> <name>", with the namespace if it differs from the route's.
 func nameParent(namespace string, ref *gatewayv1.ParentReference) string {
 	name := string(ref.Name)
 	if ns := string(ptr.Deref(ref.Namespace, "")); ns != "" && ns != namespace {

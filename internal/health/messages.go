@@ -3,7 +3,7 @@ package health
 // AdviceStalled ends the message of a rollout that makes no progress.
 const AdviceStalled = ". Earlier pods, if any, keep running. Fix the cause, or change the spec to start the rollout again"
 
-// What conditions and events say of pods and rollouts. The name of the workload object or of the container precedes each of them.
+// The texts of conditions and events on pods and rollouts. The name of the workload object or of the container precedes each of them.
 const (
 	messageImagePull       = "image %q cannot be pulled%s"
 	messageImageName       = "image %q is not a valid name"
@@ -25,7 +25,7 @@ const (
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
 
-// What conditions say of the objects around the pods.
+// The texts of conditions on auxiliary objects.
 const (
 	messageIngressNoAddress  = "Ingress %s has no address yet. Some controllers never write one; otherwise, check that a controller serves its class"
 	messageIngressAddress    = "Ingress %s has the address %s"

@@ -26,8 +26,8 @@ const (
 	eraseBelow = "\r\x1b[J"
 )
 
-// Draw replaces the block by the lines of a text. Of more lines than the screen has, the first ones are drawn, so that no line
-// ever scrolls away; each line is cut to the width. It writes nothing if the block stays as it is.
+// Draw replaces the block by the lines of a text. Of more lines than the screen has, the first ones are drawn, so that no line ever scrolls
+// away; each line is cut to the width. Draw writes nothing if the block is unchanged.
 func (b *Block) Draw(text string) error {
 	width, height := b.size()
 	lines := fit(text, width, height)
@@ -72,7 +72,7 @@ func fit(text string, width, height int) []string {
 	return lines
 }
 
-// columns returns how many columns a line takes, without what sets colors.
+// columns returns how many columns a line takes, without escape sequences.
 func columns(line string) int {
 	n := 0
 	for _, part := range split(line) {
@@ -102,7 +102,7 @@ func cut(line string, width int) string {
 	return out.String()
 }
 
-// split returns the parts of a line: text, and what sets colors.
+// split returns the parts of a line: text, and escape sequences.
 func split(line string) []string {
 	var parts []string
 	for {

@@ -9,7 +9,7 @@ import (
 
 func init() { register(&App{}, &AppList{}) }
 
-// App is an App as it is stored.
+// App is an App as stored by the API server.
 type App struct {
 	base[appv1.AppStatus] `json:",inline"`
 }
@@ -62,7 +62,7 @@ func (r *App) Condition(name string) *metav1.Condition {
 // Outdated implements Observed.
 func (r *App) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
 
-// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+// Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *App) Reduce(names []string) {
 	r.drop(names, r.ServiceName())
 	r.Status.Value = appv1.AppStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}

@@ -9,7 +9,7 @@ import (
 
 func init() { register(&CloudManager{}, &CloudManagerList{}) }
 
-// CloudManager is a CloudManager as it is stored.
+// CloudManager is a CloudManager as stored by the API server.
 type CloudManager struct {
 	base[appv1.CloudManagerStatus] `json:",inline"`
 }
@@ -66,7 +66,7 @@ func (r *CloudManager) Outdated() (rendering, size bool) {
 	return rendering, size
 }
 
-// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+// Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *CloudManager) Reduce(names []string) {
 	r.drop(names, "")
 	status := &r.Status.Value

@@ -12,8 +12,8 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// decode decodes the spec into one of api/v1. Its error is a *field.Error that names the field and what would be right, and
-// never the value, which may be a secret.
+// decode decodes the spec into a spec of api/v1. Its error is a *field.Error that names the field and the rule, and never the value, which
+// may be a secret.
 func (s Spec) decode(into any) error {
 	path := field.NewPath("spec")
 	switch {

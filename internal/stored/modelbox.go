@@ -9,7 +9,7 @@ import (
 
 func init() { register(&ModelBox{}, &ModelBoxList{}) }
 
-// ModelBox is a ModelBox as it is stored.
+// ModelBox is a ModelBox as stored by the API server.
 type ModelBox struct {
 	base[appv1.ModelBoxStatus] `json:",inline"`
 }
@@ -62,7 +62,7 @@ func (r *ModelBox) Condition(name string) *metav1.Condition {
 // Outdated implements Observed.
 func (r *ModelBox) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
 
-// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+// Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *ModelBox) Reduce(names []string) {
 	r.drop(names, r.ServiceName())
 	r.Status.Value = appv1.ModelBoxStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}

@@ -30,7 +30,7 @@ const (
 	maxText       = 64
 )
 
-// reduceStatus returns what metrics read of a status.
+// reduceStatus returns the parts of a status that metrics read.
 func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
 	kept := appv1.CommonStatus{ObservedGeneration: status.ObservedGeneration}
 	for _, c := range status.Conditions[:min(len(status.Conditions), maxConditions)] {
@@ -41,7 +41,7 @@ func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
 	return kept
 }
 
-// reduceWorkload returns what metrics read of the status of a workload.
+// reduceWorkload returns the parts of a workload's status that metrics read.
 func reduceWorkload(status *appv1.WorkloadStatus) appv1.WorkloadStatus {
 	return appv1.WorkloadStatus{
 		CommonStatus: reduceStatus(&status.CommonStatus), LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize),

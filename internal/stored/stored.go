@@ -1,8 +1,8 @@
 // Package stored has the custom resources as the API server stores them: metadata and status decoded, the spec as JSON.
 //
-// These types are what the manager lists, watches and caches, so that a spec which the types of api/v1 refuse is the trouble
-// of its own resource: decoded in the list, it would end the watch of its kind for all namespaces. Decode gives the types of
-// api/v1, within bounds that keep one resource from costing all others time or memory.
+// The manager lists, watches and caches these types, so that a spec that does not decode into api/v1 affects its own resource only: decoded
+// in the list, it would end the watch of its kind for all namespaces. Decode returns the types of api/v1, within bounds that keep one
+// resource from costing all others time or memory.
 package stored
 
 import (
@@ -41,11 +41,11 @@ type Spec struct {
 	// json is the spec, nil for a missing one; of a spec that is too long, it is the sum, and excess is the length.
 	json   []byte
 	excess int
-	// dropped is what indexes read of a spec that was dropped, nil of any other; see Reduce.
+	// dropped has the parts of a dropped spec that indexes read, nil for a spec that was not dropped; see Reduce.
 	dropped *dropped
 }
 
-// dropped is what indexes read of a spec.
+// dropped has the parts of a spec that indexes read.
 type dropped struct {
 	names   []string
 	service string
@@ -97,7 +97,7 @@ func (s *Status[S]) UnmarshalJSON(data []byte) error {
 // MarshalJSON encodes the status.
 func (s Status[S]) MarshalJSON() ([]byte, error) { return json.Marshal(s.Value) }
 
-// base is what all kinds have.
+// base has the fields of all kinds.
 type base[S any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -105,7 +105,7 @@ type base[S any] struct {
 	Status            Status[S] `json:"status,omitzero"`
 }
 
-// Raw returns the spec as it is stored.
+// Raw returns the spec as stored.
 func (r *base[S]) Raw() Spec { return r.Spec }
 
 // copyTo copies all but the status's value.

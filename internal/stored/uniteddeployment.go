@@ -14,7 +14,7 @@ func init() { register(&UnitedDeployment{}, &UnitedDeploymentList{}) }
 // IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
 const IndexDeployment = "deployment"
 
-// UnitedDeployment is a UnitedDeployment as it is stored.
+// UnitedDeployment is a UnitedDeployment as stored by the API server.
 type UnitedDeployment struct {
 	base[appv1.UnitedDeploymentStatus] `json:",inline"`
 }
@@ -80,7 +80,7 @@ func (r *UnitedDeployment) Outdated() (rendering, size bool) {
 	return outdated(&r.Status.Value.WorkloadStatus)
 }
 
-// Reduce drops the spec, and of the status what metrics do not read. names are those by which an index finds the resource.
+// Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *UnitedDeployment) Reduce(names []string) {
 	r.drop(names, r.ServiceName())
 	r.Status.Value = appv1.UnitedDeploymentStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}
