@@ -1,7 +1,7 @@
-// Package plan is what a dry run of a change of a custom resource is answered with: what the change would do.
+// Package plan contains the answer to a dry run of a custom resource: the effects of the change on the objects and their pods.
 //
-// To have it as data, send the change as a dry run, with the annotation app.huolala.cn/plan: request. The API server denies it
-// with the code 422 and the reason PlanAnswered, and the message of the first cause is a Plan as JSON; see Decode.
+// A client gets the plan as data with a dry run that has the annotation app.huolala.cn/plan: request. The API server denies the
+// request with the code 422 and the reason PlanAnswered; the message of the first cause is a Plan as JSON. See Decode.
 package plan
 
 import (
@@ -18,7 +18,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Annotation, with the value Request, has a dry run answered with the plan as JSON. It has no effect on other requests.
+// Annotation, with the value Request, requests the plan of a dry run as JSON. It has no effect on other requests.
 const (
 	Annotation = appv1.AnnotationPlan
 	Request    = "request"
@@ -30,37 +30,37 @@ const (
 	CauseAnswered  = "Plan"
 )
 
-// Version is that of the JSON form.
+// Version is the version of the JSON form.
 const Version = 1
 
-// Plan is what a change of a custom resource would do.
+// Plan holds the effects of a change of a custom resource.
 type Plan struct {
-	// Version is that of this form.
+	// Version is the constant Version.
 	Version int `json:"version"`
-	// Kind, Namespace and Name are those of the custom resource.
+	// Kind, Namespace and Name identify the custom resource.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Created says that the custom resource is new. Its plan has the kinds and names of the objects that it means, and no more; see Object.Unseen.
+	// Created is true for a new custom resource. Its plan holds only the kinds and names of its objects; see Object.Unseen.
 	Created bool `json:"created,omitempty"`
-	// Paused says that spec.paused is true: all of this waits until it is false.
+	// Paused is true if spec.paused is true: the effects wait until it is false.
 	Paused bool `json:"paused,omitempty"`
-	// Incomplete says that more could change than is listed, as the API server has not answered in time.
+	// Incomplete is true if the API server did not answer in time, so that further objects may change.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Problem is what is in the way of the change, nil if nothing is.
+	// Problem is the error that would prevent the change, nil for none.
 	Problem *Problem `json:"problem,omitempty"`
 	// Objects are the objects that would change.
 	Objects []Object `json:"objects"`
 }
 
-// Problem is what is in the way of a change.
+// Problem is an error that would prevent a change.
 type Problem struct {
-	// Reason is that of the condition which would report it.
+	// Reason is the reason of the condition that would report the problem.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Action is what would be done to an object.
+// Action is the effect on an object.
 type Action string
 
 // The actions.
@@ -68,11 +68,12 @@ const (
 	Created Action = "Created"
 	Changed Action = "Changed"
 	Deleted Action = "Deleted"
-	// Recreated is an object that would be deleted and made again. Its pods stay.
+	// Recreated is for an object that is deleted and created again. Its pods stay.
 	Recreated Action = "Recreated"
-	// Scaled is an object of another owner whose number of pods would be changed.
+	// Scaled is for an object of another owner with a new number of pods.
 	Scaled Action = "Scaled"
-	// Blocked is an object around the pods that would be neither created nor changed. Its Problem says why; all else is done.
+	// Blocked is for an auxiliary object that is neither created nor changed because of its Problem. Other objects are not
+	// affected.
 	Blocked Action = "Blocked"
 )
 
@@ -81,39 +82,40 @@ type Object struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Action Action `json:"action"`
-	// TakenOver says that the object is not the custom resource's yet. Its fields are listed without values.
+	// TakenOver is true if the change adopts the object. Its fields are listed without values.
 	TakenOver bool `json:"takenOver,omitempty"`
-	// Problem is what is in the way of the object, nil if nothing is.
+	// Problem is the error that would prevent the change of the object, nil for none.
 	Problem *Problem `json:"problem,omitempty"`
-	// Unasked says that the API server was not asked what would change in it.
+	// Unasked is true if no dry run of the object was made, so that its changes are unknown.
 	Unasked bool `json:"unasked,omitempty"`
-	// Unseen says that an object of others by this name may be in the way: the operator does not look for it on behalf of a request that proves
-	// nothing, as a creation does.
+	// Unseen is true if a foreign object of this name may exist: the operator does not read it for a creation, as such a request
+	// does not prove any permission.
 	Unseen bool `json:"unseen,omitempty"`
-	// Fields are what would change in it.
+	// Fields are the fields that change.
 	Fields []Field `json:"fields,omitempty"`
-	// Pods is what happens to its pods, nil for an object that has none.
+	// Pods is the effect on the pods, nil for an object without pods.
 	Pods *Pods `json:"pods,omitempty"`
-	// Rendering and Size are what comes with the change although it does not state it: a newer rendering, and what the named size
-	// stands for by now.
+	// Rendering and Size are changes that the operator adds to the user's change: a newer rendering, and new amounts of the named
+	// size.
 	Rendering *Step `json:"rendering,omitempty"`
 	Size      *Step `json:"size,omitempty"`
 }
 
-// Pods is what happens to the pods of an object.
+// Pods is the effect on the pods of an object.
 type Pods struct {
-	// Replaced says that the pod template changes, so that all pods that run are replaced, but those that are Kept.
+	// Replaced is true if the pod template changes, which replaces all running pods except for Kept pods.
 	Replaced bool `json:"replaced"`
-	// Running is how many there are, Wanted how many there would be.
+	// Running is the current number of pods, Wanted the desired number.
 	Running int32 `json:"running"`
 	Wanted  int32 `json:"wanted"`
-	// Kept is how many of them run already what is wanted, as those of the revision before do during a rollout, and stay.
+	// Kept is the number of pods that already have the new pod template, such as pods of the previous revision during a rollout,
+	// and stay.
 	Kept int32 `json:"kept,omitempty"`
-	// Missing is how many of the wanted ones may be missing at a time while they are replaced.
+	// Missing is the maximum number of unavailable pods during the rollout.
 	Missing int32 `json:"missing,omitempty"`
 }
 
-// Step is a change from one to another.
+// Step is a change of a value.
 type Step struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -133,13 +135,13 @@ const (
 type Field struct {
 	Path   string      `json:"path"`
 	Change FieldChange `json:"change"`
-	// From and To are its values. They are missing where they are not shown: of variables, arguments, commands, annotations and
-	// other texts, and of what the custom resource does not own.
+	// From and To are its values. They are omitted for variables, arguments, commands, annotations and other texts, and for
+	// fields that the custom resource does not own.
 	From *string `json:"from,omitempty"`
 	To   *string `json:"to,omitempty"`
 }
 
-// Decode returns the plan that an error of a dry run has. It is an error if that has none.
+// Decode returns the plan in the error of a dry run, or an error if there is no plan.
 func Decode(err error) (*Plan, error) {
 	var answered apierrors.APIStatus
 	if !errors.As(err, &answered) {
@@ -156,7 +158,7 @@ func Decode(err error) (*Plan, error) {
 	return &p, nil
 }
 
-// ReplacedPods is how many pods would be replaced: of those that run, as many as are wanted, without those that are kept.
+// ReplacedPods returns the number of pods that the change replaces: the running pods up to the desired number, without kept pods.
 func (p *Plan) ReplacedPods() int32 {
 	var n int32
 	for i := range p.Objects {
@@ -172,7 +174,7 @@ func (o *Object) replacedPods() int32 {
 	return max(0, min(o.Pods.Running, o.Pods.Wanted)-o.Pods.Kept)
 }
 
-// Summary is the plan in a few words: "2 objects wait, 2 pods would be replaced".
+// Summary returns the plan in a few words: "2 objects wait, 2 pods would be replaced".
 func (p *Plan) Summary() string {
 	pods := p.ReplacedPods()
 	are := "no pod would be replaced"
@@ -186,7 +188,7 @@ func (p *Plan) Summary() string {
 	return fmt.Sprintf("%d object", len(p.Objects)) + waits + are
 }
 
-// Lines returns the plan in words, in at most as many lines as asked for, each of at most width bytes.
+// Lines returns the plan as text, in at most most lines of at most width bytes.
 func (p *Plan) Lines(most, width int) []string {
 	var heads, fields []string
 	for i := range p.Objects {
@@ -217,8 +219,7 @@ func (p *Plan) Lines(most, width int) []string {
 	return lines
 }
 
-// cutLines returns the first lines of both, and how many fields there are more. Of the fields none is missing before all of them
-// are.
+// cutLines returns at most most lines, with the number of omitted lines in the last one. It omits fields first.
 func cutLines(heads, fields []string, most int) []string {
 	if len(heads)+len(fields) <= most {
 		return append(heads, fields...)
@@ -231,7 +232,7 @@ func cutLines(heads, fields []string, most int) []string {
 	return append(append(heads, fields[:room]...), "and "+count(len(fields)-room, "more field"))
 }
 
-// head says what happens to an object and its pods.
+// head returns the line about an object and its pods.
 func (o *Object) head() string {
 	said := fmt.Sprintf("%s %s: %s", o.Kind, o.Name, strings.ToLower(string(o.Action)))
 	if o.TakenOver {
@@ -270,7 +271,7 @@ func (o *Object) head() string {
 	return said
 }
 
-// replaced says how pods are replaced.
+// replaced returns the text about the rollout of the pods.
 func (o *Object) replaced() string {
 	said := count(int(o.replacedPods()), "pod") + " are replaced"
 	if o.replacedPods() == 1 {
@@ -286,7 +287,7 @@ func (o *Object) replaced() string {
 	}
 }
 
-// steps says what comes with the change although it does not state it.
+// steps returns the lines about the changes that the operator adds.
 func (o *Object) steps() []string {
 	var said []string
 	if o.Rendering != nil {
@@ -305,7 +306,7 @@ func orNone(size string) string {
 	return size
 }
 
-// lines says which fields change.
+// lines returns a line for each field that changes.
 func (o *Object) lines() []string {
 	said := make([]string, 0, len(o.Fields))
 	for _, f := range o.Fields {
@@ -314,7 +315,7 @@ func (o *Object) lines() []string {
 	return said
 }
 
-// String is the field in words.
+// String returns the field and its values as text.
 func (f Field) String() string {
 	switch {
 	case f.From != nil && f.To != nil:
@@ -329,13 +330,13 @@ func (f Field) String() string {
 	return f.Path + ": " + strings.ToLower(string(f.Change))
 }
 
-// maxValue is the length of a value in runes.
+// maxValue is the maximum length of a value in runes.
 const maxValue = 60
 
-// plain are values that need no quotes.
+// plain matches a value without a need for quotes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+-]+$`)
 
-// quote returns a value as a line has it.
+// quote returns a value for a line, cut and quoted if needed.
 func quote(value string) string {
 	if runes := []rune(value); len(runes) > maxValue {
 		value = string(runes[:maxValue]) + "…"
@@ -346,7 +347,7 @@ func quote(value string) string {
 	return strconv.Quote(value)
 }
 
-// printable returns a line without characters for which the API server would drop a warning, or that a terminal acts on.
+// printable escapes characters for which the API server would drop a warning, or that control a terminal.
 func printable(line string) string {
 	var b strings.Builder
 	for _, r := range line {

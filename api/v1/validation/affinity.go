@@ -73,7 +73,7 @@ func nodeTerms(terms []corev1.NodeSelectorTerm, at *field.Path) field.ErrorList 
 	return errs
 }
 
-// Whether the values in a term must be those of labels. The API server takes any where nothing depends on them.
+// Whether the values in a term must be label values. The API server accepts any value in a preference.
 const (
 	anyValue   = false
 	labelValue = true

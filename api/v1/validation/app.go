@@ -9,14 +9,14 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// App returns what is wrong with an App's spec, nothing if it is right.
+// App validates the spec of an App beyond the schema.
 func App(app *appv1.App) field.ErrorList {
 	path := field.NewPath("spec")
 	return append(workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, path),
 		serving(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path)...)
 }
 
-// AppWarnings returns what is allowed in an App and seldom meant: a line each, which begins with the field.
+// AppWarnings returns warnings of valid settings of an App that are seldom intended. Each begins with the field.
 func AppWarnings(app *appv1.App) []string {
 	path := field.NewPath("spec")
 	return slices.Concat(AnnotationWarnings(app),

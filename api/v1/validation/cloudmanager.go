@@ -19,13 +19,12 @@ const maxDatabaseName = 52
 // maxComponentName is how long the name of a Service may be.
 const maxComponentName = 63
 
-// CloudManagerErrors is what is wrong with a CloudManager's components, each with the fields that it is about.
+// CloudManagerErrors are the errors of a CloudManager, by component.
 type CloudManagerErrors struct {
 	Database, Identity, Front field.ErrorList
 }
 
-// CloudManager returns what is wrong with a CloudManager's spec, nothing if it is right. The names of all components are
-// stated.
+// CloudManager validates the spec of a CloudManager beyond the schema. The spec must have the names of all components.
 func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	spec := field.NewPath("spec")
 	db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
@@ -37,7 +36,7 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 	}
 
 	taken := map[string]string{}
-	// name checks one that has to be a component's alone; objects are the names of its objects.
+	// name checks a name that must be unique among the components; objects are the names of the component's objects.
 	name := func(name string, most int, at *field.Path, objects ...string) field.ErrorList {
 		if len(name) > most {
 			return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(messageComponentNameTooLong, most))}

@@ -51,8 +51,8 @@ func collected(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// List returns errors as they are shown to a user: at most MaxErrors with MaxErrorText, followed by an error that says that there
-// are more. All that a webhook, a condition or a tool quotes comes from List.
+// List returns errors for a user: at most MaxErrors with MaxErrorText, and an error about the omission of others. Webhooks,
+// conditions and tools show only errors from List.
 func List(errs field.ErrorList) field.ErrorList {
 	var listed field.ErrorList
 	text := 0
@@ -96,8 +96,8 @@ func clip(err *field.Error) *field.Error {
 	return &short
 }
 
-// clipValue returns what stands in place of a value that is too long to be repeated, nil if it is not. Texts are cut, lists and all
-// else that is no plain value is left out.
+// clipValue returns the replacement of a value that is too long for an error, nil for other values. It cuts texts, and omits
+// lists and maps.
 func clipValue(value any) any {
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.String:

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// place is where the fields of a container are stated: those of the main one have names of their own in a spec.
+// place holds the paths of a container's fields: in a spec, the fields of the main container have their own names.
 type place struct {
 	self, env, envFrom, liveness, readiness, startup *field.Path
 }
@@ -165,7 +165,7 @@ func containerPorts(ports []corev1.ContainerPort, at *field.Path) field.ErrorLis
 	return errs
 }
 
-// volume checks that a name is that of a volume.
+// volume checks that a volume of the pod has the name.
 func (p *pod) volume(name string, at *field.Path) field.ErrorList {
 	if _, known := p.volumes[name]; known {
 		return nil
@@ -353,7 +353,7 @@ func descends(name string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// filename checks the path of a file in a volume. Those that begin with '..' are the kubelet's.
+// filename checks the path of a file in a volume. The kubelet reserves names that begin with '..'.
 func filename(name string, at *field.Path) field.ErrorList {
 	if errs := descends(name, at); len(errs) > 0 {
 		return errs
@@ -380,7 +380,7 @@ func faults[T any](at *field.Path, value T, messages []string) field.ErrorList {
 	return errs
 }
 
-// oneOf checks that a value is one of some; an empty one among them stands for a field that is left out.
+// oneOf checks that a value is allowed. An empty allowed value represents an omitted field.
 func oneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil

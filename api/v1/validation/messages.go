@@ -1,7 +1,7 @@
 package validation
 
-// What errors and warnings say. The path of the field stands before each, except where it names its object. Where a field is
-// missing, some name only what belongs there.
+// Errors and warnings. The path of the field precedes each message, unless the message names its object. For a missing field,
+// some messages name only the expected content.
 
 // Rules that many fields share.
 const (
@@ -19,13 +19,13 @@ const (
 	messageNotAvailableOnSystem       = "is not available with os.name %s"
 )
 
-// What stands after the errors and warnings of a list that is longer than what is shown.
+// The last message of a list of errors or warnings that is cut.
 const (
 	messageMoreErrors   = "has more errors than the %d that are listed; correct these first"
 	messageMoreWarnings = "spec: has more warnings than the %d that are listed"
 )
 
-// What stands in place of a value that has no short form.
+// Replacements of values without a short form.
 const (
 	messageCountOfSources  = "%d sources"
 	messageCountOfHandlers = "%d handlers"

@@ -43,7 +43,7 @@ func annotationBytes(annotations map[string]string) int {
 	return n
 }
 
-// size checks that the annotations of every object, those of the Service with its own on top, leave room for the operator's.
+// size checks that the annotations of every object, and of the Service with its own annotations, leave room for the operator's.
 func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	const most = maxAnnotations
 	every, own := annotationBytes(spec.Annotations), annotationBytes(spec.Service.Annotations)
@@ -124,7 +124,7 @@ func annotations(given map[string]string, path *field.Path) field.ErrorList {
 // reserved reports whether a key is under the operator's prefix.
 func reserved(key string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") }
 
-// annotations checks those of a pod that say something to Kubernetes.
+// annotations checks the annotations of a pod that Kubernetes reads.
 func (p *pod) annotations(given map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(given)) {

@@ -10,7 +10,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// ModelBox returns what is wrong with a ModelBox's spec, nothing if it is right.
+// ModelBox validates the spec of a ModelBox beyond the schema.
 func ModelBox(box *appv1.ModelBox) field.ErrorList {
 	f := kindDefaults{container: cmp.Or(box.Spec.Name, box.Name), minReadySeconds: appv1.ModelBoxMinReadySeconds}
 	errs := workload(&box.Spec.WorkloadSpec, f, field.NewPath("spec"))

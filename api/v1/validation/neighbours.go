@@ -9,18 +9,17 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// ScaleOwners are the other objects that set the number of pods of a Deployment that a UnitedDeployment names.
+// ScaleOwners are other objects that set the number of pods of a UnitedDeployment's Deployment.
 type ScaleOwners struct {
-	// Controller is the Deployment's, if it is of a kind of ours; nil otherwise.
+	// Controller is the controller of the Deployment if its kind is a kind of the operator; nil otherwise.
 	Controller *metav1.OwnerReference
 	// OldestClaimant is the name of an older UnitedDeployment that names the Deployment too; see func OldestClaimant.
 	OldestClaimant string
-	// Autoscaler is the name of one that targets the Deployment, empty if there is none.
+	// Autoscaler is the name of an autoscaler that targets the Deployment, empty for none.
 	Autoscaler string
 }
 
-// ScaleConflict says why a UnitedDeployment has to keep off the Deployment that it names, and what to do; it is empty if it
-// need not.
+// ScaleConflict returns the reason why a UnitedDeployment must not scale its Deployment, with a remedy; empty without a conflict.
 func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 	name, controller := ud.Spec.DeploymentName, held.Controller
 	switch {

@@ -14,27 +14,27 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// pod is a pod as the rules look at it.
+// pod is a pod under validation.
 type pod struct {
-	// spec is what is checked. What of it the user did not state where at says is there for the rules to refer to.
+	// spec is the validated spec. It also holds fields outside of the paths of at, for rules that refer to them.
 	spec *corev1.PodSpec
-	// at is where the user stated it.
+	// at holds the paths of the fields.
 	at layout
-	// volumes are all that there are to mount, by name.
+	// volumes are the volumes available for mounts, by name.
 	volumes map[string]corev1.VolumeSource
-	// names are those of the containers that were checked so far.
+	// names are the names of the containers already checked.
 	names sets.Set[string]
 }
 
-// layout is where the fields of a pod are stated.
+// layout holds the paths of a pod's fields.
 type layout struct {
-	// spec is where those are that have no other place, security where the privileges of all containers are.
+	// spec is the default path of a field; security is the path of the pod's security context.
 	spec, security *field.Path
-	// containers and init are where each container is stated.
+	// containers and init are the paths of each container.
 	containers, init []place
 }
 
-// podOf returns the pod that a workload's spec means, as far as it states it.
+// podOf returns the pod of a workload's spec, with the stated fields only.
 func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 	main := corev1.Container{
 		Name: f.container, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy,
@@ -76,8 +76,8 @@ func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 	return p
 }
 
-// patchedSpec returns what a podTemplatePatch says of a pod as a whole, which what is stated elsewhere may refer to: a volume to mount,
-// a system that a signal is one of. It is empty for one that cannot be read; what is wrong with that is said where it is used.
+// patchedSpec returns the fields of the pod in a podTemplatePatch, which other fields may refer to, such as a volume or the
+// operating system. It returns an empty spec for an unreadable patch; the builder reports the error.
 func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
 	if spec.PodTemplatePatch == nil {
 		return corev1.PodSpec{}
@@ -89,7 +89,7 @@ func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
 	return patch.Spec
 }
 
-// know adds volumes to those that there are to mount.
+// know adds available volumes.
 func (p *pod) know(volumes []corev1.Volume) {
 	for i := range volumes {
 		p.volumes[volumes[i].Name] = volumes[i].VolumeSource
@@ -106,7 +106,7 @@ func (p *pod) each(do func(*corev1.Container, place)) {
 	}
 }
 
-// check returns what is wrong with what a spec can state of a pod. The main container has a name and an image already.
+// check validates the fields of a pod that a spec can state, except for the name and the image of the main container.
 func (p *pod) check() field.ErrorList {
 	main, rest := &p.spec.Containers[0], p.spec.Containers[1:]
 	errs := p.container(main, p.at.containers[0])
@@ -167,7 +167,7 @@ func (p *pod) objects() field.ErrorList {
 	return errs
 }
 
-// dns checks where names are resolved. The limits are those of Linux' C library.
+// dns checks the DNS settings. The limits are the limits of Linux' C library.
 func (p *pod) dns() field.ErrorList {
 	const mostServers, mostSearches, longestSearches = 3, 32, 2048
 	at, config := p.at.spec.Child("dnsConfig"), p.spec.DNSConfig
@@ -249,7 +249,7 @@ func stated(value any) []string {
 	return names
 }
 
-// unique checks that no two items of a list have the same key, by which the API server tells them apart.
+// unique checks that no two items of a list have the same key, by which the API server merges them.
 func unique[T any, K comparable](list []T, at *field.Path, key func(T) K) field.ErrorList {
 	var errs field.ErrorList
 	taken := sets.Set[K]{}

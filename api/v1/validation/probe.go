@@ -17,7 +17,7 @@ const (
 	repeated = true
 )
 
-// probe checks that a probe has exactly one handler, and that one which restarts the container asks for one success.
+// probe checks that a probe has exactly one handler. The success threshold of a probe that restarts the container must be 1.
 func (p *pod) probe(probe *corev1.Probe, often bool, at *field.Path) field.ErrorList {
 	if probe == nil {
 		return nil

@@ -100,7 +100,7 @@ func pages(name corev1.ResourceName, q resource.Quantity, path *field.Path) fiel
 	return nil
 }
 
-// containerResource returns what is wrong with the name of a resource for a container, nothing if it is right.
+// containerResource returns an error message for an invalid resource name of a container, empty for a valid name.
 func containerResource(name corev1.ResourceName) string {
 	if faults := validation.IsQualifiedName(string(name)); len(faults) > 0 {
 		return fmt.Sprintf(messageResourceNameMalformed, faults[0])

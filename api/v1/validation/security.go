@@ -140,8 +140,8 @@ func (p *pod) sysctls(list []corev1.Sysctl, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// sysctlOf reports whether a sysctl is one of those named, or below one that is a prefix. With a slash for its first
-// separator, dots and slashes have changed places.
+// sysctlOf reports whether a sysctl is a known one, or below a known prefix. In a name with a slash as the first separator, dots
+// and slashes are swapped.
 func sysctlOf(name string, known ...string) bool {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
 		name = strings.NewReplacer(".", "/", "/", ".").Replace(name)
@@ -242,10 +242,10 @@ func (p *pod) system() field.ErrorList {
 	return errs
 }
 
-// eitherSystem are the privileges that are Windows' as well.
+// eitherSystem are the fields of a security context that Windows has as well.
 var eitherSystem = sets.New("runAsNonRoot", "windowsOptions")
 
-// refuseAll refuses what is set of one system's privileges on the other.
+// refuseAll reports the stated fields of a security context that the operating system lacks.
 func refuseAll[T corev1.SecurityContext | corev1.PodSecurityContext](refuse func(*field.Path), privileges T, linux bool, at *field.Path) {
 	for _, name := range stated(privileges) {
 		if linux && name == "windowsOptions" || !linux && !eitherSystem.Has(name) {

@@ -16,7 +16,8 @@ import (
 // longestAffinity is how long, in seconds, a Service can lead a client to one pod.
 const longestAffinity = 24 * 60 * 60
 
-// serviceFields checks the fields of a Service by themselves. The schema has most of it; what is stored may be older.
+// serviceFields checks the fields of a Service. The schema has most of the rules, but a stored object may be older than the
+// schema.
 func serviceFields(s *appv1.ServiceSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Name != "" {
@@ -81,8 +82,8 @@ func rollingUpdate(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// mainPorts checks the ports that the main container has in addition to those of the Service. What another container of the pod
-// declares is that one's.
+// mainPorts checks the ports of the main container apart from the Service's. Another container of the pod must not declare the
+// same port.
 func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	if len(spec.ContainerPorts) == 0 {
 		return nil

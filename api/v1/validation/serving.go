@@ -26,7 +26,7 @@ type feature struct {
 	clear  func(*appv1.ServingSpec)
 }
 
-// features are the fields around the pods.
+// features are the fields of the auxiliary objects.
 var features = []feature{
 	{"serviceAccount", func(s *appv1.ServingSpec) bool { return s.ServiceAccount != nil }, func(s *appv1.ServingSpec) { s.ServiceAccount = nil }},
 	{"ingress", func(s *appv1.ServingSpec) bool { return s.Ingress != nil }, func(s *appv1.ServingSpec) { s.Ingress = nil }},
@@ -41,7 +41,7 @@ var features = []feature{
 	},
 }
 
-// Features returns the fields of the spec around the pods, as the list of features that a cluster can switch off.
+// Features returns the names of the fields that a cluster can switch off.
 func Features() []string {
 	names := make([]string, 0, len(features))
 	for _, f := range features {
@@ -76,7 +76,7 @@ func DisabledFeatures(spec *appv1.ServingSpec, disabled []string, path *field.Pa
 	return errs
 }
 
-// ValidServing returns the fields around the pods that none of the errors is about.
+// ValidServing returns the fields of the auxiliary objects without an error.
 func ValidServing(spec *appv1.ServingSpec, errs field.ErrorList, path *field.Path) *appv1.ServingSpec {
 	valid := spec.DeepCopy()
 	for _, f := range features {
@@ -91,8 +91,8 @@ func ValidServing(spec *appv1.ServingSpec, errs field.ErrorList, path *field.Pat
 	return valid
 }
 
-// serving returns what is wrong with what stands around the pods of a workload at the path. The errors of each block are bounded for
-// themselves, so that none hides behind those of another one.
+// serving validates the fields of the auxiliary objects of a workload at a path. Each block has its own limit of errors, so that
+// no block hides the errors of another.
 func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	add := func(found field.ErrorList) { errs = append(errs, collected(found)...) }
@@ -127,7 +127,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 	return errs
 }
 
-// blockAnnotations checks annotations that one object has in addition to those of all.
+// blockAnnotations checks the annotations of a single object, together with the annotations of all objects.
 func blockAnnotations(given map[string]string, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	errs := annotations(given, at.Child("annotations"))
 	if annotationBytes(given)+annotationBytes(workload.Annotations) > maxAnnotations {
@@ -254,8 +254,9 @@ func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.P
 // urlPath is what the Gateway API takes as a path.
 var urlPath = regexp.MustCompile(`^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+$`)
 
-// parents checks that references to one Gateway are to listeners of it that differ. All of them state sectionName or none does, and
-// the same holds for port. The API server may ask for more: the standard channel of the Gateway API tells them by sectionName alone.
+// parents checks that references to the same Gateway differ in their listeners. Either all or none of them state sectionName, and
+// likewise port. The API server may be stricter: the standard channel of the Gateway API distinguishes references by sectionName
+// alone.
 func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range refs {
@@ -277,7 +278,8 @@ func parents(refs []appv1.ParentRef, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// autoscaling checks the bounds, the targets, and what goes as it is into the autoscaler: a percentage needs a request to count from.
+// autoscaling checks the bounds, the targets, the metrics and the behavior. A target in percent requires a request of the
+// resource.
 func autoscaling(s *appv1.AutoscalingSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if least := ptr.Deref(s.MinReplicas, 1); s.MaxReplicas < least {

@@ -14,7 +14,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// dnsPort is where pods resolve names.
+// dnsPort is the port of DNS.
 const dnsPort = 53
 
 // leastPods returns the number of pods below which nothing scales the workload, nil for the default.
@@ -25,7 +25,7 @@ func leastPods(spec *appv1.ServingSpec, replicas *int32) *int32 {
 	return spec.Autoscaling.MinReplicas
 }
 
-// servingWarnings returns those of what stands around the pods.
+// servingWarnings returns the warnings of the auxiliary objects.
 func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) []string {
 	var said []string
 	exposed := []string{}
@@ -113,7 +113,7 @@ func allowsPort(rules []networkingv1.NetworkPolicyEgressRule, port int32) bool {
 	return false
 }
 
-// allowsOtherNamespaces reports whether any rule allows what is not in the namespace of the pods.
+// allowsOtherNamespaces reports whether any rule allows clients outside of the pods' namespace.
 func allowsOtherNamespaces(rules []networkingv1.NetworkPolicyIngressRule) bool {
 	for _, rule := range rules {
 		if len(rule.From) == 0 {

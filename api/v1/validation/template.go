@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// PodTemplate returns what a patch has made wrong with a pod template, nothing if it is right. What was wrong before is left out:
-// that is said of the field that stated it. claimed are the volumes that come from a StatefulSet's claims. An item of a list is
-// named by its name, as it has no place of its own in the patch.
+// PodTemplate returns the errors that a patch causes in a pod template. It omits errors from before the patch, which are reported
+// for their own fields. claimed are the volumes from a StatefulSet's claims. Paths name an item of a list by its name, as the
+// item has no index in the patch.
 func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *field.Path) field.ErrorList {
 	at := path.Child("metadata")
 	stated := func(t *corev1.PodTemplateSpec) (*pod, field.ErrorList) {
@@ -207,7 +207,8 @@ func (p *pod) room(name corev1.ResourceName, of func(*corev1.Container) corev1.R
 	return nil
 }
 
-// need is how much of a resource the containers ask for together: those that run at once, or more for one that runs before.
+// need returns the amount of a resource that the containers request together: the sum of all containers that run at once, or the
+// maximum of the init containers if greater.
 func (p *pod) need(name corev1.ResourceName, of func(*corev1.Container) corev1.ResourceList) resource.Quantity {
 	var running, most resource.Quantity
 	for i := range p.spec.InitContainers {

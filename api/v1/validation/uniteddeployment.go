@@ -7,7 +7,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// UnitedDeployment returns what is wrong with a UnitedDeployment's spec, nothing if it is right.
+// UnitedDeployment validates the spec of a UnitedDeployment beyond the schema.
 func UnitedDeployment(ud *appv1.UnitedDeployment) field.ErrorList {
 	if ud.Spec.Template == nil {
 		return nil

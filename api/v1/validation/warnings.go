@@ -48,7 +48,7 @@ func hasHistory(obj metav1.Object) bool {
 	return ok
 }
 
-// annotationWarning is what to say of one of the operator's annotations, empty for nothing.
+// annotationWarning returns the warning of an annotation of the operator, empty for none.
 func annotationWarning(key, value string, history bool) string {
 	switch key {
 	case appv1.AnnotationAdopt:
@@ -73,7 +73,7 @@ func annotationWarning(key, value string, history bool) string {
 	return ""
 }
 
-// holdWarning is what to say of a hold.
+// holdWarning returns the warning of a hold.
 func holdWarning(value string, history bool) string {
 	switch {
 	case !history:
@@ -86,7 +86,7 @@ func holdWarning(value string, history bool) string {
 	return messageHoldInForce
 }
 
-// warnings returns those of a workload at the path. serviceType is its kind's default.
+// warnings returns the warnings of a workload at a path. serviceType is the default of its kind.
 func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
 	said := floating(spec.Image, path.Child("image"))
 	for i := range spec.InitContainers {
@@ -117,7 +117,7 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 // ImageTag returns the tag of an image, whether one is stated, and whether a digest is.
 func ImageTag(image string) (tag string, tagged, pinned bool) {
 	name, _, pinned := strings.Cut(image, "@")
-	// A colon before the last slash is that of a registry's port.
+	// A colon before the last slash precedes the port of a registry.
 	_, tag, tagged = strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
 	return tag, tagged, pinned
 }

@@ -1,5 +1,5 @@
-// Package validation holds the rules on our kinds that a schema cannot: pure functions that the controllers call before
-// they build anything, so that an error names the field that the user wrote rather than the one that it became.
+// Package validation holds the rules for custom resources that a schema cannot express. Its functions are pure. The controllers
+// call them before they build an object, so that an error names a field of the user's spec rather than a field of the object.
 package validation
 
 import (
@@ -16,7 +16,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// kindDefaults is what a workload's kind adds to its spec.
+// kindDefaults are the additions of a kind to a workload's spec.
 type kindDefaults struct {
 	// container is the main container's name if the spec states none.
 	container string
@@ -24,13 +24,13 @@ type kindDefaults struct {
 	minReadySeconds int32
 	// volumes are further volumes of the pod.
 	volumes []string
-	// ownsComponent is true where the operator goes by the label app.kubernetes.io/component of the objects.
+	// ownsComponent is true if the operator relies on the label app.kubernetes.io/component of the objects.
 	ownsComponent bool
-	// endless is true where a rollout may take as long as it takes: a StatefulSet has no deadline for it.
+	// endless is true if a rollout has no deadline, as with a StatefulSet.
 	endless bool
 }
 
-// workload returns what is wrong with a workload at the path.
+// workload validates a workload at a path.
 func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.ErrorList {
 	f.container = cmp.Or(spec.ContainerName, f.container)
 	p := podOf(spec, f, path)
@@ -110,7 +110,8 @@ func ports(list []appv1.Port, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// service checks how the ports are offered, also while there are none to offer. Annotations of the Service come on top of those of every object.
+// service checks the settings of the Service, even without ports. The Service's own annotations override the annotations of every
+// object.
 func service(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("service")
