@@ -19,16 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 )
 
 // What steps may report.
 var (
-	allReady = reconciler.Report{Ready: true, Reason: "Ready", Message: "2 pods available"}
-	underWay = reconciler.Report{Reason: "Progressing", Message: "1 of 2 pods"}
-	badImage = reconciler.Report{Reason: "ImagePullBackOff", Message: "no such image"}
-	stuck    = reconciler.Report{Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}
+	allReady = reconciler.Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "2 pods available"}}
+	underWay = reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "1 of 2 pods"}}
+	badImage = reconciler.Report{Pods: health.Verdict{Reason: "ImagePullBackOff", Message: "no such image"}}
+	stuck    = reconciler.Report{Pods: health.Verdict{Stalled: true, Reason: "ImagePullBackOff", Message: "no such image"}}
 )
 
 // flow runs the skeleton of all controllers over one App, with steps that do as they are told.
