@@ -52,7 +52,7 @@ type Action struct {
 	Value string
 }
 
-// Proposal is what an action would do.
+// Proposal is the plan of an action.
 type Proposal struct {
 	// Version is the resource version of the resource.
 	Version string
@@ -159,7 +159,7 @@ func (a *Action) check() string {
 	return ""
 }
 
-// actionPage shows what an action would do, with the button that does it.
+// actionPage shows the plan of an action, with the button that carries it out.
 func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
 	a, known := action(r)
 	if !known {
@@ -169,7 +169,7 @@ func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
 	s.propose(w, r, a, http.StatusOK, "")
 }
 
-// propose answers with the plan of an action. problem is what has been in the way of it.
+// propose answers with the plan of an action. problem is the error of an earlier attempt.
 func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
 	data := s.common(r)
 	data["Title"] = verbs[a.Do] + ": " + a.Kind.Name + " " + a.Namespace + "/" + a.Name
@@ -219,7 +219,7 @@ func (s *Server) address(kind, namespace, name string) string {
 	return s.page(strings.ToLower(kind) + "/" + namespace + "/" + name)
 }
 
-// addActions adds to the page of a resource what can be done with it, or why nothing can.
+// addActions adds the available actions to the page of a resource, or the reason why there are none.
 func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind, shown *view.Snapshot) {
 	if s.options.Actor == nil {
 		return

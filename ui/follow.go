@@ -19,7 +19,7 @@ type Follower interface {
 	Follow(ctx context.Context, topic Topic, changed func()) Feed
 }
 
-// Topic is what a page shows: a resource, or the list of all resources if it has no name.
+// Topic is the subject of a page: a resource, or the list of all resources if it has no name.
 type Topic struct {
 	// Kind is the name of a kind.
 	Kind, Namespace, Name string
@@ -65,7 +65,7 @@ const (
 	maxTabs = 4
 	// linger is how long a topic is followed after its last page was closed: the next page may be of the same topic.
 	linger = 30 * time.Second
-	// pauseList and pauseResource are the least time between two looks at what has changed. The list is at hand, a resource takes requests.
+	// pauseList and pauseResource are the minimum times between two reads of a topic. The list is in memory, a resource takes requests.
 	pauseList, pauseResource = 200 * time.Millisecond, time.Second
 	// pauseProblem is the time until a failed read of a resource is repeated, pauseRefused the same for a read that is forbidden.
 	pauseProblem, pauseRefused = 5 * time.Second, 10 * time.Second
@@ -87,7 +87,7 @@ type seat struct {
 	// session identifies the browser.
 	session string
 	*followed
-	// news has a value while there is something that the page was not told. A page that is busy finds one, however much there is.
+	// news has a value while the page has not received the latest state: one value for any number of changes.
 	news chan struct{}
 	// ousted is closed when a newer page of the same browser takes the place.
 	ousted chan struct{}

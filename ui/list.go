@@ -91,7 +91,7 @@ type count struct {
 	option
 }
 
-// menu is what a column can be limited to.
+// menu has the values that a column can be limited to.
 type menu struct {
 	Name, Chosen string
 	Options      []option

@@ -69,7 +69,7 @@ func (s *Server) render(w http.ResponseWriter, status int, name string, data map
 	_, _ = w.Write(page.Bytes())
 }
 
-// common returns what all pages of a session have.
+// common returns the data of all pages of a session.
 func (s *Server) common(r *http.Request) map[string]any {
 	secret, _ := s.secret(r)
 	return map[string]any{
@@ -113,7 +113,7 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, status, "resource.html", data)
 }
 
-// addResource adds what there is to say of a resource, or why there is nothing.
+// addResource adds the data of a resource, or the reason why there is none.
 func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
 	if err != nil {
 		data["Problem"] = view.Clean(err.Error())

@@ -25,7 +25,7 @@ type Reader interface {
 	Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error)
 }
 
-// Options are what the pages are of.
+// Options are the sources and settings of the pages.
 type Options struct {
 	Reader Reader
 	// Follower sends changes to the pages while they are open.
@@ -58,7 +58,7 @@ type Server struct {
 	last    atomic.Int64
 }
 
-// route is what one method does on one path.
+// route is the handler of one method on one path.
 type route struct {
 	method, path string
 	// open is true if no session is needed.
@@ -72,7 +72,7 @@ const (
 	// idleLife is how long the server runs without a request.
 	idleLife = 12 * time.Hour
 	maxBody  = 64 << 10
-	// lastTime is how long the streams have to tell their pages that the server ends.
+	// lastTime is how long the streams have to report the end of the server to their pages.
 	lastTime = 3 * time.Second
 	// policy lets a page load the style sheet and the program from here, follow a stream of events, and send forms, and nothing else. Only
 	// the one policy "happ" of the program makes markup of texts.

@@ -103,7 +103,7 @@ func (s *sessions) mayWrite(secret string) bool {
 	return known.writes <= maxWrites
 }
 
-// formToken is what the forms of a session have in them. It is useless without the cookie, and does not tell its secret.
+// formToken returns the token in the forms of a session. It is useless without the cookie, and does not disclose the secret.
 func formToken(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte("form"))

@@ -173,7 +173,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			if first {
 				continue
 			}
-			// The more there was to say, the longer is the pause.
+			// The pause is proportional to the length of the text.
 			select {
 			case <-r.Context().Done():
 			case <-s.hub.ctx.Done():

@@ -198,7 +198,7 @@ func argument(kind, name string) string {
 	return k.Argument(name)
 }
 
-// advise returns what to do about a reason with its message, a line each.
+// advise returns the remedies for a reason with its message, a line each.
 func (s *Snapshot) advise(reason, message string) []string {
 	known, ok := advices[reason]
 	if !ok {

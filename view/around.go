@@ -109,7 +109,7 @@ func describeIngress(n *Node, obj *unstructured.Unstructured) {
 	n.Detail = strings.Join(hosts, ", ")
 }
 
-// describeRoute adds the hostnames of an HTTPRoute and what its gateways say.
+// describeRoute adds the hostnames of an HTTPRoute and the conditions of its gateways.
 func describeRoute(n *Node, obj *unstructured.Unstructured) {
 	var route gatewayv1.HTTPRoute
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &route) != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Compare returns what differs between two specs, as JSON, by path. Items of lists that have names are matched by them.
+// Compare returns the differences of two specs, as JSON, by path. Items of lists with names are matched by name.
 func Compare(before, after map[string]any) []Change {
 	var changes []Change
 	compare("", before, after, &changes)
@@ -112,8 +112,8 @@ func hide(value any) any {
 	return hidden
 }
 
-// redact hides the values of variables whose names say that they are secret, and of all HTTP headers, and what passwords URLs have.
-// References to Secrets are names, and stay.
+// redact hides the values of variables with a secret name, the values of all HTTP headers, and passwords in URLs. References to Secrets are
+// names, and stay.
 func redact(path string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -143,7 +143,7 @@ func redact(path string, value any) any {
 	return value
 }
 
-// redactText returns a text of a spec without what may be secret in it.
+// redactText returns a text of a spec without its possibly secret parts.
 func redactText(path, text string) string {
 	variable := variableValue.FindStringSubmatch(path)
 	switch {

@@ -154,7 +154,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	return shown(h), nil
 }
 
-// AnnotationRestarted is what "kubectl rollout restart" writes into a pod template.
+// AnnotationRestarted is the annotation that "kubectl rollout restart" writes into a pod template.
 const AnnotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 // causeOf returns why a ReplicaSet was made although its recorded spec equals the previous one.
@@ -329,7 +329,7 @@ func Rollback(now map[string]any, path string, to *Revision) []Operation {
 	return ops
 }
 
-// Changes returns what a rollback to a revision changes.
+// Changes returns the changes of a rollback to a revision.
 func Changes(now map[string]any, to *Revision) []Change {
 	shown := maps.Clone(now)
 	for _, field := range unrecorded {

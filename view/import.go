@@ -53,7 +53,7 @@ type importing struct {
 	selector map[string]string
 }
 
-// ImportOf returns the App that takes over a Deployment, with what else is about its pods, without a restart.
+// ImportOf returns the App that takes over a Deployment, with the other objects for its pods, without a restart.
 func ImportOf(from *Source) (*Import, error) {
 	d := from.Deployment
 	if ref := metav1.GetControllerOf(d); ref != nil {
@@ -197,7 +197,7 @@ func (i *importing) importContainer() {
 	}
 }
 
-// importPod states what the pods have in addition to the main container.
+// importPod sets the fields of the pods beyond the main container.
 func (i *importing) importPod() {
 	spec, pod := &i.App.Spec.WorkloadSpec, &i.from.Deployment.Spec.Template.Spec
 	spec.InitContainers, spec.Containers, spec.Volumes = pod.InitContainers, pod.Containers[1:], pod.Volumes
@@ -444,7 +444,7 @@ func (i *importing) importBudget() {
 	}
 }
 
-// importIngress states the Ingress that leads to the Service, if an App can say it.
+// importIngress sets the Ingress that leads to the Service, if an App can express it.
 func (i *importing) importIngress(service *corev1.Service) {
 	for n := range i.from.Ingresses {
 		ingress := &i.from.Ingresses[n]

@@ -13,7 +13,7 @@ import (
 // Kind is a kind of custom resource as the views have it.
 type Kind struct {
 	resource.Kind
-	// of returns what the views need of a resource of the kind, and false for any other object.
+	// of returns the data of a resource of the kind for the views, and false for any other object.
 	of func(runtime.Object) (Resource, bool)
 }
 

@@ -12,7 +12,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Plan is what changes of resources would do, as the operator has answered.
+// Plan has the operator's plans of changes of resources.
 type Plan struct {
 	Meta      `json:",inline"`
 	Resources []*plan.Plan `json:"resources"`

@@ -65,7 +65,7 @@ type Workload struct {
 // LastGood is the value of HeldAt for the last revision that was ready.
 const LastGood = appv1.HoldLastGood
 
-// HeldAt returns what the annotation of a hold names: a ReplicaSet, or LastGood; empty if the resource is not held by it.
+// HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 
 // WantedPods returns the number of pods that the resource wants: the number in the spec, or else the live number, which the operator keeps.
@@ -122,7 +122,7 @@ const (
 // states are all states, worst first.
 var states = []State{StateStalled, StateDeleting, StateUnobserved, StateProgressing, StatePaused, StateReady}
 
-// State returns how the resource is doing, as the columns of kubectl say it. A status that speaks of an earlier spec counts for nothing.
+// State returns the state of the resource, equal to the columns of kubectl. A status of an earlier generation is ignored.
 func (r *Resource) State() State {
 	ready := r.condition(appv1.ConditionReady)
 	switch {
@@ -176,7 +176,7 @@ func (r *Resource) changedBy() specManager {
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		// Who pauses and resumes, and sets annotations later, changes nothing of what runs.
+		// A writer who pauses, resumes, or sets annotations changes nothing in the pods.
 		delete(fields.Spec, "f:paused")
 		delete(fields.Spec, ".")
 		if len(fields.Spec) == 0 {

@@ -19,7 +19,7 @@ type Row struct {
 	State     State  `json:"state"`
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Pending is what waits for the end of a pause: how much first, and then the changes, a line each.
+	// Pending are the changes that wait for the end of a pause: their number first, and then a line each.
 	Pending []string     `json:"pending,omitempty"`
 	Image   string       `json:"image,omitempty"`
 	Created *metav1.Time `json:"created,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is a resource with what a client could read of the objects below it. Objects of others may be among them.
+// Snapshot is a resource with the objects below it that a client could read. Objects of others may be among them.
 type Snapshot struct {
 	Resource     Resource
 	Deployments  []appsv1.Deployment

@@ -21,7 +21,7 @@ type Node struct {
 	Revision int64  `json:"revision,omitempty"`
 	// Ready is the number of ready pods out of the wanted ones, or of ready containers of a pod, like "2/4".
 	Ready string `json:"ready,omitempty"`
-	// State is one word, or a few, on how the object is doing; Detail what else there is to know.
+	// State is the state of the object in one or a few words; Detail has further information.
 	State  string `json:"state,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Mark   Mark   `json:"mark,omitempty"`
@@ -40,7 +40,7 @@ type Tree struct {
 	NotShown []Missing `json:"notShown,omitempty"`
 }
 
-// TreeOptions limit what a tree has.
+// TreeOptions limit the nodes of a tree.
 type TreeOptions struct {
 	// AllRevisions shows ReplicaSets that have no pods any more.
 	AllRevisions bool
@@ -159,7 +159,7 @@ func (s *Snapshot) statefulSetNode(set *appsv1.StatefulSet, o TreeOptions) Node 
 	return n
 }
 
-// claimOf reports whether a claim is one of a StatefulSet: their names say so.
+// claimOf reports whether a claim belongs to a StatefulSet, by the claim's name.
 func claimOf(set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
 		ordinal, found := strings.CutPrefix(claim.Name, set.Spec.VolumeClaimTemplates[i].Name+"-"+set.Name+"-")

@@ -24,7 +24,7 @@ const (
 	unobservedPatience = 30 * time.Second
 )
 
-// Why is why a resource is as it is.
+// Why explains the state of a resource.
 type Why struct {
 	Meta      `json:",inline"`
 	Resource  string `json:"resource"`
@@ -37,11 +37,11 @@ type Why struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Chain leads from the resource down to the root cause, which is its last step.
 	Chain []Step `json:"chain,omitempty"`
-	// Pending is what waits for the end of a pause: how much first, and then the changes, a line each.
+	// Pending are the changes that wait for the end of a pause: their number first, and then a line each.
 	Pending []string `json:"pending,omitempty"`
-	// Works is what still serves.
+	// Works describes which pods still serve.
 	Works string `json:"works,omitempty"`
-	// Advice is what to do, a line each.
+	// Advice are the remedies, a line each.
 	Advice   []string  `json:"advice,omitempty"`
 	Events   []Event   `json:"events,omitempty"`
 	NotShown []Missing `json:"notShown,omitempty"`
@@ -62,7 +62,7 @@ type Event struct {
 	Warning bool         `json:"warning,omitempty"`
 }
 
-// WhyOf returns why a resource is as it is, with at most events of the latest events.
+// WhyOf explains the state of a resource, with at most events of the latest events.
 func WhyOf(s *Snapshot, events int) *Why { return shown(whyOf(s, events)) }
 
 func whyOf(s *Snapshot, events int) *Why {
