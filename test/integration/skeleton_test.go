@@ -164,7 +164,7 @@ func TestFiguresAreWrittenAtMostOnceASecond(t *testing.T) {
 	if got := f.run("figures soon", 0); got.RequeueAfter != 600*time.Millisecond {
 		t.Errorf("comes back after %s, want 600 ms", got.RequeueAfter)
 	}
-	f.report.Message = "2 of 2 pods"
+	f.report.Pods.Message = "2 of 2 pods"
 	f.run("a message that counts pods", 0)
 	f.clock.SetTime(f.clock.Now().Add(600 * time.Millisecond))
 	if got := f.run("figures after a second", 1); got.RequeueAfter != 0 {
@@ -175,7 +175,7 @@ func TestFiguresAreWrittenAtMostOnceASecond(t *testing.T) {
 	f.run("figures with a condition", 1)
 	f.report = stuck
 	f.run("another condition at once", 1, "Warning ErrImagePullBackOff no such image")
-	f.report.Message = "no such image: no such host"
+	f.report.Pods.Message = "no such image: no such host"
 	f.run("what to act on", 1, "Warning ErrImagePullBackOff no such image: no such host")
 }
 
