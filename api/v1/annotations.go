@@ -14,12 +14,12 @@ const (
 	// objects that a resource means, as if the spec had stated it so.
 	AnnotationAcceptOverrides = "app.huolala.cn/accept-overrides"
 
-	// AnnotationHold names a ReplicaSet of an App's or ModelBox's Deployment, or is HoldLastGood: Deployment and Service are built from
-	// the spec that made it for as long as the annotation is there. The spec waits.
+	// AnnotationHold is the name of a ReplicaSet of an App's or ModelBox's Deployment, or HoldLastGood. While the annotation
+	// exists, the Deployment and the Service are built from the spec of that ReplicaSet, and the current spec waits.
 	AnnotationHold = "app.huolala.cn/hold"
 
-	// AnnotationPlan, when "request", has a dry run answered with what the change would do, as JSON; see package plan. It has no
-	// effect on other requests.
+	// AnnotationPlan, when "request", requests the effects of the change as the answer to a dry run, as JSON; see package plan.
+	// It has no effect on other requests.
 	AnnotationPlan = "app.huolala.cn/plan"
 )
 
@@ -35,12 +35,11 @@ const (
 	// AnnotationLastAppliedInputs is all else that shaped the pod template of a workload object, as JSON.
 	AnnotationLastAppliedInputs = "app.huolala.cn/last-applied-inputs"
 
-	// AnnotationKeptLabels names the labels of an adopted object that stay those of others, each with the value that the operator
-	// would set, as "key=value" with commas between them. The operator applies none of these labels.
+	// AnnotationKeptLabels lists the labels of an adopted object that other writers keep, each with the value that the operator
+	// would set, as "key=value", separated by commas. The operator applies none of these labels.
 	AnnotationKeptLabels = "app.huolala.cn/kept-labels"
 
-	// AnnotationHeld says which ReplicaSet a Deployment was built for, as JSON, while AnnotationHold asks for it or a spec is rolled
-	// back.
+	// AnnotationHeld is the ReplicaSet that a Deployment was built for, as JSON, during a hold by AnnotationHold or a rollback.
 	AnnotationHeld = "app.huolala.cn/held"
 
 	// AnnotationConfig is the sum of the content that pods use of ConfigMaps and Secrets; on pods, once that has changed while
@@ -48,22 +47,22 @@ const (
 	AnnotationConfig = "app.huolala.cn/config"
 )
 
-// AdoptWithoutRestart is the value of AnnotationAdopt with which an App or ModelBox leaves the pod template of a Deployment that it takes
-// over as it is, until its spec changes or AnnotationRefresh asks for another.
+// AdoptWithoutRestart is the value of AnnotationAdopt with which an App or ModelBox keeps the pod template of an adopted
+// Deployment, until its spec or AnnotationRefresh changes.
 const AdoptWithoutRestart = "without-restart"
 
 // HoldLastGood is the value of AnnotationHold for the ReplicaSet in status.lastGood.
 const HoldLastGood = "last-good"
 
-// AnnotationRetainedFor says, as "<kind>.<name>", which custom resource an object is kept for that outlives it: a
-// database's claims and its Secret. A resource of that kind and name may take it into use again.
+// AnnotationRetainedFor is the custom resource of a retained object, as "<kind>.<name>": a database's claims and Secret outlive
+// the resource. A new resource of the same kind and name may use the object again.
 const AnnotationRetainedFor = "app.huolala.cn/retained-for"
 
 // AnnotationTutorialSpec is where the operators of the tutorials that this one replaces kept the last applied spec, on
 // the custom resource itself. It is read when their Deployment is taken over, and never written.
 const AnnotationTutorialSpec = "spec"
 
-// Labels of the objects that the operator makes, in addition to that of each kind. The first four are Kubernetes' recommended ones
+// Labels of the operator's objects, in addition to the label of each kind. The first four are Kubernetes' recommended labels
 // (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/).
 const (
 	LabelName      = "app.kubernetes.io/name"

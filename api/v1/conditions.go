@@ -4,8 +4,8 @@ package v1
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus). Ready is good when True; Reconciling and
 // Stalled are abnormal when True.
 const (
-	// ConditionReady is True when every wanted pod runs the current spec and is available. Its reason is the one word
-	// that "kubectl get" shows as STATUS.
+	// ConditionReady is True when every desired pod runs the current spec and is available. Its reason is the STATUS of "kubectl
+	// get".
 	ConditionReady = "Ready"
 
 	// ConditionReconciling is True while the operator or the cluster works towards the spec.
@@ -15,32 +15,32 @@ const (
 	ConditionStalled = "Stalled"
 )
 
-// ConditionApplied is True when the current generation of the spec is in force: every child object is as the spec asks.
-// While it is False, its reason says why, and an earlier spec stays in force. It is good when True.
+// ConditionApplied is True when the current generation of the spec is in force: every child object matches the spec. While it is
+// False, its reason is the cause, and an earlier spec stays in force. It is good when True.
 const ConditionApplied = "Applied"
 
 // ConditionReplicasUnstated is True while an autoscaler targets a custom resource that does not state spec.replicas, so that
 // its scale subresource cannot be read. It is abnormal when True.
 const ConditionReplicasUnstated = "ReplicasUnstated"
 
-// ConditionConfigFollowed is there while spec.configRollout is OnChange. It is True when the operator sees changes of the ConfigMaps
-// that the pods use, and of the Secrets if it may. It is good when True.
+// ConditionConfigFollowed exists while spec.configRollout is OnChange. It is True when the operator sees changes of the
+// ConfigMaps that the pods use, and of the Secrets if it has the permission. It is good when True.
 const ConditionConfigFollowed = "ConfigFollowed"
 
-// Conditions of what stands around the pods; each is there only where the spec asks for it. Both are good when True.
+// Conditions of auxiliary objects; each exists only if the spec has the object. Both are good when True.
 const (
-	// ConditionExposed is True when the Ingress has an address. It is Unknown while nobody says so: some controllers
-	// never write one.
+	// ConditionExposed is True when the Ingress has an address. It is Unknown while the Ingress has none, as some controllers
+	// never write an address.
 	ConditionExposed = "Exposed"
 	// ConditionAutoscaled is True when the HorizontalPodAutoscaler of the resource decides the number of pods.
 	ConditionAutoscaled = "Autoscaled"
 )
 
-// ConditionSynced is a UnitedDeployment's. It is True when the Deployment that it names wants the number of pods that it
-// is to be held at, whatever the pods do. It is good when True.
+// ConditionSynced is a condition of a UnitedDeployment. It is True when the Deployment has the desired number of replicas in its
+// spec, whatever the state of its pods. It is good when True.
 const ConditionSynced = "Synced"
 
-// Conditions of a CloudManager. Those of its tiers are good when True: every wanted pod of the tier runs the current spec
+// Conditions of a CloudManager. The condition of a tier is good when True: every desired pod of the tier runs the current spec
 // and is available.
 const (
 	ConditionDatabaseReady = "DatabaseReady"
@@ -50,7 +50,7 @@ const (
 	ConditionPasswordInClearText = "PasswordInClearText"
 )
 
-// Reasons of a condition when all is well or under way.
+// Reasons of a condition without a problem.
 const (
 	// ReasonReady: every wanted pod runs the current spec and is available.
 	ReasonReady = "Ready"
@@ -58,13 +58,13 @@ const (
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonProgressing: pods are being created, updated or removed.
 	ReasonProgressing = "Progressing"
-	// ReasonRolloutPaused: the rollouts of the Deployment are paused, and its pods are not the wanted ones.
+	// ReasonRolloutPaused: the rollout of the Deployment is paused, and its pods do not match its pod template.
 	ReasonRolloutPaused = "RolloutPaused"
 	// ReasonSettled: there is nothing left to do.
 	ReasonSettled = "Settled"
-	// ReasonSynced: the Deployment wants the number of pods that it is held at.
+	// ReasonSynced: the Deployment has the desired number of replicas.
 	ReasonSynced = "Synced"
-	// ReasonDependencyNotReady: a tier is made once the one before it is up.
+	// ReasonDependencyNotReady: a tier is created only after the previous tier is ready.
 	ReasonDependencyNotReady = "DependencyNotReady"
 	// ReasonPasswordInSpec: the spec itself has the password.
 	ReasonPasswordInSpec = "PasswordInSpec"
@@ -74,8 +74,8 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonHeld: an annotation holds an earlier ReplicaSet; the spec waits.
 	ReasonHeld = "Held"
-	// ReasonRolledBack: the rollout of the spec stalled, and the operator went back to the last ReplicaSet that was ready, as spec.rollback
-	// asks for.
+	// ReasonRolledBack: the rollout of the spec stalled, and the operator rolled back to the last ReplicaSet that was ready,
+	// according to spec.rollback.
 	ReasonRolledBack = "RolledBack"
 	// ReasonFollowed: changes of the content that pods use are seen.
 	ReasonFollowed = "Followed"
@@ -89,13 +89,13 @@ const (
 
 // Reasons of the condition Applied when it is True.
 const (
-	// ReasonApplied: all child objects are as the spec asks.
+	// ReasonApplied: all child objects match the spec.
 	ReasonApplied = "Applied"
 	// ReasonOverridden: all is applied, and an admission policy, a webhook or a disabled feature changes some fields.
 	ReasonOverridden = "Overridden"
-	// ReasonReplicasIgnored: all is applied but spec.replicas, since an autoscaler decides on the number of pods.
+	// ReasonReplicasIgnored: all is applied except for spec.replicas, as an autoscaler decides the number of pods.
 	ReasonReplicasIgnored = "ReplicasIgnored"
-	// ReasonTemplateKept: all is applied but the pod template, which is that of before the adoption.
+	// ReasonTemplateKept: all is applied except for the pod template, which is kept from before the adoption.
 	ReasonTemplateKept = "TemplateKept"
 )
 
@@ -109,42 +109,42 @@ const (
 	ReasonAutoscaling = "Autoscaling"
 	// ReasonAtMaximum: the HorizontalPodAutoscaler would scale further than maxReplicas.
 	ReasonAtMaximum = "AtMaximum"
-	// ReasonMetricsMissing: the HorizontalPodAutoscaler has no figures to scale by; the message has its words.
+	// ReasonMetricsMissing: the HorizontalPodAutoscaler has no metrics; the message quotes its status.
 	ReasonMetricsMissing = "MetricsMissing"
 	// ReasonAutoscalerExists: another HorizontalPodAutoscaler scales the Deployment.
 	ReasonAutoscalerExists = "AutoscalerExists"
 )
 
-// Reasons that name what is in the way of the operator.
+// Reasons of a failure of the operator.
 const (
-	// ReasonResourceExists: an object of a child's name exists and is not ours.
+	// ReasonResourceExists: a foreign object with a child's name exists.
 	ReasonResourceExists = "ResourceExists"
-	// ReasonAdoptionRestarts: an object cannot be taken over with its pods left as they are; nothing is touched.
+	// ReasonAdoptionRestarts: an adoption would restart the pods; no object is changed.
 	ReasonAdoptionRestarts = "AdoptionRestarts"
 	// ReasonRevisionNotFound: there is no ReplicaSet to hold, or it has no record of its spec.
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonDeploymentNotFound: the Deployment that a UnitedDeployment names does not exist, and there is no template.
 	ReasonDeploymentNotFound = "DeploymentNotFound"
-	// ReasonScaleConflict: the Deployment that a UnitedDeployment names is scaled by another: a resource of ours that it
-	// belongs to, an older UnitedDeployment, or an autoscaler.
+	// ReasonScaleConflict: another object scales the Deployment of a UnitedDeployment: a custom resource that owns the
+	// Deployment, an older UnitedDeployment, or an autoscaler.
 	ReasonScaleConflict = "ScaleConflict"
-	// ReasonImmutableField: the spec asks for a change that the API server allows only at creation.
+	// ReasonImmutableField: the spec changes a field that the API server allows only at creation.
 	ReasonImmutableField = "ImmutableField"
-	// ReasonInvalid: the API server refuses a child; the message has its words.
+	// ReasonInvalid: the API server rejects a child; the message quotes the error.
 	ReasonInvalid = "Invalid"
-	// ReasonFieldConflict: another writer keeps changing a field that is ours.
+	// ReasonFieldConflict: another writer keeps changing a field that the operator owns.
 	ReasonFieldConflict = "FieldConflict"
-	// ReasonNodePortTaken: another Service has the port of the nodes that the spec asks for.
+	// ReasonNodePortTaken: another Service has the node port of the spec.
 	ReasonNodePortTaken = "NodePortTaken"
-	// ReasonVolumeResizeFailed: a volume claim cannot be given the size that the spec asks for.
+	// ReasonVolumeResizeFailed: a volume claim cannot be resized to the size in the spec.
 	ReasonVolumeResizeFailed = "VolumeResizeFailed"
-	// ReasonPasswordMismatch: the spec asks for another password than the database was first started with.
+	// ReasonPasswordMismatch: the password of the spec differs from the password of the database's first start.
 	ReasonPasswordMismatch = "PasswordMismatch"
-	// ReasonPasswordLost: there are volumes of the database, and nothing knows the password of what is on them.
+	// ReasonPasswordLost: volumes of the database exist, and the password of their data is unknown.
 	ReasonPasswordLost = "PasswordLost"
 	// ReasonSecretNotFound: the Secret that the spec names does not exist, or lacks the key.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonForbidden: the operator may not write a child: a missing permission, a quota or an admission policy.
+	// ReasonForbidden: the operator may not write a child, because of a missing permission, a quota or an admission policy.
 	ReasonForbidden = "Forbidden"
 	// ReasonTooManyReferences: pods use more ConfigMaps and Secrets than can be recorded.
 	ReasonTooManyReferences = "TooManyReferences"
@@ -154,9 +154,9 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 )
 
-// Reasons that name what is in the way of objects of kinds that a cluster may lack.
+// Reasons of a failure of objects whose kinds a cluster may lack.
 const (
-	// ReasonKindMissing: the cluster does not have the kind that the spec asks for.
+	// ReasonKindMissing: the cluster lacks the kind of an object.
 	ReasonKindMissing = "KindMissing"
 	// ReasonNotAccepted: a Gateway does not accept the HTTPRoute; the message has its controller's words.
 	ReasonNotAccepted = "NotAccepted"
@@ -164,7 +164,7 @@ const (
 	ReasonNoController = "NoController"
 )
 
-// Reasons that name what is in the way of the pods.
+// Reasons of a failure of the pods.
 const (
 	// ReasonImagePullBackOff: an image cannot be pulled.
 	ReasonImagePullBackOff = "ImagePullBackOff"
@@ -184,6 +184,6 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonPodsRejected: the API server refuses the pods; the message has its words.
 	ReasonPodsRejected = "PodsRejected"
-	// ReasonProgressDeadlineExceeded: the rollout did not finish in time, and no pod says why.
+	// ReasonProgressDeadlineExceeded: the rollout did not finish in time, and no pod reports a cause.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )

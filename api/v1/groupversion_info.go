@@ -25,13 +25,13 @@ func Resource(resource string) schema.GroupResource {
 	return GroupVersion.WithResource(resource).GroupResource()
 }
 
-// addGroupVersion adds what all groups have, such as ListOptions.
+// addGroupVersion adds the types that all groups share, such as ListOptions.
 func addGroupVersion(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
 
-// register has a kind and its list be added to schemes.
+// register adds a kind and its list type to SchemeBuilder.
 func register(kind, list runtime.Object) {
 	SchemeBuilder.Register(func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(GroupVersion, kind, list)

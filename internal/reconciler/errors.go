@@ -8,12 +8,12 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// StalledError says that nothing more can be done until a user acts. It is reported in the status and not retried:
-// what would change it is watched.
+// StalledError is an error that only a user can resolve. It is reported in the status and not retried: a watch triggers the next
+// reconcile.
 type StalledError struct {
-	// Reason is the condition's reason; Message says what is wrong and what to do.
+	// Reason is the condition's reason; Message describes the problem and the remedy.
 	Reason, Message string
-	// RetryAfter, if set, is when it is worth looking again although nothing was seen to change.
+	// RetryAfter, if set, is the time until the next reconcile, for causes without a watch.
 	RetryAfter time.Duration
 }
 
@@ -24,11 +24,11 @@ func Stalled(reason, format string, args ...any) error {
 	return &StalledError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// WaitingError says that work goes on as soon as something that is watched has happened.
+// WaitingError reports that the reconcile continues after a change that the operator watches.
 type WaitingError struct {
-	// Reason is the condition's reason; Message says what is waited for.
+	// Reason is the condition's reason; Message describes the awaited change.
 	Reason, Message string
-	// RetryAfter, if set, is when to look again, for what is not watched.
+	// RetryAfter, if set, is the time until the next reconcile, for changes without a watch.
 	RetryAfter time.Duration
 }
 
@@ -39,7 +39,7 @@ func Waiting(reason, format string, args ...any) error {
 	return &WaitingError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// PostponedError says that nothing is to be done before a time has passed, and nothing to be reported either.
+// PostponedError requeues the resource after a delay, without a write of the status.
 type PostponedError struct {
 	// After is the time.
 	After time.Duration
@@ -47,23 +47,22 @@ type PostponedError struct {
 
 func (e *PostponedError) Error() string { return "postponed for " + e.After.String() }
 
-// FailedError is a request that failed and is tried again with back-off.
+// FailedError is a failed request that is retried with back-off.
 type FailedError struct {
-	// Reason is the condition's reason; Message is stable over the tries.
+	// Reason is the condition's reason; Message does not change between retries.
 	Reason, Message string
-	// Err is what the request returned.
+	// Err is the error of the request.
 	Err error
 }
 
 func (e *FailedError) Error() string { return e.Reason + ": " + e.Err.Error() }
 
-// Unwrap returns what the request returned.
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// ErrStale says that a decision was made on an outdated view. The next try sees the current one; nothing is reported.
+// ErrStale reports a decision on an outdated cache. The resource is requeued with back-off; the status is not written.
 var ErrStale = errors.New("the cached state was outdated")
 
-// ReasonAndMessageOf returns what an error means for a condition.
+// ReasonAndMessageOf returns the reason and the message of an error for a condition.
 func ReasonAndMessageOf(err error) (reason, message string) {
 	var stalled *StalledError
 	var waiting *WaitingError
@@ -79,9 +78,8 @@ func ReasonAndMessageOf(err error) (reason, message string) {
 	return appv1.ReasonApplyFailed, err.Error()
 }
 
-// Aggregate returns the error to report of several, nil if there is none: an outdated view before all else, then what is
-// retried, what needs a user to act, and what ends by itself. None of the others is delayed by it: the earliest RetryAfter
-// of all counts.
+// Aggregate returns the most important of several errors, nil for none: ErrStale first, then errors that are retried,
+// StalledError and WaitingError. The result has the earliest RetryAfter of all of them, unless it is retried with back-off.
 func Aggregate(errs ...error) error {
 	var failed, stalled, waiting error
 	var retry time.Duration
@@ -103,7 +101,7 @@ func Aggregate(errs ...error) error {
 	return withRetry(firstNonNil(failed, firstNonNil(stalled, waiting)), retry)
 }
 
-// withRetry returns the error with the time after which to look again. The original stays as it is.
+// withRetry returns a copy of the error with another RetryAfter.
 func withRetry(err error, retry time.Duration) error {
 	var s *StalledError
 	var w *WaitingError

@@ -11,18 +11,18 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// Event is what a reconcile tells of in one event, apart from what the conditions say.
+// Event is the content of the one event of a reconcile, apart from the conditions.
 type Event struct {
-	// Action and Changes tell of writes: the event's reason, and one line. See AddChanges.
+	// Action and Changes describe writes: the event's reason, and one line. See AddChanges.
 	Action, Changes string
-	// Reason and Note, if set, tell of a step that the kind has taken: the event's reason in place of Action, and a line before
-	// Changes. They are sent even if nothing was written.
+	// Reason and Note, if set, describe a step of the kind: the event's reason in place of Action, and a line before Changes. The
+	// event is sent even without a write.
 	Reason, Note string
-	// Warning, if set, is a further line for the event, which it makes a warning.
+	// Warning, if set, is a further line, which makes the event a warning.
 	Warning string
 }
 
-// AddChanges adds what was written, nothing if changes is empty. The first action is the one that counts.
+// AddChanges adds a description of writes, nothing if changes is empty. The first action is the event's reason.
 func (e *Event) AddChanges(action, changes string) {
 	if changes == "" {
 		return
@@ -30,8 +30,7 @@ func (e *Event) AddChanges(action, changes string) {
 	e.Action, e.Changes = cmp.Or(e.Action, action), joinLines(e.Changes, changes)
 }
 
-// emitEvent sends the one event of a reconcile, if there is something to tell: what was changed, or that the resource
-// has become stalled.
+// emitEvent sends the event of a reconcile, if there were changes, or the resource has become stalled or newly rejected.
 func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
 	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
@@ -44,7 +43,7 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 			note = " (" + note + ")"
 		}
 		note = is.Message + note
-		if report.InForce == RolledBack && is.Reason == report.Why.Reason { // What the operator has done, and no error.
+		if report.InForce == RolledBack && is.Reason == report.Why.Reason { // A rollback is not an error.
 			reason = is.Reason
 		}
 	case newlyRefused(before, after, report.Auxiliary.Reason != "" && report.Auxiliary.Reason != appv1.ReasonProgressing):
@@ -67,12 +66,11 @@ func (r *Reconciler[T]) send(obj T, kind, reason, note string) {
 	r.Recorder.Eventf(obj, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
 }
 
-// refusals are the reasons of Applied for which nothing stalls, as the operator tries again, and which a user must see to all
-// the same.
+// refusals are the reasons of Applied that are retried rather than stalled, but need an event for the user.
 var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
 
-// newlyRefused reports whether something outside the resource has come into the way of its spec.
-// trouble is true where that is so for any reason.
+// newlyRefused reports whether an external cause newly prevents the spec from being applied. trouble is true if every reason
+// counts.
 func newlyRefused(before, after Resource, trouble bool) bool {
 	was, is := condition(before, appv1.ConditionApplied), condition(after, appv1.ConditionApplied)
 	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(refusals, is.Reason) {

@@ -8,13 +8,13 @@ import (
 	"huolala.cn/app-operator/internal/metrics"
 )
 
-// settled says how long resources took that were not ready.
+// settled is the histogram of the times until resources become ready or stalled.
 var settled = metrics.SettleDuration.NewHistogram()
 
 func init() { ctrlmetrics.Registry.MustRegister(settled) }
 
-// observeSettled notes how long a resource took that has become ready, or has stalled: since it was created, was ready last, or was
-// stalled last, as that lasts as long as its user needs.
+// observeSettled observes the time until a resource becomes ready or stalled, from its creation or from its last ready or stalled
+// condition.
 func (r *Reconciler[T]) observeSettled(before, after T) {
 	stalled, ready := condition(before, appv1.ConditionStalled), condition(before, appv1.ConditionReady)
 	if isTrue(stalled) || isTrue(ready) {

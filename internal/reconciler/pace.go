@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// figureInterval is how often at most a status is written if only figures have changed, and the messages that
-	// repeat them.
+	// figureInterval is the minimum interval between writes of a status if only figures, and messages with them, have changed.
 	figureInterval = time.Second
-	// figuresOfNamespace is how many statuses of a kind are written in a figureInterval, if only figures have changed, in one
-	// namespace. With more of them, each waits longer: what one object changes in a thousand resources is no thousand writes a second.
+	// figuresOfNamespace is the maximum number of such writes in a figureInterval for one kind and namespace. With more
+	// resources, each waits longer, so that a change of one object that affects a thousand resources does not cause a thousand
+	// writes a second.
 	figuresOfNamespace = 20
-	// hastyMost is how many writes of a status come less than a figureInterval after the previous one, whatever has changed. A rollout
-	// needs a handful. From then on they wait as figures do, so that conditions that change without end are written once a second.
-	// Each figureInterval without a change allows for one more.
+	// hastyMost is the maximum number of writes of a status within a figureInterval of the previous write, for any change. A
+	// rollout needs a handful. Beyond the limit, the writes wait as for figures, so that a flapping condition is written once a
+	// second. Each figureInterval without a change allows one more.
 	hastyMost = 50
 )
 
@@ -27,29 +27,28 @@ type paces struct {
 	namespaces map[string]*namespacePace
 }
 
-// pace is that of one resource.
+// pace holds the times of one resource's status.
 type pace struct {
-	// last is when the status was last written, changed when it last differed, slot when it is to be written next; zero if that is not
-	// known.
+	// last is the time of the last write, changed the time of the last change, slot the time of the next write; zero if unknown.
 	last, changed, slot time.Time
 	hasty               int
 }
 
-// namespacePace is that of the resources of one namespace.
+// namespacePace holds the times of one namespace.
 type namespacePace struct {
-	// next is the first time that is not given to a resource yet.
+	// next is the first free slot.
 	next      time.Time
 	resources int
 }
 
-// noteChange notes that the status differs at a time.
+// noteChange records a change of the status.
 func (p *pace) noteChange(now time.Time) {
-	// A clock that was set back has no time passed.
+	// If the clock was set back, no time has passed.
 	p.hasty = max(0, p.hasty-int(max(0, now.Sub(p.changed))/figureInterval))
 	p.changed = now
 }
 
-// wait returns how long a write of a resource's status is to wait, 0 if it is time. Figures is true where only figures have changed.
+// wait returns the delay of a write of a resource's status, 0 for none. figures is true if only figures have changed.
 func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +57,7 @@ func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) tim
 	if !figures && r.hasty < hastyMost {
 		return 0
 	}
-	// Each resource has at most one slot. A time that is later than all slots can be is from before the clock was set back.
+	// Each resource has at most one slot. A time beyond the latest possible slot is from before the clock was set back.
 	horizon := now.Add(figureInterval * time.Duration(2+namespace.resources/figuresOfNamespace))
 	if namespace.next.After(horizon) {
 		namespace.next = now
@@ -66,14 +65,14 @@ func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) tim
 	if r.last.After(now) {
 		r.last = now
 	}
-	if now.Sub(r.slot) > figureInterval || r.slot.After(horizon) { // There is none, or it was not used.
+	if now.Sub(r.slot) > figureInterval || r.slot.After(horizon) { // There is no slot, or it has passed unused.
 		r.slot = latest(r.last.Add(figureInterval), namespace.next)
 		namespace.next = latest(namespace.next, now.Add(-figureInterval)).Add(figureInterval / figuresOfNamespace)
 	}
 	return max(0, r.slot.Sub(now))
 }
 
-// noteWrite notes that a resource's status was written.
+// noteWrite records a write of a resource's status.
 func (p *paces) noteWrite(name types.NamespacedName, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +84,7 @@ func (p *paces) noteWrite(name types.NamespacedName, now time.Time) {
 	r.last, r.slot = now, time.Time{}
 }
 
-// of returns the pace of a resource, and of its namespace.
+// of returns the pace of a resource and its namespace, and creates them if needed.
 func (p *paces) of(name types.NamespacedName) (*pace, *namespacePace) {
 	if p.resources == nil {
 		p.resources, p.namespaces = map[types.NamespacedName]*pace{}, map[string]*namespacePace{}
@@ -104,7 +103,7 @@ func (p *paces) of(name types.NamespacedName) (*pace, *namespacePace) {
 	return r, namespace
 }
 
-// forget drops what is known of a resource, and of its namespace with the last one.
+// forget deletes the state of a resource, and with the last resource the state of its namespace.
 func (p *paces) forget(name types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// catchUp is how long a read waits for the cache to show what was written before.
+// catchUp is the maximum time for the cache to have this process's earlier writes.
 const catchUp = 5 * time.Second
 
-// Get reads an object from the cache as it is after all that this process has written. Should the cache not catch up,
-// for a write whose event was lost together with its object, it settles for what is there: applying is idempotent, so an
-// outdated view costs a request and never a mistake.
+// Get reads an object from the cache after all writes of this process. If the cache does not catch up, because the event of a
+// write was lost with its object, Get returns the cached state: as an apply is idempotent, an outdated state costs a request and
+// causes no error.
 func Get(ctx context.Context, c client.Client, key client.ObjectKey, obj client.Object) error {
 	bounded, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()

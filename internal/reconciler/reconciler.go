@@ -26,74 +26,74 @@ import (
 // Resource is a custom resource of any kind.
 type Resource interface {
 	client.Object
-	// CommonStatus is the part of the status that the skeleton writes.
+	// CommonStatus returns the part of the status that the Reconciler writes.
 	CommonStatus() *appv1.CommonStatus
 }
 
 // ReasonAndMessage is the reason and the message of a condition.
 type ReasonAndMessage struct{ Reason, Message string }
 
-// InForce is the spec that the children have.
+// InForce identifies the spec that the children match.
 type InForce int
 
 const (
-	// Present is the present spec.
+	// Present is the current spec.
 	Present InForce = iota
-	// Held is an earlier spec that the user wants in force: nothing more happens once its pods are ready.
+	// Held is an earlier spec that the user requested: the operator does nothing more once its pods are ready.
 	Held
-	// RolledBack is an earlier spec that is in force because the present one failed: nothing more happens until the user acts.
+	// RolledBack is an earlier spec after a failed rollout of the current spec: the operator does nothing more until the user
+	// acts.
 	RolledBack
-	// Earlier is an earlier spec for another reason, although nothing went wrong.
+	// Earlier is an earlier spec for another reason, without a failure.
 	Earlier
 )
 
-// Pause says what spec.paused does.
+// Pause is the effect of spec.paused.
 type Pause int
 
 const (
-	// NotPaused is a resource whose children are written.
+	// NotPaused is for a resource without spec.paused.
 	NotPaused Pause = iota
-	// Paused is a resource whose children are not written. All children are as the spec means them.
+	// Paused is for a paused resource whose children match the spec.
 	Paused
-	// Pending is a paused resource where a change of the children is held back.
+	// Pending is for a paused resource with pending changes of its children.
 	Pending
 )
 
-// Trouble is what is in the way of auxiliary objects, nothing if its reason is empty.
+// Trouble is a problem of auxiliary objects; an empty reason means none.
 type Trouble struct {
 	ReasonAndMessage
-	// Retry, if set, is a failure that is tried again with back-off.
+	// Retry, if set, is an error that is retried with back-off.
 	Retry error
 }
 
-// Report is what a kind's steps found. What they could not do they return as an error next to it.
+// Report is the result of a kind's steps. The steps return failures as an error in addition.
 type Report struct {
-	// Pods is the health of the pods: the Ready condition, as far as pods decide it.
+	// Pods is the health of the pods, the base of the Ready condition.
 	Pods health.Verdict
-	// InForce is the spec that is in force. Why has the reason and the message where that is not the present one.
+	// InForce is the spec in force. Why is the reason and the message if that is not the current spec.
 	InForce InForce
 	Why     ReasonAndMessage
-	// Pause says what spec.paused does. PendingKey names the changes that are held back, and the state of the rollouts that these
-	// would change: the effect of the changes is the same while the key is.
+	// Pause is the effect of spec.paused. PendingKey identifies the pending changes and the state of the affected rollouts: the
+	// same key means the same effect of the changes.
 	Pause      Pause
 	PendingKey string
-	// Note, where its reason is set, says in what way the spec that is in force is not in force to the letter.
+	// Note, if its reason is set, describes deviations from the spec in force.
 	Note ReasonAndMessage
-	// Auxiliary is the trouble of objects that the pods do not need: the spec is not in force as a whole, and Ready is about the pods
-	// nevertheless.
+	// Auxiliary is the problem of objects that the pods do not need: Applied is False, and Ready depends on the pods alone.
 	Auxiliary Trouble
 	// Conditions are the kind's own conditions. A condition without a status is removed.
 	Conditions []metav1.Condition
-	// RetryAfter, if set, is when to reconcile again although nothing was seen to change.
+	// RetryAfter, if set, is the time until the next reconcile without a watch event.
 	RetryAfter time.Duration
-	// Event is what to report in an event.
+	// Event is the content of the event.
 	Event Event
 }
 
 // AddCondition adds a condition of the kind.
 func (r *Report) AddCondition(c metav1.Condition) { r.Conditions = append(r.Conditions, c) }
 
-// RemoveCondition has a condition of the kind removed.
+// RemoveCondition removes a condition of the kind.
 func (r *Report) RemoveCondition(kind string) { r.AddCondition(metav1.Condition{Type: kind}) }
 
 // SetConditions sets the kind's own conditions in a status.
@@ -110,12 +110,13 @@ func (r *Report) SetConditions(conditions *[]metav1.Condition) {
 // Stored is a custom resource as the API server stores it.
 type Stored[T Resource] interface {
 	client.Object
-	// Decode returns the typed resource. With an error, which says what is wrong with the spec, it has no spec.
+	// Decode returns the typed resource. If the spec cannot be decoded, Decode returns a resource without a spec, and an error
+	// with the cause.
 	Decode() (T, error)
 }
 
-// Steps is what a kind does: observe, apply, and say how it stands. It may set fields of obj's status, and nothing else
-// of obj. undecodable, if not nil, says why obj has no spec.
+// Steps observes, applies and reports for one kind. It may set fields of obj's status, and no other field of obj. undecodable, if
+// not nil, is the cause why obj has no spec.
 type Steps[T Resource] func(ctx context.Context, obj T, undecodable error) (Report, error)
 
 // Reconciler runs the steps of one kind.
@@ -175,8 +176,8 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		r.emitEvent(before, obj, &report)
 		r.observeSettled(before, obj)
 	case report.Event.Changes != "":
-		// The next reconcile finds the children changed and has nothing to tell of them, so this one does, although the status
-		// is not written. What the status says is told once it is.
+		// The next reconcile finds no difference of the children, so this one sends the event of the changes, although the status
+		// is not written. Events about the conditions follow with the write of the status.
 		r.send(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
 	}
 	res, err := result(err, patchErr, MinRequeue(wait, report.RetryAfter))

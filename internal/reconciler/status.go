@@ -18,8 +18,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// maxMessage is the length in bytes of a condition's message. The API refuses a status with one of over 32768 characters;
-// nobody reads that far.
+// maxMessage is the maximum length in bytes of a condition's message. The API server rejects messages of over 32768 characters.
 const maxMessage = 4096
 
 // summarize sets the conditions by the report and the error of the steps.
@@ -49,7 +48,7 @@ func summarize(obj Resource, report *Report, err error) {
 	}
 }
 
-// appliedCondition says whether the current generation of the spec is in force, and if not, why.
+// appliedCondition returns the condition Applied: whether the current generation of the spec is in force, with the cause if not.
 func appliedCondition(report *Report, err error) metav1.Condition {
 	applied := metav1.Condition{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonApplied}
 	switch {
@@ -67,7 +66,7 @@ func appliedCondition(report *Report, err error) metav1.Condition {
 	return applied
 }
 
-// readyCondition says whether the workload is ready: by its pods, and never True while the current generation of the spec
+// readyCondition returns the condition Ready: by the health of the pods, and never True while the current generation of the spec
 // is not in force.
 func readyCondition(report *Report, applied *metav1.Condition, err error) metav1.Condition {
 	ready := metav1.Condition{
@@ -75,7 +74,7 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 	}
 	switch {
 	case err != nil:
-		// Whatever the pods of an earlier spec do.
+		// The error takes precedence over the pods of an earlier spec.
 		ready.Reason, ready.Message = ReasonAndMessageOf(err)
 	case report.Pause == Pending:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
@@ -91,7 +90,7 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 	return ready
 }
 
-// stalledCondition says whether the resource needs a user to act.
+// stalledCondition returns the condition Stalled: whether the resource needs a user to act.
 func stalledCondition(report *Report, err error) metav1.Condition {
 	stalled := metav1.Condition{Type: appv1.ConditionStalled, Status: metav1.ConditionTrue}
 	var stalledErr *StalledError
@@ -108,7 +107,8 @@ func stalledCondition(report *Report, err error) metav1.Condition {
 	return stalled
 }
 
-// reconcilingCondition says whether the operator has something left to do, or waits for something that ends by itself.
+// reconcilingCondition returns the condition Reconciling: whether the operator has work left, or waits for a change without user
+// action.
 func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.Condition, err error) metav1.Condition {
 	c := metav1.Condition{Type: appv1.ConditionReconciling, Status: metav1.ConditionFalse, Reason: ready.Reason, Message: ready.Message}
 	isReady := ready.Status == metav1.ConditionTrue
@@ -131,8 +131,8 @@ func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.C
 	return c
 }
 
-// numbers are what differs between two messages about one and the same trouble: how many pods show it, how much of a quota
-// is used.
+// numbers matches the parts of a message that may change while the problem stays the same, such as a number of pods or the use of
+// a quota.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
 // keepSteadyMessages keeps the earlier message of each condition of a stalled resource where the new one differs from it in
@@ -192,8 +192,8 @@ func statusOf(obj Resource) (any, error) {
 	return status.Interface(), nil
 }
 
-// withoutFigures returns a status without the messages that count pods: written at once, they would make a rollout cost
-// two writes and more for each pod. That of Stalled stays, as it asks the user to act, and its event goes with the write.
+// withoutFigures returns a status without the messages that count pods: immediate writes of these messages would cost two writes
+// or more for each pod of a rollout. The message of Stalled is kept, as it needs a user to act and triggers the event.
 func withoutFigures(status *appv1.CommonStatus) *appv1.CommonStatus {
 	status = status.DeepCopy()
 	for i := range status.Conditions {
