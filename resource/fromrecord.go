@@ -44,7 +44,7 @@ func BelievableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec,
 	return recorded, owned
 }
 
-// hasAmounts reports whether a container of a pod template has exactly these requests and limits.
+// hasAmounts reports whether a container of a pod template has these requests and limits, with or without others.
 func hasAmounts(template *corev1.PodTemplateSpec, container string, amounts Amounts) bool {
 	covers := func(has, want corev1.ResourceList) bool {
 		for name, amount := range resourceList(want) {
