@@ -144,6 +144,7 @@ func (c ConfigInputs) orNone() ConfigInputs {
 	return c
 }
 
+// Equal reports whether two records have the same content.
 func (c ConfigInputs) Equal(other ConfigInputs) bool {
 	return c.Sum == other.Sum && c.Key == other.Key && maps.Equal(c.Objects, other.Objects)
 }

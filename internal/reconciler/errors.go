@@ -57,6 +57,7 @@ type FailedError struct {
 
 func (e *FailedError) Error() string { return e.Reason + ": " + e.Err.Error() }
 
+// Unwrap returns the error of the request.
 func (e *FailedError) Unwrap() error { return e.Err }
 
 // ErrStale reports a decision on an outdated cache. The resource is requeued with back-off; the status is not written.
