@@ -98,8 +98,8 @@ func (s *Deps) refuseRestart(ctx context.Context, d *target, w *resource.Workloa
 			live.Name, claim.SelectorText(live.Spec.Selector), seen.object.GetName(), claim.SelectorText(w.Selector)),
 	}
 	var serves *reconciler.StalledError
-	for i := range req.Children {
-		err := s.Engine.CheckServes(ctx, req, &req.Children[i], &live)
+	for i := range req.Objects {
+		err := s.Engine.CheckServes(ctx, req, &req.Objects[i], &live)
 		switch {
 		case errors.As(err, &serves):
 			stalled.Message = serves.Message + messageNothingChanged

@@ -162,19 +162,18 @@ func (db *database) apply(ctx context.Context, seen *observed, w *resource.Workl
 	exposed := db.refuseHeadlessChange(db.r.Client.Scheme(), req, seen.service)
 	switch {
 	case db.paused:
-		out := db.r.planRequest(req, seen, 0)
+		out := db.r.planRequest(ctx, req, seen, 0)
 		out.err = reconciler.Aggregate(exposed, trouble, out.err)
 		out.last = out.err
 		return out
-	case exposed != nil && req.Whole:
+	case exposed != nil && req.Policy.AllOrNothing:
 		return &applied{seen: seen, err: exposed, last: exposed, refused: exposed}
 	case exposed != nil && db.adoptsObject(req):
 		return failApply(seen, reconciler.Aggregate(trouble, exposed))
 	}
 
-	changes, err := db.r.Engine.Apply(ctx, req)
-	out := newApplied(seen, req, 0)
-	out.changes = []apply.ChangeSet{changes}
+	done, err := db.r.applyRequest(ctx, req, db.r.Mode)
+	out := newApplied(seen, &done, 0)
 	out.secretChecked = err == nil && trouble == nil
 	if set := out.seen.set(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, out.seen.claims)
@@ -204,8 +203,8 @@ func fitVolumes(seen *observed, w *resource.Workload, how application) (grows bo
 func (db *database) request(ctx context.Context, seen *observed, w *resource.Workload, how application, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
 	req := db.newRequest()
-	req.DefaultLabels = w.DefaultLabels
-	req.Whole = how.whole
+	req.Policy.DefaultLabels = w.DefaultLabels
+	req.Policy.AllOrNothing = how.whole
 	remains, startable := seen.remainsToApply(), true
 	var locked error
 	if !db.paused && !db.previous && (db.checkSecret || len(unguarded) > 0) {
@@ -213,7 +212,7 @@ func (db *database) request(ctx context.Context, seen *observed, w *resource.Wor
 		if locked = err; locked == nil {
 			secret.Prerequisite = !usable
 			// The Secret goes first: the claims tell that neither was made by a release without guards.
-			req.Children = append(append(req.Children, secret), unguarded...)
+			req.Objects = append(append(req.Objects, secret), unguarded...)
 		}
 		startable = locked == nil || usable && remains
 	}
@@ -224,14 +223,14 @@ func (db *database) request(ctx context.Context, seen *observed, w *resource.Wor
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
 	startable = unlisted == nil && (seen.set() != nil || startable)
 	for _, obj := range w.Objects() {
-		child := apply.Child{Desired: obj, Live: seen.liveObject(obj)}
+		child := apply.Object{Desired: obj, Live: seen.liveObject(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
 		case set && startable:
 			child.Replace = grows
-			req.Children = append(append(req.Children, claims...), child)
+			req.Objects = append(append(req.Objects, claims...), child)
 		case !set && !how.alone:
 			child.Independent = remains
-			req.Children = append(req.Children, child)
+			req.Objects = append(req.Objects, child)
 		}
 	}
 	return req, trouble
@@ -239,7 +238,7 @@ func (db *database) request(ctx context.Context, seen *observed, w *resource.Wor
 
 // wantedClaims returns the claims to apply; see claimChildren. Those of others are not in the cache, so they are looked for where
 // the StatefulSet may be about to use more claims than before.
-func (db *database) wantedClaims(ctx context.Context, seen *observed, w *resource.Workload) (wanted, unguarded []apply.Child, err error) {
+func (db *database) wantedClaims(ctx context.Context, seen *observed, w *resource.Workload) (wanted, unguarded []apply.Object, err error) {
 	claims := seen.claims
 	if had, pods := seen.podsOf(w); pods > had {
 		if claims, err = db.liveClaims(ctx); err != nil {

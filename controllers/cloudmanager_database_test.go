@@ -27,7 +27,7 @@ func childrenOf(req *apply.Request) []string {
 		return nil
 	}
 	var names []string
-	for _, c := range req.Children {
+	for _, c := range req.Objects {
 		flags := ""
 		for flag, set := range map[string]bool{"P": c.Prerequisite, "I": c.Independent, "R": c.Replace, "K": c.Retained} {
 			if set {
@@ -144,7 +144,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
 		req, err := db.request(t.Context(), db.seen, w, application{whole: whole}, false)
-		if err != nil || req.Whole != whole || !req.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
+		if err != nil || req.Policy.AllOrNothing != whole || !req.Policy.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}
 	}

@@ -43,13 +43,17 @@ func (r *CloudManagerReconciler) retainDatabase(ctx context.Context, req *apply.
 		}
 		if secret != nil && metav1.IsControlledBy(secret, req.Owner) {
 			resource.Guard(secret)
-			if err := r.Engine.Retain(ctx, req, secret); err != nil {
+			kept, err := r.Engine.Retain(ctx, *req, secret, r.Mode)
+			if err != nil {
 				return err
 			}
+			r.journal.noteOutcome(&kept)
 		}
-		if err := r.Engine.KeepVolumes(ctx, req, set); err != nil {
+		kept, err := r.Engine.KeepVolumes(ctx, *req, set, r.Mode)
+		if err != nil {
 			return err
 		}
+		r.journal.noteOutcome(&kept)
 	}
 	if set.Status.ObservedGeneration < set.Generation {
 		return reconciler.Waiting(appv1.ReasonProgressing, messageRetainingVolumes, set.Name)
@@ -112,22 +116,22 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 				}
 				if secret != nil {
 					// Before the StatefulSet, by which it is found.
-					req.Unwanted = append(req.Unwanted, secret)
+					req.Prune = append(req.Prune, secret)
 				}
 			}
-			req.Unwanted = append(req.Unwanted, obj)
+			req.Prune = append(req.Prune, obj)
 		}
 	}
-	if len(req.Unwanted) == 0 {
+	if len(req.Prune) == 0 {
 		return nil, reconciler.Aggregate(errs...)
 	}
-	removed, err := r.Engine.Apply(ctx, &req)
+	done, err := r.applyRequest(ctx, &req, r.Mode)
 	if err == nil {
-		for _, obj := range req.Unwanted {
+		for _, obj := range req.Prune {
 			r.Records.forgetRecord(recordKey{resource.KindCloudManager.FieldManager(), client.ObjectKeyFromObject(plan.cm), obj.GetName()})
 		}
 	}
-	return removed, reconciler.Aggregate(append(errs, lookAgain(err))...)
+	return done.Changes(), reconciler.Aggregate(append(errs, lookAgain(err))...)
 }
 
 // previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to

@@ -54,11 +54,11 @@ func (p password) choose() string {
 
 // secretChild returns the database's Secret as it should be. It is usable if it is there with that password already, so that pods
 // can start with it.
-func (db *database) secretChild(ctx context.Context, seen *observed, w *resource.Workload) (secret apply.Child, usable bool, err error) {
+func (db *database) secretChild(ctx context.Context, seen *observed, w *resource.Workload) (secret apply.Object, usable bool, err error) {
 	name := resource.SecretName(db.name)
 	live, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
-		return apply.Child{}, false, err
+		return apply.Object{}, false, err
 	}
 	var p password
 	if live != nil {
@@ -66,7 +66,7 @@ func (db *database) secretChild(ctx context.Context, seen *observed, w *resource
 		usable = p.kept != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, live, false) == nil
 	}
 	if p.stated, err = db.statedPassword(ctx); err != nil {
-		return apply.Child{}, usable, err
+		return apply.Object{}, usable, err
 	}
 	if p.needsEmptyVolumes() {
 		// The API server is asked for them, as a view of some time ago must not cost the data.
@@ -75,7 +75,7 @@ func (db *database) secretChild(ctx context.Context, seen *observed, w *resource
 			err = p.refusal(passwordField(db.cm), name, claims[0].Name)
 		}
 		if err != nil {
-			return apply.Child{}, usable, err
+			return apply.Object{}, usable, err
 		}
 	}
 	chosen := p.choose()

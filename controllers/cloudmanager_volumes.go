@@ -121,7 +121,7 @@ func (o *observed) podsOf(w *resource.Workload) (had, wanted int32) {
 // claimChildren returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
 // database's, which the engine refuses or adopts. Unguarded are further ones, which only lack the annotations that keep tools
 // from deleting them.
-func (o *observed) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Child) {
+func (o *observed) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Object) {
 	_, pods := o.podsOf(w)
 	for i := range claims {
 		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
@@ -132,7 +132,7 @@ func (o *observed) claimChildren(w *resource.Workload, claims []corev1.Persisten
 		if !small {
 			desired.Spec.Resources = corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}}
 		}
-		claim := apply.Child{Desired: desired, Live: live, Retained: true}
+		claim := apply.Object{Desired: desired, Live: live, Retained: true}
 		switch {
 		case small, !ours && ordinal < pods:
 			claim.Prerequisite = true

@@ -240,11 +240,11 @@ func TestDatabaseLiveObject(t *testing.T) {
 	if live := whole.liveObject(&corev1.Secret{}); live != nil {
 		t.Errorf("a Secret is compared with %v", live)
 	}
-	var children []apply.Child
+	var children []apply.Outcome
 	for _, obj := range w.Objects() {
-		children = append(children, apply.Child{Desired: obj, Live: obj})
+		children = append(children, apply.Outcome{Object: apply.Object{Desired: obj}, Live: obj})
 	}
-	after := nothing.after(append(children, apply.Child{Desired: &corev1.Secret{}}))
+	after := nothing.after(append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}}))
 	if after.set() == nil || after.service.Name != "db" || after.headless.Name != "db-headless" {
 		t.Errorf("what was written is noted as %+v", after)
 	}
@@ -305,7 +305,7 @@ func TestClaimChildren(t *testing.T) {
 		"too small and without guards, at once": {claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(w, 0, "5Gi"))}, wanted: []string{"datadir-db-0=10Gi"}},
 	} {
 		s := liveDatabase(cm, w)
-		said := func(children []apply.Child, prerequisite bool) (names []string) {
+		said := func(children []apply.Object, prerequisite bool) (names []string) {
 			for _, child := range children {
 				claim, ok := child.Desired.(*corev1.PersistentVolumeClaim)
 				if !ok || child.Live == nil || !child.Retained || child.Prerequisite != prerequisite || child.Replace {

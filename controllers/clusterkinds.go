@@ -39,7 +39,7 @@ func (s *Deps) unavailable(ctx context.Context, d *target, obj client.Object) er
 	if !s.watched.apart(apply.TypeOf(obj)) {
 		return nil
 	}
-	if s.Engine.Foresees() {
+	if s.Mode == apply.DryRun {
 		return s.ClusterKinds.Look(ctx, obj)
 	}
 	return s.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: d.manager, NamespacedName: client.ObjectKeyFromObject(d.owner)})

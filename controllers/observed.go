@@ -175,10 +175,10 @@ func (o *observed) withObject(live client.Object) *observed {
 }
 
 // after returns the observation as it is after children were applied.
-func (o *observed) after(children []apply.Child) *observed {
+func (o *observed) after(done []apply.Outcome) *observed {
 	after := *o
-	for i := range children {
-		switch live := children[i].Live.(type) {
+	for i := range done {
+		switch live := done[i].Live.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
 			if live != o.object {
 				after = *after.withObject(live)

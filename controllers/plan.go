@@ -91,11 +91,11 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 		Version: plan.Version, Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		Paused: resumeResource(copied), Objects: []plan.Object{},
 	}
-	var foreseen apply.Foresight
 	dry := *s
-	dry.Client, dry.Engine, dry.Records, dry.Content = apply.ReadOnly(s.Client), s.Engine.Foresee(&foreseen), newLastRecords(), s.Content.Foresee()
+	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), newLastRecords(), s.Content.Foresee()
+	dry.Mode, dry.journal = apply.DryRun, &journal{}
 	report, err := k.plan(&dry)(ctx, copied)
-	for _, found := range foreseen.Objects() {
+	for _, found := range dry.journal.changed() {
 		object := newPlanObject(&found)
 		if object.Pods != nil && object.Pods.Replaced {
 			object.Pods.Kept = s.keptPods(ctx, &found)
@@ -130,13 +130,13 @@ func resumeResource(obj client.Object) bool {
 }
 
 // newPlanObject says what would be done to one object.
-func newPlanObject(found *apply.Foreseen) plan.Object {
+func newPlanObject(found *apply.Outcome) plan.Object {
 	o := plan.Object{
 		Kind: found.Kind, Name: found.Name, Action: planActions[found.Action], TakenOver: found.TakenOver && found.Action != apply.Created,
 		Unasked: found.Unasked,
 	}
-	if found.Trouble != nil {
-		reason, message := reconciler.ReasonAndMessageOf(found.Trouble)
+	if found.Err != nil {
+		reason, message := reconciler.ReasonAndMessageOf(found.Err)
 		o.Action, o.Problem = plan.Blocked, &plan.Problem{Reason: reason, Message: message}
 		return o
 	}
@@ -157,7 +157,7 @@ var planActions = map[apply.Action]plan.Action{
 }
 
 // newPlanPods says what happens to the pods of an object, nil for one that has none.
-func newPlanPods(found *apply.Foreseen) *plan.Pods {
+func newPlanPods(found *apply.Outcome) *plan.Pods {
 	pods := &plan.Pods{}
 	switch before := found.Before.(type) {
 	case *appsv1.Deployment:
@@ -199,7 +199,7 @@ const maxPlanSets = 4
 
 // keptPods is how many pods of a Deployment run already what it would have: those of an earlier revision, during a rollout that is taken
 // back. Pods whose ReplicaSet cannot be read count as replaced.
-func (s *Deps) keptPods(ctx context.Context, found *apply.Foreseen) int32 {
+func (s *Deps) keptPods(ctx context.Context, found *apply.Outcome) int32 {
 	before, ok := found.Before.(*appsv1.Deployment)
 	after, changed := found.After.(*appsv1.Deployment)
 	if !ok || !changed || before.Status.Replicas == before.Status.UpdatedReplicas && before.Status.ObservedGeneration >= before.Generation {
@@ -261,7 +261,7 @@ func missingPods(d *appsv1.Deployment) int32 {
 }
 
 // inputSteps says what shapes the pods and would change although no spec states it: the rendering, and what a size stands for.
-func inputSteps(found *apply.Foreseen) (rendering, size *plan.Step) {
+func inputSteps(found *apply.Outcome) (rendering, size *plan.Step) {
 	if found.Before == nil || found.After == nil || found.TakenOver {
 		return nil, nil
 	}

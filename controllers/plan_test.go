@@ -44,7 +44,7 @@ func TestPendingCause(t *testing.T) {
 	live.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
 	cause := func() string {
-		req := &apply.Request{Children: []apply.Child{{Live: live}}}
+		req := &apply.Request{Objects: []apply.Object{{Live: live}}}
 		return pendingCause(app, &reconciler.Report{PendingKey: "Configured Deployment web: image" + describeRollouts(req)})
 	}
 	for _, step := range []struct {
@@ -119,12 +119,12 @@ func TestPlanPods(t *testing.T) {
 		"stopped":          {apply.Configured, deployment("a", 2, 2), stopped, false},
 		"only scaled":      {apply.Scaled, deployment("a", 2, 2), deployment("b", 0, 2), false},
 	} {
-		pods := newPlanPods(&apply.Foreseen{Change: apply.Change{Action: c.action}, Before: c.before, After: c.after})
+		pods := newPlanPods(&apply.Outcome{Change: apply.Change{Action: c.action}, Before: c.before, After: c.after})
 		if pods == nil || pods.Replaced != c.want {
 			t.Errorf("%s: %+v", name, pods)
 		}
 	}
-	if pods := newPlanPods(&apply.Foreseen{Change: apply.Change{Action: apply.Deleted}, Before: deployment("a", 2, 2)}); pods == nil || pods.Running != 2 || pods.Wanted != 0 {
+	if pods := newPlanPods(&apply.Outcome{Change: apply.Change{Action: apply.Deleted}, Before: deployment("a", 2, 2)}); pods == nil || pods.Running != 2 || pods.Wanted != 0 {
 		t.Errorf("deleted: %+v", pods)
 	}
 }

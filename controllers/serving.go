@@ -55,9 +55,9 @@ func (d *target) mayOwn(obj client.Object) bool {
 }
 
 // childOf returns a wanted object as a child of the engine's.
-func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *observed) (apply.Child, error) {
+func (s *Deps) childOf(ctx context.Context, d *target, obj client.Object, seen *observed) (apply.Object, error) {
 	_, deployment := obj.(*appsv1.Deployment)
-	child := apply.Child{Desired: obj, Independent: !deployment}
+	child := apply.Object{Desired: obj, Independent: !deployment}
 	row := apply.TypeOf(obj)
 	if !row.Auxiliary {
 		child.Live = seen.liveObject(obj)
@@ -114,16 +114,16 @@ func reportTrouble(report *reconciler.Report, err error) {
 func (a *applied) reportPrerequisite(report *reconciler.Report) {
 	last := map[reflect.Type]bool{}
 	for i := range slices.Backward(a.auxiliary) { // The last application counts.
-		child := &a.auxiliary[i]
-		of := reflect.TypeOf(child.Desired)
-		if !child.Prerequisite || last[of] {
+		done := &a.auxiliary[i]
+		of := reflect.TypeOf(done.Object.Desired)
+		if !done.Object.Prerequisite || last[of] {
 			continue
 		}
 		last[of] = true
-		if child.Trouble != nil {
-			report.Pods.Reason, report.Pods.Message = reconciler.ReasonAndMessageOf(child.Trouble)
+		if done.Err != nil {
+			report.Pods.Reason, report.Pods.Message = reconciler.ReasonAndMessageOf(done.Err)
 			var stalled *reconciler.StalledError
-			report.Pods.Stalled = errors.As(child.Trouble, &stalled)
+			report.Pods.Stalled = errors.As(done.Err, &stalled)
 		}
 	}
 }
@@ -177,8 +177,8 @@ func exposureIn[T interface {
 	comparable
 	client.Object
 }](d *target, done *applied, invalid error, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
-	applied := slices.ContainsFunc(done.auxiliary, func(child apply.Child) bool {
-		_, ok := child.Desired.(T)
+	applied := slices.ContainsFunc(done.auxiliary, func(out apply.Outcome) bool {
+		_, ok := out.Object.Desired.(T)
 		return ok
 	})
 	if earlier == "" || d.paused || applied || !done.auxiliaryKnown {
@@ -211,10 +211,10 @@ func standingIn[T interface {
 // find returns the live object of a type of the owner's, as it was applied or else as it was observed, and what is in its way.
 func find[T client.Object](done *applied) (live T, trouble error) {
 	for i := range slices.Backward(done.auxiliary) { // The last application counts.
-		child := &done.auxiliary[i]
-		if _, ok := child.Desired.(T); ok {
-			live, _ = child.Live.(T)
-			return live, child.Trouble
+		out := &done.auxiliary[i]
+		if _, ok := out.Object.Desired.(T); ok {
+			live, _ = out.Live.(T)
+			return live, out.Err
 		}
 	}
 	for _, obj := range done.seen.owned {

@@ -218,7 +218,7 @@ func TestExposures(t *testing.T) {
 	address := networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}}}
 	ready := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: address}
 	after := func(live client.Object, trouble error) *applied {
-		return &applied{seen: &observed{}, auxiliaryKnown: true, auxiliary: []apply.Child{{Desired: &networkingv1.Ingress{}, Live: live, Trouble: trouble}}}
+		return &applied{seen: &observed{}, auxiliaryKnown: true, auxiliary: []apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}}, Live: live, Err: trouble}}}
 	}
 	for name, c := range map[string]struct {
 		seen   *applied
@@ -317,21 +317,21 @@ func TestReportTrouble(t *testing.T) {
 
 // TestReportPrerequisite says why the first pod is not created: by the last application of what must be there before it.
 func TestReportPrerequisite(t *testing.T) {
-	account := func(trouble error) apply.Child {
-		return apply.Child{Desired: &corev1.ServiceAccount{}, Prerequisite: true, Auxiliary: true, Trouble: trouble}
+	account := func(trouble error) apply.Outcome {
+		return apply.Outcome{Object: apply.Object{Desired: &corev1.ServiceAccount{}, Prerequisite: true, Auxiliary: true}, Err: trouble}
 	}
 	stalled, waiting := reconciler.Stalled(appv1.ReasonResourceExists, "taken"), &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: "wait"}
 	for name, c := range map[string]struct {
-		around []apply.Child
+		around []apply.Outcome
 		reason string
 		stalls bool
 	}{
-		"nothing is in the way":  {[]apply.Child{account(nil)}, "", false},
-		"it is taken":            {[]apply.Child{account(stalled)}, appv1.ReasonResourceExists, true},
-		"it waits":               {[]apply.Child{account(waiting)}, appv1.ReasonProgressing, false},
-		"it was taken before":    {[]apply.Child{account(stalled), account(nil)}, "", false},
-		"it is no prerequisite":  {[]apply.Child{{Desired: &networkingv1.Ingress{}, Auxiliary: true, Trouble: stalled}}, "", false},
-		"a policy is in the way": {[]apply.Child{{Desired: &networkingv1.NetworkPolicy{}, Prerequisite: true, Trouble: stalled}, account(nil)}, appv1.ReasonResourceExists, true},
+		"nothing is in the way":  {[]apply.Outcome{account(nil)}, "", false},
+		"it is taken":            {[]apply.Outcome{account(stalled)}, appv1.ReasonResourceExists, true},
+		"it waits":               {[]apply.Outcome{account(waiting)}, appv1.ReasonProgressing, false},
+		"it was taken before":    {[]apply.Outcome{account(stalled), account(nil)}, "", false},
+		"it is no prerequisite":  {[]apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}, Auxiliary: true}, Err: stalled}}, "", false},
+		"a policy is in the way": {[]apply.Outcome{{Object: apply.Object{Desired: &networkingv1.NetworkPolicy{}, Prerequisite: true}, Err: stalled}, account(nil)}, appv1.ReasonResourceExists, true},
 	} {
 		var report reconciler.Report
 		(&applied{auxiliary: c.around}).reportPrerequisite(&report)

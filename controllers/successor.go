@@ -31,7 +31,7 @@ const endpointsRetry = time.Second
 // no endpoints yet, and every request from outside would fail until it has. Without pods that are ready, neither Service has any.
 func (s *Deps) awaitEndpoints(ctx context.Context, d *target, wanted, live client.Object, seen *observed) error {
 	from, to := backendOf(live), backendOf(wanted)
-	if from == to || s.Engine.Foresees() || d.paused || !seen.hasService(from, d.owner) || seen.readyPods() == 0 {
+	if from == to || s.Mode == apply.DryRun || d.paused || !seen.hasService(from, d.owner) || seen.readyPods() == 0 {
 		return nil
 	}
 	waits := &reconciler.WaitingError{

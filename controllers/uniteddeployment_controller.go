@@ -172,12 +172,15 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 	req := apply.ScaleRequest{
 		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
-	change, err := r.Engine.Scale(ctx, &req)
+	change, err := r.Engine.Scale(ctx, req, r.Mode)
+	if err == nil {
+		r.journal.noteOutcome(&change)
+	}
 	if err == nil && change.Action != apply.Unchanged {
 		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
 			ptr.Deref(seen.deployment().Spec.Replicas, 1), req.Replicas))
 	}
-	return seen.withObject(req.Deployment), err
+	return seen.withObject(change.Live), err
 }
 
 // syncedCondition is the condition that says whether the Deployment wants the number of pods that it is to be held at.

@@ -39,8 +39,10 @@ type Deps struct {
 	Live client.Reader
 	// ClusterKinds knows which of the kinds are there that a cluster may lack.
 	ClusterKinds *clusterkinds.Kinds
-	// Engine writes the children.
-	Engine *apply.Engine
+	// Engine writes the children, in a plan by dry runs (Mode). journal has the outcomes of a plan.
+	Engine  *apply.Engine
+	Mode    apply.Mode
+	journal *journal
 	// Recorder sends events.
 	Recorder events.EventRecorder
 	// Clock tells the time.
@@ -287,7 +289,7 @@ func invalidSpec(errs field.ErrorList) error {
 // routeGrace is for how long a former Service stays yet.
 func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workload, seen *observed) (req *apply.Request, routeGrace time.Duration, err error) {
 	req = d.newRequest()
-	req.DefaultLabels = w.DefaultLabels
+	req.Policy.DefaultLabels = w.DefaultLabels
 	var wanted []client.Object
 	for _, obj := range w.Objects() {
 		child, err := s.childOf(ctx, d, obj, seen)
@@ -295,7 +297,7 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 			return nil, 0, err
 		}
 		wanted = append(wanted, obj)
-		req.Children = append(req.Children, child)
+		req.Objects = append(req.Objects, child)
 	}
 	former := seen.owned.Without(wanted...)
 	for _, service := range []*corev1.Service{seen.service, seen.former} {
@@ -310,8 +312,8 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 			grace := s.remainingGrace(d, w, obj, seen)
 			waits, routeGrace = grace > 0, max(routeGrace, grace)
 		}
-		if !waits || s.Engine.Foresees() { // A plan has what follows, too.
-			req.Unwanted = append(req.Unwanted, obj)
+		if !waits || s.Mode == apply.DryRun { // A plan has what follows, too.
+			req.Prune = append(req.Prune, obj)
 		}
 	}
 	return req, routeGrace, nil
@@ -349,13 +351,14 @@ func (s *Deps) freeNodePorts(ctx context.Context, d *target, w *resource.Workloa
 				return wants.NodePort == has.NodePort && wants.Protocol == has.Protocol
 			})
 		}) {
-			req.Unwanted = append(req.Unwanted, service)
+			req.Prune = append(req.Prune, service)
 		}
 	}
-	if len(req.Unwanted) == 0 {
+	if len(req.Prune) == 0 {
 		return nil, nil
 	}
-	return s.Engine.Apply(ctx, req)
+	done, err := s.applyRequest(ctx, req, s.Mode)
+	return done.Changes(), err
 }
 
 // serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.
@@ -369,16 +372,14 @@ func serviceOf(w *resource.Workload) *corev1.Service {
 }
 
 // newRequest asks for children of the owner's.
-func (d *target) newRequest(children ...apply.Child) *apply.Request {
+func (d *target) newRequest(children ...apply.Object) *apply.Request {
 	annotations := d.owner.GetAnnotations()
 	return &apply.Request{
-		Owner:           d.owner,
-		Manager:         d.manager,
-		Children:        children,
-		Adopt:           d.adopts(),
-		AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true",
-		Existed:         d.existedBefore(),
-		Overridden:      d.overriddenMessage(),
+		Owner:   d.owner,
+		Manager: d.manager,
+		Objects: children,
+		Policy:  apply.Policy{Adopt: d.adopts(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
+		Before:  apply.Before{Existed: d.existedBefore(), Overridden: d.overriddenMessage()},
 	}
 }
 
@@ -418,7 +419,7 @@ type applied struct {
 	pending  bool
 	heldBack string
 	// auxiliary are the auxiliary objects as they were applied, and auxiliaryKnown is true once it is known which are to be applied.
-	auxiliary      []apply.Child
+	auxiliary      []apply.Outcome
 	auxiliaryKnown bool
 	// troubles are what was in the way of auxiliary objects, of each apply.
 	troubles []error
@@ -459,12 +460,12 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 	if err != nil {
 		return failApply(seen, err)
 	}
-	req.Whole = how.whole
+	req.Policy.AllOrNothing = how.whole
 	if how.earlier {
-		req.Unwanted = nil
+		req.Prune = nil
 	}
 	if how.alone {
-		req.Children = slices.DeleteFunc(req.Children, func(c apply.Child) bool { return c.Independent })
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
 	}
 	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
 	if err := s.refuseRestart(ctx, d, w, seen, req); err != nil {
@@ -472,11 +473,11 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 	}
 	switch {
 	case d.paused:
-		out := s.planRequest(req, seen, grace)
+		out := s.planRequest(ctx, req, seen, grace)
 		out.err = reconciler.Aggregate(headless, out.err)
 		out.last = out.err
 		return out
-	case headless != nil && req.Whole:
+	case headless != nil && req.Policy.AllOrNothing:
 		return &applied{seen: seen, err: headless, last: headless, refused: headless}
 	case headless != nil && d.adoptsObject(req):
 		return failApply(seen, d.nameRestart(headless, true))
@@ -486,10 +487,10 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 		return failApply(seen, err)
 	}
 	adopts := d.adoptsObject(req)
-	changes, err := s.Engine.Apply(ctx, req)
-	out := newApplied(seen, req, grace)
-	out.changes = []apply.ChangeSet{append(freed, changes...)}
-	if service := out.seen.service; err == nil && service != nil && slices.ContainsFunc(req.Unwanted, func(obj client.Object) bool {
+	done, err := s.applyRequest(ctx, req, s.Mode)
+	out := newApplied(seen, &done, grace)
+	out.changes = []apply.ChangeSet{append(freed, done.Changes()...)}
+	if service := out.seen.service; err == nil && service != nil && slices.ContainsFunc(req.Prune, func(obj client.Object) bool {
 		return obj.GetUID() == service.UID
 	}) {
 		out.seen.service = nil // out.seen is a new value, which nobody has yet.
@@ -500,27 +501,32 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 }
 
 // newApplied returns the outcome of a request as the engine has left it.
-func newApplied(seen *observed, req *apply.Request, grace time.Duration) *applied {
-	out := &applied{seen: seen.after(req.Children), refused: req.Refusal(), auxiliaryKnown: true, routeGrace: grace}
-	for _, child := range req.Children {
-		switch child.Desired.(type) {
+func newApplied(seen *observed, done *apply.Outcomes, grace time.Duration) *applied {
+	out := &applied{
+		seen: seen.after(done.Objects), refused: done.Refusal, auxiliaryKnown: true, routeGrace: grace,
+		changes: []apply.ChangeSet{done.Changes()},
+	}
+	for i := range done.Objects {
+		object := &done.Objects[i]
+		switch object.Object.Desired.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
-			out.notWritten = child.NotWritten
+			out.notWritten = object.NotWritten
 		}
-		if child.Auxiliary {
-			out.auxiliary = append(out.auxiliary, child)
+		if object.Object.Auxiliary {
+			out.auxiliary = append(out.auxiliary, *object)
 		}
 	}
-	if trouble := req.Trouble(); trouble != nil {
+	if trouble := done.Trouble(); trouble != nil {
 		out.troubles = []error{trouble}
 	}
 	return out
 }
 
 // planRequest finds out, without a request to the API server, whether there is anything to apply.
-func (s *Deps) planRequest(req *apply.Request, seen *observed, grace time.Duration) *applied {
-	changes, err := s.Engine.Plan(req)
-	out := newApplied(seen, req, grace)
+func (s *Deps) planRequest(ctx context.Context, req *apply.Request, seen *observed, grace time.Duration) *applied {
+	done, err := s.applyRequest(ctx, req, apply.Local)
+	out, changes := newApplied(seen, &done, grace), done.Changes()
+	out.changes = nil // Nothing is written.
 	out.seen, out.err, out.last, out.refused, out.notWritten = seen, err, err, nil, false
 	if changes.Waits() {
 		_, line := changes.Summary()
@@ -535,8 +541,8 @@ func describeRollouts(req *apply.Request) string {
 	describe := func(generation, observed int64, pods, updated int32) {
 		said += fmt.Sprintf("; %d %t", generation, observed == generation && updated == pods)
 	}
-	for i := range req.Children {
-		switch live := req.Children[i].Live.(type) {
+	for i := range req.Objects {
+		switch live := req.Objects[i].Live.(type) {
 		case *appsv1.Deployment:
 			describe(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)
 		case *appsv1.StatefulSet:
@@ -550,8 +556,8 @@ func describeRollouts(req *apply.Request) string {
 func applyChild[T any, P interface {
 	*T
 	client.Object
-}](desired, live P) apply.Child {
-	c := apply.Child{Desired: desired}
+}](desired, live P) apply.Object {
+	c := apply.Object{Desired: desired}
 	if live != nil {
 		c.Live = live
 	}
@@ -567,19 +573,19 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 	}
 	again := " again"
 	if !metav1.IsControlledBy(live, d.owner) {
-		if !req.Adopt || apply.Taken(scheme, d.owner, live, live, true) != nil {
+		if !req.Policy.Adopt || apply.Taken(scheme, d.owner, live, live, true) != nil {
 			return nil //nolint:nilerr // The engine says so of an object that is not to be adopted.
 		}
 		again = ""
 	}
-	i := slices.IndexFunc(req.Children, func(c apply.Child) bool {
+	i := slices.IndexFunc(req.Objects, func(c apply.Object) bool {
 		wanted, ok := c.Desired.(*corev1.Service)
 		return ok && wanted.Name == live.Name && wanted.Spec.ClusterIP != corev1.ClusterIPNone
 	})
 	if i < 0 {
 		return nil
 	}
-	req.Children = slices.Delete(req.Children, i, i+1)
+	req.Objects = slices.Delete(req.Objects, i, i+1)
 	return reconciler.Stalled(appv1.ReasonImmutableField,
 		messageServiceHeadless, live.Name, again)
 }
@@ -587,7 +593,7 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 // adoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
 // a claim, it never controls.
 func (d *target) adoptsObject(req *apply.Request) bool {
-	return req.Adopt && slices.ContainsFunc(req.Children, func(c apply.Child) bool {
+	return req.Policy.Adopt && slices.ContainsFunc(req.Objects, func(c apply.Object) bool {
 		_, claim := c.Live.(*corev1.PersistentVolumeClaim)
 		return c.Live != nil && !claim && !c.Retained && !metav1.IsControlledBy(c.Live, d.owner)
 	})

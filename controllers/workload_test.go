@@ -355,14 +355,14 @@ func TestNewApplyRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		var live, prune []string
-		for _, child := range req.Children {
+		for _, child := range req.Objects {
 			name := ""
 			if child.Live != nil {
 				name = child.Live.GetName()
 			}
 			live = append(live, name)
 		}
-		for _, obj := range req.Unwanted {
+		for _, obj := range req.Prune {
 			prune = append(prune, fmt.Sprintf("%T %s", obj, obj.GetName()))
 		}
 		if !slices.Equal(live, c.live) || !slices.Equal(prune, c.prune) {
@@ -420,7 +420,7 @@ func TestNewRequest(t *testing.T) {
 		d := newAppTarget(app)
 		c.change(app, d)
 		req := d.newRequest()
-		if req.Adopt != c.adopt || req.AcceptOverrides != c.accept || req.Existed != c.existed || req.Overridden != c.overridden {
+		if req.Policy.Adopt != c.adopt || req.Policy.AcceptOverrides != c.accept || req.Before.Existed != c.existed || req.Before.Overridden != c.overridden {
 			t.Errorf("%s: %+v", name, req)
 		}
 		if req.Manager != resource.KindApp.FieldManager() || req.Owner != client.Object(app) {
@@ -450,12 +450,12 @@ func TestRefuseHeadlessChange(t *testing.T) {
 		"one of another name is no help": {&corev1.Service{ObjectMeta: controlledBy("other", "App", "web", "1"), Spec: headless.Spec}, false, "", ""},
 	} {
 		wanted := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: c.wanted}}
-		req := &apply.Request{Adopt: c.adopt, Children: []apply.Child{{Desired: &appsv1.Deployment{}}, {Desired: wanted}}}
+		req := &apply.Request{Policy: apply.Policy{Adopt: c.adopt}, Objects: []apply.Object{{Desired: &appsv1.Deployment{}}, {Desired: wanted}}}
 		err := newAppTarget(newWebApp()).refuseHeadlessChange(testScheme(t), req, c.live)
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.says)
 		}
-		if got := len(req.Children); (got == 1) != (err != nil) {
+		if got := len(req.Objects); (got == 1) != (err != nil) {
 			t.Errorf("%s: %d children are left", name, got)
 		}
 		if err == nil {
@@ -472,21 +472,21 @@ func TestAdoptsObject(t *testing.T) {
 	nobodys := &corev1.Service{ObjectMeta: controlledBy("web", "", "", "")}
 	ours := &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", "1")}
 	for name, c := range map[string]struct {
-		child apply.Child
+		child apply.Object
 		want  bool
 	}{
-		"a new one":  {apply.Child{}, false},
-		"ours":       {apply.Child{Live: ours}, false},
-		"nobody's":   {apply.Child{Live: nobodys}, true},
-		"a claim":    {apply.Child{Live: &corev1.PersistentVolumeClaim{}}, false},
-		"a retained": {apply.Child{Live: nobodys, Retained: true}, false},
+		"a new one":  {apply.Object{}, false},
+		"ours":       {apply.Object{Live: ours}, false},
+		"nobody's":   {apply.Object{Live: nobodys}, true},
+		"a claim":    {apply.Object{Live: &corev1.PersistentVolumeClaim{}}, false},
+		"a retained": {apply.Object{Live: nobodys, Retained: true}, false},
 	} {
 		d := newAppTarget(newWebApp())
-		req := &apply.Request{Adopt: true, Children: []apply.Child{{Live: ours}, c.child}}
+		req := &apply.Request{Policy: apply.Policy{Adopt: true}, Objects: []apply.Object{{Live: ours}, c.child}}
 		if got := d.adoptsObject(req); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		if req.Adopt = false; d.adoptsObject(req) {
+		if req.Policy.Adopt = false; d.adoptsObject(req) {
 			t.Errorf("%s: it is not to be adopted", name)
 		}
 	}

@@ -153,12 +153,12 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) 
 }
 
 // workloadChildren returns the workload objects of a workload as children for the engine, with their live objects.
-func workloadChildren(w *resource.Workload, lives map[string]client.Object) []apply.Child {
-	var children []apply.Child
+func workloadChildren(w *resource.Workload, lives map[string]client.Object) []apply.Object {
+	var children []apply.Object
 	for _, wanted := range w.Objects() {
 		switch wanted.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
-			child := apply.Child{Desired: wanted}
+			child := apply.Object{Desired: wanted}
 			if live, ok := lives[key(wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName())]; ok {
 				child.Live = live
 			}
@@ -169,18 +169,19 @@ func workloadChildren(w *resource.Workload, lives map[string]client.Object) []ap
 }
 
 // planAdoption plans the adoption of one child. ok is false without a plan. around are the workload objects whose pods a Service selects.
-func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Child) (made adoption, ok bool) {
+func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Object) (made adoption, ok bool) {
 	req := apply.Request{
-		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Adopt: true, DefaultLabels: c.workload.DefaultLabels,
-		Children: []apply.Child{{Desired: c.object, Live: live}},
+		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Policy: apply.Policy{Adopt: true, DefaultLabels: c.workload.DefaultLabels},
+		Objects: []apply.Object{{Desired: c.object, Live: live}},
 	}
 	whole := req
-	whole.Children = slices.Concat(around, req.Children)
-	err := v.engine.CheckServes(ctx, &whole, &req.Children[0], live)
+	whole.Objects = slices.Concat(around, req.Objects)
+	err := v.engine.CheckServes(ctx, &whole, &req.Objects[0], live)
 	if errors.As(err, &made.refusal) {
 		return made, true
 	}
-	changes, planning := v.engine.Plan(&req)
+	done, planning := v.engine.Run(ctx, req, apply.Local)
+	changes := done.Changes()
 	if err != nil || planning != nil || len(changes) != 1 {
 		return made, false
 	}

@@ -33,8 +33,8 @@ func TestPlanNamesWhatIsKept(t *testing.T) {
 		"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:name":{},"f:image":{},"f:workingDir":{},"f:terminationMessagePath":{},
 			"f:env":{".":{},"k:{\"name\":\"THEIRS\"}":{".":{},"f:name":{},"f:value":{}}}}}}}}}`)}
 	req := request(live)
-	req.Adopt = true
-	changes, err := planner(t).Plan(req)
+	req.Policy.Adopt = true
+	changes, err := localChanges(t, planner(t), req)
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("%+v, %v", changes, err)
 	}
@@ -58,8 +58,8 @@ func TestWaitingIsBounded(t *testing.T) {
 		c.wanted.SetName("web")
 		c.wanted.SetNamespace("default")
 		req := request(nil)
-		req.Children = []Child{{Desired: c.wanted, Live: c.live}}
-		_, err := planner(t).Apply(t.Context(), req)
+		req.Objects = []Object{{Desired: c.wanted, Live: c.live}}
+		_, err := writeChanges(t, planner(t), req)
 		var waiting *reconciler.WaitingError
 		if !errors.As(err, &waiting) || waiting.RetryAfter != c.retry {
 			t.Errorf("%s: %v, want to look again after %s", name, err, c.retry)

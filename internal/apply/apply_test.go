@@ -96,7 +96,7 @@ func TestPrune(t *testing.T) {
 	retained := &corev1.Secret{ObjectMeta: named("retained", ours)}
 	retained.Annotations = map[string]string{appv1.AnnotationRetainedFor: self}
 	r := &recorder{code: http.StatusOK, answer: `{"kind":"Status","apiVersion":"v1","status":"Success"}`}
-	req := &Request{Owner: request(nil).Owner, Manager: "me", Unwanted: []client.Object{
+	req := &Request{Owner: request(nil).Owner, Manager: "me", Prune: []client.Object{
 		&corev1.PersistentVolumeClaim{ObjectMeta: named("data", ours)},
 		&corev1.Service{ObjectMeta: named("nobodys", nil)},
 		&corev1.Service{ObjectMeta: named("anothers", controlledBy("another"))},
@@ -108,17 +108,18 @@ func TestPrune(t *testing.T) {
 		&appsv1.StatefulSet{ObjectMeta: named("ours", ours)},
 		&corev1.Secret{ObjectMeta: named("ours", ours)},
 	}}
-	changes, err := engineOver(t, r).Apply(t.Context(), req)
+	done, err := engineOver(t, r).Run(t.Context(), *req, Write)
 	if err != nil {
 		t.Fatal(err)
 	}
+	changes := done.Changes()
 	if diff := cmp.Diff(ChangeSet{
 		{Action: Deleted, Kind: "Service", Name: "ours"}, {Action: Deleted, Kind: "Deployment", Name: "ours"}, {Action: Deleted, Kind: "StatefulSet", Name: "ours"}, {Action: Deleted, Kind: "Secret", Name: "ours"},
 	}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	var waiting *reconciler.WaitingError
-	if err := req.Trouble(); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "Service going") {
+	if err := done.Trouble(); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "Service going") {
 		t.Errorf("what is being deleted is reported as %v", err)
 	}
 	const applyBody = `"propagationPolicy":"Background"`
@@ -140,12 +141,12 @@ func TestPrune(t *testing.T) {
 func TestPruneOfWhatIsGone(t *testing.T) {
 	r := &recorder{code: http.StatusNotFound, answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1", OwnerReferences: controlledBy(owner)}}
-	req := &Request{Owner: request(nil).Owner, Manager: "me", Unwanted: []client.Object{service}}
-	if changes, err := engineOver(t, r).Apply(t.Context(), req); err != nil || len(changes) != 0 {
+	req := &Request{Owner: request(nil).Owner, Manager: "me", Prune: []client.Object{service}}
+	if changes, err := writeChanges(t, engineOver(t, r), req); err != nil || len(changes) != 0 {
 		t.Errorf("changes are %v, %v; want none", changes, err)
 	}
 	r.code, r.answer = http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
-	_, err := engineOver(t, r).Apply(t.Context(), req)
+	_, err := writeChanges(t, engineOver(t, r), req)
 	if got := outcomeOf(t, err); got.class != "failed" || got.reason != appv1.ReasonForbidden {
 		t.Errorf("forbidden: %+v", got)
 	}
@@ -166,18 +167,18 @@ func TestOutcomePerChild(t *testing.T) {
 		foreign := settled(t)
 		foreign.OwnerReferences, foreign.Annotations = nil, nil
 		req := request(foreign)
-		req.Children[0].Prerequisite = c.prerequisite
-		req.Children = append(req.Children, Child{Desired: fieldtest.Service(), Independent: c.independent})
-		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
-		_, err := engineOver(t, r).Apply(t.Context(), req)
+		req.Objects[0].Prerequisite = c.prerequisite
+		req.Objects = append(req.Objects, Object{Desired: fieldtest.Service(), Independent: c.independent})
+		req.Prune = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
+		done, err := engineOver(t, r).Run(t.Context(), *req, Write)
 		if got := outcomeOf(t, err); got.reason != appv1.ReasonResourceExists {
 			t.Errorf("%s: outcome is %+v, want %s", name, got, appv1.ReasonResourceExists)
 		}
 		if len(r.list) < c.requests || c.requests == 0 && len(r.list) > 0 {
 			t.Errorf("%s: requests are %q", name, r.list)
 		}
-		if held := req.Children[1].NotWritten; held != (c.requests == 0) || req.Children[0].NotWritten {
-			t.Errorf("%s: held is %t of the child, %t of the prerequisite", name, held, req.Children[0].NotWritten)
+		if held := done.Objects[1].NotWritten; held != (c.requests == 0) || done.Objects[0].NotWritten {
+			t.Errorf("%s: held is %t of the child, %t of the prerequisite", name, held, done.Objects[0].NotWritten)
 		}
 		for _, q := range r.list {
 			if q.method != http.MethodPatch {
@@ -196,8 +197,8 @@ func TestWhatHasNoSchemaIsRefused(t *testing.T) {
 		wanted := fieldtest.Deployment()
 		pod := &wanted.Spec.Template.Spec
 		pod.Containers = append(pod.Containers, pod.Containers[0])
-		req.Children[0].Desired = wanted
-		_, err := engineOver(t, r).Apply(t.Context(), req)
+		req.Objects[0].Desired = wanted
+		_, err := writeChanges(t, engineOver(t, r), req)
 		if got := outcomeOf(t, err); got.reason != appv1.ReasonInvalid || !strings.Contains(err.Error(), "containers") {
 			t.Errorf("%s: outcome is %+v, want %s and the path", name, got, appv1.ReasonInvalid)
 		}
@@ -211,8 +212,8 @@ func TestWhatHasNoSchemaIsRefused(t *testing.T) {
 func TestNothingIsPrunedAfterAFailure(t *testing.T) {
 	r := &recorder{code: http.StatusInternalServerError, answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcd"}`}
 	req := request(nil)
-	req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
-	changes, err := engineOver(t, r).Apply(t.Context(), req)
+	req.Prune = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
+	changes, err := writeChanges(t, engineOver(t, r), req)
 	if got := outcomeOf(t, err); got.reason != appv1.ReasonApplyFailed || len(changes) != 0 {
 		t.Errorf("outcome is %+v with %v, want %s", got, changes, appv1.ReasonApplyFailed)
 	}
@@ -231,15 +232,11 @@ func TestPruneWaitsForAFight(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	for range conflictRepairs {
 		req := request(live)
-		p, err := e.planChild(req, &req.Children[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.paceRepairs(req, &p)
+		planPaced(t, e, req, &req.Objects[0])
 	}
 	req := request(live)
-	req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
-	changes, err := e.Apply(t.Context(), req)
+	req.Prune = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
+	changes, err := writeChanges(t, e, req)
 	if got := outcomeOf(t, err); got.reason != appv1.ReasonFieldConflict || len(changes) != 0 {
 		t.Errorf("outcome is %+v with %v, want %s", got, changes, appv1.ReasonFieldConflict)
 	}
@@ -269,8 +266,8 @@ func TestNotKept(t *testing.T) {
 		}
 		r := &recorder{code: http.StatusOK, answer: string(answer)}
 		req := request(nil)
-		req.Unwanted = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
-		changes, err := engineOver(t, r).Apply(t.Context(), req)
+		req.Prune = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", OwnerReferences: controlledBy(owner)}}}
+		changes, err := writeChanges(t, engineOver(t, r), req)
 		message, retry := changes.Overridden()
 		if got := strings.Contains(message, `containers[name="web"].image`) && retry == conflictMaxDelay; got != c.want || err != nil {
 			t.Errorf("%s: %q, %v, want it reported: %t", name, message, err, c.want)
@@ -288,8 +285,8 @@ func TestNotKept(t *testing.T) {
 // TestUnknownKind checks that a kind that the scheme does not know is an error, and no panic.
 func TestUnknownKind(t *testing.T) {
 	type unknown struct{ appsv1.Deployment }
-	req := &Request{Owner: request(nil).Owner, Children: []Child{{Desired: &unknown{}}}}
-	if _, err := planner(t).Apply(t.Context(), req); err == nil {
+	req := &Request{Owner: request(nil).Owner, Objects: []Object{{Desired: &unknown{}}}}
+	if _, err := writeChanges(t, planner(t), req); err == nil {
 		t.Error("no error")
 	}
 }

@@ -1,6 +1,8 @@
 package apply
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSummary(t *testing.T) {
 	created := func(kind, name string) Change { return Change{Action: Created, Kind: kind, Name: name} }

@@ -107,7 +107,7 @@ func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) boo
 	if f := c.fightFor(req, p); f.answered {
 		return f.overridden != nil && diff.Difference(f.overridden).Empty()
 	}
-	return strings.Contains(req.Overridden, overriddenMessage(p, diff))
+	return strings.Contains(req.Before.Overridden, overriddenMessage(p, diff))
 }
 
 // recentRepairs returns how often the plan's object was repaired within an hour, 0 if that is not often.
@@ -142,7 +142,7 @@ func (c *conflicts) fightFor(req *Request, p *plan) *fight {
 	if c.owners[owner] == nil {
 		c.owners[owner] = map[string]*fight{}
 	}
-	object := p.gvk.Kind + "/" + p.child.Desired.GetName()
+	object := p.gvk.Kind + "/" + p.object.Desired.GetName()
 	if c.owners[owner][object] == nil {
 		c.owners[owner][object] = &fight{}
 	}

@@ -24,13 +24,13 @@ import (
 // beingReplaced says that an object is recreated once its deletion is seen.
 func beingReplaced(p *plan) error {
 	return reconciler.Waiting(appv1.ReasonProgressing, messageBeingReplaced,
-		p.gvk.Kind, p.child.Desired.GetName())
+		p.gvk.Kind, p.object.Desired.GetName())
 }
 
 // overriddenMessage says which fields the API server takes and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
 	return fmt.Sprintf(messageOverridden,
-		describe.ListFields(diff), p.gvk.Kind, p.child.Desired.GetName())
+		describe.ListFields(diff), p.gvk.Kind, p.object.Desired.GetName())
 }
 
 // fieldConflict says who keeps changing which fields of ours.
@@ -48,12 +48,12 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = describe.RedactError(err, p.child.Desired, p.child.Live)
-	object := p.gvk.Kind + " " + p.child.Desired.GetName()
+	err = describe.RedactError(err, p.object.Desired, p.live)
+	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
 	case deniedByAdmission(err.Error()):
 		return forbiddenError(object, err)
-	case TypeOf(p.child.Desired).Custom && kindUnknown(err):
+	case TypeOf(p.object.Desired).Custom && kindUnknown(err):
 		return &reconciler.StalledError{
 			Reason: appv1.ReasonKindMissing, Message: fmt.Sprintf(messageKindUnknown, object, p.gvk.Kind, p.gvk.GroupVersion()), RetryAfter: lookAgain,
 		}
@@ -118,7 +118,7 @@ func deniedByAdmission(words string) bool {
 
 // rejectedError says which fields the API server does not take.
 func (p *plan) rejectedError(err error) error {
-	object := p.gvk.Kind + " " + p.child.Desired.GetName()
+	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	var status apierrors.APIStatus
 	var causes []metav1.StatusCause
 	if errors.As(err, &status) && status.Status().Details != nil {
@@ -143,10 +143,10 @@ func (p *plan) rejectedError(err error) error {
 	}
 	line := object + messageRejected + strings.Join(said, "; ")
 	switch {
-	case reason == appv1.ReasonImmutableField && p.claimed && p.gvk.Kind == "StatefulSet":
+	case reason == appv1.ReasonImmutableField && p.claim.isReturned() && p.gvk.Kind == "StatefulSet":
 		line += messageNotAdoptable
-	case reason == appv1.ReasonImmutableField && p.takeover:
-		line += fmt.Sprintf(messageNotAdoptableField, p.gvk.Kind+" "+p.child.Desired.GetName())
+	case reason == appv1.ReasonImmutableField && p.claim.takesOver():
+		line += fmt.Sprintf(messageNotAdoptableField, p.gvk.Kind+" "+p.object.Desired.GetName())
 	case reason == appv1.ReasonImmutableField:
 		line += messageImmutable + p.remedy()
 	}
@@ -166,11 +166,11 @@ func isImmutable(words string) bool {
 
 // remedy is the other way out where a field is immutable, empty where it would cost data.
 func (p *plan) remedy() string {
-	object := p.gvk.Kind + " " + p.child.Desired.GetName()
+	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
-	case p.child.Retained, p.volumeClaim():
+	case p.object.Retained, p.volumeClaim():
 		return ""
-	case p.gvk.Kind == "StatefulSet" && !keepsPods(p.child.Desired, p.child.Live):
+	case p.gvk.Kind == "StatefulSet" && !keepsPods(p.object.Desired, p.live):
 		return ""
 	case p.gvk.Kind == "StatefulSet":
 		// Its claims may go with it, by its persistentVolumeClaimRetentionPolicy.
@@ -233,3 +233,19 @@ func resizeFailed(object, words string) error {
 // isUndeclared reports whether the API server says of a field that it does not know it. It has no code for that and calls it
 // an error of its own; this is the phrase of sigs.k8s.io/structured-merge-diff.
 func isUndeclared(words string) bool { return strings.Contains(words, "field not declared in schema") }
+
+// isForbidden reports whether the API server may take what is wanted, and does not let it be written.
+func isForbidden(err error) bool {
+	var failed *reconciler.FailedError
+	return errors.As(err, &failed) && failed.Reason == appv1.ReasonForbidden
+}
+
+// Refused reports whether an error of Apply says that the API server refuses what is wanted, so that only another spec, or
+// other objects, help.
+func Refused(err error) bool {
+	var stalled *reconciler.StalledError
+	return errors.As(err, &stalled) && slices.Contains(refusals, stalled.Reason)
+}
+
+// refusals are the reasons of what the API server refuses.
+var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonVolumeResizeFailed}

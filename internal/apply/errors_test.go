@@ -67,7 +67,7 @@ func setOf(label, claim string) *appsv1.StatefulSet {
 }
 
 func planned(action Action) *plan {
-	p := &plan{child: &Child{Desired: fieldtest.Deployment()}, action: action}
+	p := &plan{object: &Object{Desired: fieldtest.Deployment()}, action: action}
 	p.gvk.Kind = "Deployment"
 	return p
 }
@@ -149,69 +149,69 @@ func TestClassifyByKind(t *testing.T) {
 	const fixedWords = "web is rejected by the API server: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden. The object is unchanged. Restore the previous value"
 	class := field.Invalid(spec.Child("loadBalancerClass"), "other", "may not change once set")
 	for name, c := range map[string]struct {
-		child Child
-		kind  string
-		err   error
-		want  outcome
-		retry time.Duration
+		object Object
+		kind   string
+		err    error
+		want   outcome
+		retry  time.Duration
 	}{
 		"port taken": {
-			Child{}, "Service", invalid(taken),
+			Object{}, "Service", invalid(taken),
 			outcome{"stalled", appv1.ReasonNodePortTaken, "Service web is rejected by the API server: spec.ports[1].nodePort: Invalid value: 30010: provided port is already allocated. Another Service in the cluster uses this node port. Set another nodePort, remove it to have one assigned, or free the port. Retrying every 1m"},
 			time.Minute,
 		},
 		"address taken": {
-			Child{}, "Service", invalid(field.Invalid(spec.Child("clusterIPs"), "10.0.0.1", "failed to allocate IP 10.0.0.1: provided IP is already allocated")),
+			Object{}, "Service", invalid(field.Invalid(spec.Child("clusterIPs"), "10.0.0.1", "failed to allocate IP 10.0.0.1: provided IP is already allocated")),
 			outcome{"stalled", appv1.ReasonInvalid, `Service web is rejected by the API server: spec.clusterIPs: Invalid value: "10.0.0.1": failed to allocate IP 10.0.0.1: provided IP is already allocated`},
 			0,
 		},
 		"class of a load balancer": {
-			Child{}, "Service", invalid(class),
+			Object{}, "Service", invalid(class),
 			outcome{"stalled", appv1.ReasonImmutableField, `Service web is rejected by the API server: spec.loadBalancerClass: Invalid value: "other": may not change once set. The object is unchanged. Restore the previous value, or delete the Service web to recreate it`},
 			0,
 		},
 		"claim that cannot grow": {
-			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", resize,
+			Object{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", resize,
 			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web is unchanged: " + resize.Error() + storageRemedy}, time.Minute,
 		},
 		"claim that would shrink": {
-			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Forbidden(size, "field can not be less than previous value")),
+			Object{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Forbidden(size, "field can not be less than previous value")),
 			outcome{"stalled", appv1.ReasonVolumeResizeFailed, "PersistentVolumeClaim web is unchanged: spec.resources.requests.storage: Forbidden: field can not be less than previous value" + storageRemedy}, time.Minute,
 		},
 		"claim with a bad label": {
-			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Invalid(field.NewPath("metadata", "labels"), "…", "no")),
+			Object{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", invalid(field.Invalid(field.NewPath("metadata", "labels"), "…", "no")),
 			outcome{"stalled", appv1.ReasonInvalid, `PersistentVolumeClaim web is rejected by the API server: metadata.labels: Invalid value: "…": no`}, 0,
 		},
 		"claim beyond a quota, which may be raised": {
-			Child{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", quota,
+			Object{Desired: &corev1.PersistentVolumeClaim{}}, "PersistentVolumeClaim", quota,
 			outcome{"failed", appv1.ReasonForbidden, "PersistentVolumeClaim web: " + quota.Error()}, 0,
 		},
 		"the same words about another kind": {
-			Child{}, "Service", resize, outcome{"failed", appv1.ReasonForbidden, "Service web: " + message.Quote(resize.Error())}, 0,
+			Object{}, "Service", resize, outcome{"failed", appv1.ReasonForbidden, "Service web: " + message.Quote(resize.Error())}, 0,
 		},
 		"immutable in a StatefulSet, whose claims may go with it": {
-			Child{Desired: setOf("web", "data"), Live: setOf("web", "data")}, "StatefulSet", fixed,
+			Object{Desired: setOf("web", "data"), Live: setOf("web", "data")}, "StatefulSet", fixed,
 			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords + ", or delete the StatefulSet web with --cascade=orphan to recreate it and keep its pods"}, 0,
 		},
 		"immutable in a StatefulSet that would not find its pods again": {
-			Child{Desired: setOf("web", "data"), Live: setOf("mysql", "data")}, "StatefulSet", fixed,
+			Object{Desired: setOf("web", "data"), Live: setOf("mysql", "data")}, "StatefulSet", fixed,
 			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords}, 0,
 		},
 		"immutable in a StatefulSet that would not find its volumes again": {
-			Child{Desired: setOf("web", "data"), Live: setOf("web", "disk")}, "StatefulSet", fixed,
+			Object{Desired: setOf("web", "data"), Live: setOf("web", "disk")}, "StatefulSet", fixed,
 			outcome{"stalled", appv1.ReasonImmutableField, "StatefulSet " + fixedWords}, 0,
 		},
 		"immutable in what is retained": {
-			Child{Retained: true, Desired: &corev1.Secret{}}, "Secret", invalid(field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")),
+			Object{Retained: true, Desired: &corev1.Secret{}}, "Secret", invalid(field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")),
 			outcome{"stalled", appv1.ReasonImmutableField, "Secret web is rejected by the API server: data: Forbidden: field is immutable when `immutable` is set. The object is unchanged. Restore the previous value"}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &plan{child: &c.child, action: Configured}
-			if c.child.Desired == nil {
-				c.child.Desired = fieldtest.Deployment()
+			p := &plan{object: &c.object, live: c.object.Live, action: Configured}
+			if c.object.Desired == nil {
+				c.object.Desired = fieldtest.Deployment()
 			}
-			c.child.Desired.SetName("web")
+			c.object.Desired.SetName("web")
 			p.gvk.Kind = c.kind
 			err := (&Engine{}).classifyError(p, c.err)
 			if diff := cmp.Diff(c.want, outcomeOf(t, err), cmp.AllowUnexported(outcome{})); diff != "" {

@@ -5,21 +5,19 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// TestForeseenWritesNothing calls every method of the client of an engine that writes nothing: what could write is refused.
-func TestForeseenWritesNothing(t *testing.T) {
-	e := New(fake.NewClientBuilder().Build(), nil, clocktesting.NewFakePassiveClock(time.Now())).Foresee(&Foresight{})
+// TestDryClientWritesNothing calls every method of the client of a dry run: the client refuses each write.
+func TestDryClientWritesNothing(t *testing.T) {
+	dry := ReadOnly(fake.NewClientBuilder().Build())
 	d := &appsv1.Deployment{}
 	d.Namespace, d.Name = "default", "web"
 	reads := "Get List Scheme RESTMapper GroupVersionKindFor IsObjectNamespaced Status SubResource"
-	for _, c := range []any{e.client, e.client.Status(), e.client.SubResource("scale")} {
+	for _, c := range []any{dry, dry.Status(), dry.SubResource("scale")} {
 		v := reflect.ValueOf(c)
 		for i := range v.NumMethod() {
 			name := v.Type().Method(i).Name
@@ -40,7 +38,7 @@ func TestForeseenWritesNothing(t *testing.T) {
 				}
 			}
 			out := m.Call(args)
-			if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, errForeseen) {
+			if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, errDryRun) {
 				t.Errorf("%T.%s: %v", c, name, err)
 			}
 		}

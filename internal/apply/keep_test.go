@@ -205,8 +205,8 @@ func TestForeignObjectsAreNotRead(t *testing.T) {
 	}
 }
 
-// TestChildrenAreKeptWhole keeps a child of ours whole: of it goes who owns its status alone.
-func TestChildrenAreKeptWhole(t *testing.T) {
+// TestObjectsAreKeptWhole keeps a child of ours whole: of it goes who owns its status alone.
+func TestObjectsAreKeptWhole(t *testing.T) {
 	ours := settled(t)
 	ours.ManagedFields = append(ours.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kube-controller-manager", Subresource: "status"})
 	fields, image := len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image

@@ -20,7 +20,7 @@ import (
 
 // stateWanted states what is applied: the desired object without the labels that are kept, with the record of these and with the hash.
 func (p *plan) stateWanted(req *Request, kept []string) error {
-	wanted := p.child.Desired
+	wanted := p.object.Desired
 	var err error
 	if len(kept) > 0 {
 		if wanted, err = withoutLabels(wanted, kept); err != nil {
@@ -28,7 +28,7 @@ func (p *plan) stateWanted(req *Request, kept []string) error {
 		}
 	}
 	var unnamed types.UID
-	if p.child.Retained {
+	if p.object.Retained {
 		unnamed = req.Owner.GetUID()
 	}
 	if p.sum, err = hashObject(wanted, unnamed); err != nil {
@@ -42,16 +42,16 @@ func (p *plan) stateWanted(req *Request, kept []string) error {
 // keepLabels leaves out of what is applied the labels that an object has before its adoption. live may lack its labels: those of
 // a foreign object are not in the cache.
 func (p *plan) keepLabels(req *Request, live client.Object) error {
-	if !p.takeover || metav1.IsControlledBy(live, req.Owner) {
+	if !p.claim.takesOver() || metav1.IsControlledBy(live, req.Owner) {
 		return nil
 	}
-	return p.stateWanted(req, foreignLabels(req, p.child.Desired, live))
+	return p.stateWanted(req, foreignLabels(req, p.object.Desired, live))
 }
 
 // foreignLabels returns the labels that others have set on a live object, also to the values of the owner's defaults, sorted.
 func foreignLabels(req *Request, desired, live client.Object) []string {
 	var kept []string
-	for _, key := range req.DefaultLabels {
+	for _, key := range req.Policy.DefaultLabels {
 		_, sets := desired.GetLabels()[key]
 		_, has := live.GetLabels()[key]
 		if sets && has && !appliedLabel(live, key) {
@@ -74,7 +74,7 @@ func recordedLabels(req *Request, desired, live client.Object) []string {
 	}
 	ours := OwnsAnnotation(live, req.Manager, appv1.AnnotationKeptLabels)
 	var kept []string
-	for _, key := range req.DefaultLabels {
+	for _, key := range req.Policy.DefaultLabels {
 		_, recorded := record[key]
 		_, sets := desired.GetLabels()[key]
 		_, has := live.GetLabels()[key]

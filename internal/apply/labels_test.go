@@ -69,12 +69,12 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 				}
 				live.SetManagedFields([]metav1.ManagedFieldsEntry{c.manager})
 				req := request(nil)
-				req.Adopt, req.DefaultLabels = true, slices.Clone(defaultLabels)
+				req.Policy.Adopt, req.Policy.DefaultLabels = true, slices.Clone(defaultLabels)
 				if c.stated {
-					req.DefaultLabels = slices.DeleteFunc(req.DefaultLabels, func(label string) bool { return label == key })
+					req.Policy.DefaultLabels = slices.DeleteFunc(req.Policy.DefaultLabels, func(label string) bool { return label == key })
 				}
-				child := Child{Desired: desired, Live: live}
-				p := plan{child: &child, gvk: desired.GetObjectKind().GroupVersionKind(), self: "App.web", takeover: true}
+				child := Object{Desired: desired, Live: live}
+				p := plan{object: &child, gvk: desired.GetObjectKind().GroupVersionKind(), self: "App.web", claim: ClaimTakenOver}
 				if err := p.keepLabels(req, live); err != nil {
 					t.Fatal(err)
 				}
@@ -112,8 +112,8 @@ func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of clien
 	}} {
 		edit()
 		adopted.SetLabels(all)
-		later := plan{child: &Child{Desired: p.child.Desired, Live: adopted}, gvk: p.gvk, self: p.self}
-		if err := later.stateWanted(req, recordedLabels(req, p.child.Desired, adopted)); err != nil {
+		later := plan{object: &Object{Desired: p.object.Desired, Live: adopted}, gvk: p.gvk, self: p.self}
+		if err := later.stateWanted(req, recordedLabels(req, p.object.Desired, adopted)); err != nil {
 			t.Fatal(err)
 		}
 		if later.sum != p.sum || !reflect.DeepEqual(later.wanted, p.wanted) {
@@ -146,7 +146,7 @@ func TestRecordOfLabels(t *testing.T) {
 		live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Labels: c.labels, Annotations: map[string]string{appv1.AnnotationKeptLabels: c.record}, ManagedFields: []metav1.ManagedFieldsEntry{c.manager},
 		}}
-		req := &Request{DefaultLabels: defaultLabels, Manager: "app-operator/app"}
+		req := &Request{Policy: Policy{DefaultLabels: defaultLabels}, Manager: "app-operator/app"}
 		if got := recordedLabels(req, desired, live); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q are kept, want %q", name, got, c.want)
 		}

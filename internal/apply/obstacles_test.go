@@ -120,9 +120,9 @@ func wantedOf(t *testing.T, row *Type) client.Object {
 }
 
 // childOfRow returns a wanted object as a child, as controllers do: without a live object that the cache does not show.
-func childOfRow(t *testing.T, row *Type, c client.Client) Child {
+func childOfRow(t *testing.T, row *Type, c client.Client) Object {
 	t.Helper()
-	child := Child{Desired: wantedOf(t, row), Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Independent: true}
+	child := Object{Desired: wantedOf(t, row), Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Independent: true}
 	if _, ok := child.Desired.(*appsv1.Deployment); ok {
 		child.Independent = false
 	}
@@ -199,16 +199,16 @@ func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Ob
 	c := server(t, app)
 	e := New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
 	req := func(without *Type) *Request {
-		r := &Request{Owner: app, Manager: "app-operator/app", Adopt: adopt, Existed: existed}
+		r := &Request{Owner: app, Manager: "app-operator/app", Policy: Policy{Adopt: adopt}, Before: Before{Existed: existed}}
 		for _, row := range rows {
 			if row != without {
-				r.Children = append(r.Children, childOfRow(t, row, c))
+				r.Objects = append(r.Objects, childOfRow(t, row, c))
 			}
 		}
 		return r
 	}
 	if existed && !about.Prerequisite {
-		if _, err := e.Apply(t.Context(), req(about)); err != nil {
+		if _, err := writeChanges(t, e, req(about)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +233,7 @@ func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Ob
 		live := readBack(t, c, row)
 		before[row] = live != nil && metav1.IsControlledBy(live, app)
 	}
-	_, err := e.Apply(t.Context(), req(nil))
+	_, err := writeChanges(t, e, req(nil))
 	for _, row := range rows {
 		live := readBack(t, c, row)
 		is := live != nil && metav1.IsControlledBy(live, app)
@@ -248,11 +248,10 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type
 	t.Helper()
 	planned := map[*Type]bool{}
 	if existed {
-		var f Foresight
-		_, _ = e.Foresee(&f).Apply(t.Context(), req)
-		for _, o := range f.Objects() {
-			i := slices.IndexFunc(rows, func(row *Type) bool { return reflect.TypeOf(row.Object).Elem().Name() == o.Kind })
-			planned[rows[i]] = o.Trouble == nil
+		done, _ := e.Run(t.Context(), *req, DryRun)
+		for _, o := range done.Objects {
+			i := slices.IndexFunc(rows, func(row *Type) bool { return reflect.TypeOf(row.Object) == reflect.TypeOf(o.Object.Desired) })
+			planned[rows[i]] = o.Err == nil && !o.Withheld && o.Action != "" && o.Action != Unchanged
 		}
 		return planned
 	}
@@ -270,7 +269,7 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type
 			t.Fatal(err)
 		}
 		return (&claim.Case{
-			Wanted: pair.Wanted, Live: pair.Live, Kind: gvk.Kind, Owner: appv1.GroupVersion.WithKind("App"), Name: "web", UID: owner, Adopt: req.Adopt,
+			Wanted: pair.Wanted, Live: pair.Live, Kind: gvk.Kind, Owner: appv1.GroupVersion.WithKind("App"), Name: "web", UID: owner, Adopt: req.Policy.Adopt,
 			Whole: true, Applied: func() bool { return false },
 		}).Decide()
 	}, func(pair claim.Pair) string {
@@ -323,8 +322,8 @@ func TestAccountOfIdleWorkloads(t *testing.T) {
 		e := New(c0, c0, clocktesting.NewFakePassiveClock(metav1.Now().Time))
 		req := request(nil)
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
-		req.Children = append(req.Children, Child{Desired: account, Auxiliary: true})
-		if err := e.CheckServes(t.Context(), req, &req.Children[1], account); (err != nil) != c.used {
+		req.Objects = append(req.Objects, Object{Desired: account, Auxiliary: true})
+		if err := e.CheckServes(t.Context(), req, &req.Objects[1], account); (err != nil) != c.used {
 			t.Errorf("%s: %v, want used %t", name, err, c.used)
 		}
 	}
@@ -353,7 +352,7 @@ func TestAllObstaclesAreNamed(t *testing.T) {
 		ask := func(e *Engine) (*Request, error) {
 			req := &Request{Owner: app, Manager: "app-operator/app", Adopt: adopt}
 			for _, row := range rows {
-				req.Children = append(req.Children, childOfRow(t, row, c))
+				req.Objects = append(req.Objects, childOfRow(t, row, c))
 			}
 			_, err := e.Apply(t.Context(), req)
 			return req, err

@@ -112,8 +112,8 @@ func TestRepairNamesFields(t *testing.T) {
 			}
 			live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "", owned)}
 			req := request(live)
-			req.Children[0].Desired = recordedDeployment()
-			changes, err := planner(t).Plan(req)
+			req.Objects[0].Desired = recordedDeployment()
+			changes, err := localChanges(t, planner(t), req)
 			if err != nil || len(changes) != 1 {
 				t.Fatalf("%+v, %v", changes, err)
 			}
@@ -133,8 +133,8 @@ func TestOwnershipAloneIsNamed(t *testing.T) {
 	live.UID, live.Spec.Replicas = "live-uid", ptr.To[int32](2)
 	live.Annotations[appv1.AnnotationLastAppliedHash] = hashOf(t, recordedDeployment())
 	req := request(live)
-	req.Children[0].Desired = recordedDeployment()
-	changes, err := planner(t).Plan(req)
+	req.Objects[0].Desired = recordedDeployment()
+	changes, err := localChanges(t, planner(t), req)
 	if err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields, []string{describe.OwnershipFields}) {
 		t.Errorf("%+v, %v", changes, err)
 	}

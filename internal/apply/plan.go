@@ -2,7 +2,6 @@ package apply
 
 import (
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,104 +12,129 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/claim"
-	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// plan is what to do with one child.
+// Claim is how a live object is the owner's.
+type Claim int
+
+const (
+	// ClaimOwned is an object that the owner controls and our manager applies, or an object that does not exist.
+	ClaimOwned Claim = iota
+	// ClaimTakenOver is an object of the owner that another client, or an earlier operator, created: fields of other managers become ours.
+	ClaimTakenOver
+	// ClaimReturned is an object that our manager applied for the owner, and that has lost the reference to the owner.
+	ClaimReturned
+	// ClaimAdopted is an object of others, or an object that was created again by others: it is returned to the owner and taken over.
+	ClaimAdopted
+)
+
+// takesOver reports whether fields of other managers become ours.
+func (c Claim) takesOver() bool { return c == ClaimTakenOver || c == ClaimAdopted }
+
+// isReturned reports whether nothing of the owner controls the object yet, or any more.
+func (c Claim) isReturned() bool { return c == ClaimReturned || c == ClaimAdopted }
+
+// newClaim returns the claim of an object that nothing of the owner controls (returned), or that other managers applied (taken).
+func newClaim(returned, taken bool) Claim {
+	switch {
+	case returned && taken:
+		return ClaimAdopted
+	case returned:
+		return ClaimReturned
+	case taken:
+		return ClaimTakenOver
+	}
+	return ClaimOwned
+}
+
+// drift is why a live object differs from a desired object that is not new.
+type drift int
+
+const (
+	driftNone drift = iota
+	// driftRepaired is a change by another writer.
+	driftRepaired
+	// driftDropped is a change by the API server, which did not keep the fields.
+	driftDropped
+)
+
+// plan is the decision on one object.
 type plan struct {
-	child  *Child
+	object *Object
+	// live is the object that the decision is about, nil if none exists.
+	live   client.Object
 	gvk    schema.GroupVersionKind
 	action Action
-	// wanted is the desired object with the annotation that states sum, the hash of all else in it.
+	claim  Claim
+	// wanted is the desired object with the annotation that states sum, the hash of all else in it. fields is wanted as it is applied, nil
+	// until ensureFields was called.
 	wanted client.Object
 	sum    string
-	// fields is wanted as it is applied, nil until fields.Literal has made it.
 	fields map[string]any
 	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
 	owner schema.GroupVersionKind
 	self  string
-	// takeover is set where the live object was created by another client, or by an operator before this one.
-	takeover bool
-	// claimed is set where nothing of the owner's controls the live object yet, or any more.
-	claimed bool
-	// whole is set where the live object was read from the API server, which shows all of a foreign one.
+	// whole is set where the live object was read from the API server. The cache has a foreign object in part.
 	whole bool
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
 	moves bool
-	// crowded is set where the live object has what cannot stay next to what is wanted, and server-side apply does not
+	// crowded is set where the live object has fields that cannot stay next to the wanted ones, and that server-side apply does not
 	// remove: items of others in a list that is ours as a whole, and excluded, the other members of one-ofs.
 	crowded  bool
 	excluded []fieldpath.Path
-	// diff are the fields in which the live object is not as wanted although nothing new is. repair is set where another
-	// writer has changed them, dropped where the API server itself did not keep them.
-	diff            *fieldpath.Set
-	repair, dropped bool
-	// before is the live object before it was written.
-	before client.Object
-	// after is the object as a dry run has left it, differences are the fields that it changes; see Foresee.
-	after       client.Object
-	differences []describe.Difference
-	// times is how often the object was repaired within an hour.
-	times int
-	// conflict is the error to report instead of writing, where another writer keeps undoing what is written.
-	conflict error
-	// overridden says which fields the API server does not keep, retry when they are written again.
-	overridden string
-	retry      time.Duration
+	// diff are the fields in which the live object differs although nothing new is wanted, drift is the cause.
+	diff  *fieldpath.Set
+	drift drift
 }
 
-// noteOverride notes that the API server does not keep fields, unless the owner accepts what it makes of them.
-func (p *plan) noteOverride(req *Request, diff *fieldpath.Set, retry time.Duration) {
-	if !req.AcceptOverrides {
-		p.overridden, p.retry = overriddenMessage(p, diff), retry
-	}
-}
-
-// planChild decides what to do with a child, and whether it may be touched at all.
-func (e *Engine) planChild(req *Request, child *Child) (plan, error) {
-	if child.planned != nil {
-		return child.planned.plan, child.planned.err
-	}
-	p := plan{child: child}
-	if child.Unavailable != nil {
-		return p, child.Unavailable
-	}
+// newPlan returns a plan for an object, without a decision.
+func newPlan(owner client.Object, object *Object, scheme *runtime.Scheme) (plan, error) {
+	p := plan{object: object, live: object.Live}
 	var err error
-	if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
+	if p.gvk, err = apiutil.GVKForObject(object.Desired, scheme); err != nil {
 		return p, fmt.Errorf("desired object: %w", err)
 	}
-	if p.owner, err = ownerKind(req.Owner, e.client.Scheme()); err != nil {
+	if p.owner, err = ownerKind(owner, scheme); err != nil {
 		return p, err
 	}
-	p.self = p.owner.Kind + "." + req.Owner.GetName()
+	p.self = p.owner.Kind + "." + owner.GetName()
+	return p, nil
+}
+
+// planLocally decides what to do with an object, and whether it may be changed at all. It sends no request.
+func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
+	if object.Unavailable != nil {
+		return plan{object: object}, object.Unavailable
+	}
+	p, err := newPlan(req.Owner, object, e.client.Scheme())
+	if err != nil {
+		return p, err
+	}
 	if err := p.checkDesired(); err != nil {
 		return p, err
 	}
-	if err := p.stateWanted(req, recordedLabels(req, child.Desired, child.Live)); err != nil {
+	if err := p.stateWanted(req, recordedLabels(req, object.Desired, object.Live)); err != nil {
 		return p, err
 	}
-	if child.Live != nil {
-		if err := p.claimLive(req, child.Live); err != nil {
-			return p, err
-		}
-	}
-	if child.Live == nil {
+	if object.Live == nil {
 		p.action = Created
+	} else if err := p.claimLive(req, object.Live); err != nil {
+		return p, err
 	} else if err := e.compareLive(req, &p); err != nil {
 		return p, err
 	}
 	if p.action == Unchanged {
 		return p, nil
 	}
-	if child.Replace && (p.action == Configured || p.action == Repaired) {
+	if object.Replace && (p.action == Configured || p.action == Repaired) {
 		p.action = Replaced
 	}
 	if err := p.ensureFields(); err != nil {
 		return p, err
 	}
-	_, err = e.comparer.Typed(p.fields) // What does not fit its type is said before anything is written.
+	_, err = e.comparer.Typed(p.fields) // An object that does not fit its type is reported before anything is written.
 	return p, err
 }
 
@@ -134,48 +158,43 @@ func (p *plan) ensureFields() (err error) {
 	return err
 }
 
-// Taken returns the error that Apply would return if the owner cannot manage the live object that has the name of a wanted one, or nil.
-// Callers use it before they build a Request; adopt is Request.Adopt.
+// Taken returns the error that Run would return if the owner cannot manage the live object that has the name of a wanted one, or nil.
+// Callers use it before they build a Request; adopt is Policy.Adopt.
 func Taken(scheme *runtime.Scheme, owner, wanted, live client.Object, adopt bool) error {
-	p := plan{child: &Child{Desired: wanted}}
-	var err error
-	if p.gvk, err = apiutil.GVKForObject(wanted, scheme); err != nil {
+	p, err := newPlan(owner, &Object{Desired: wanted}, scheme)
+	if err != nil {
 		return err
 	}
-	if p.owner, err = ownerKind(owner, scheme); err != nil {
-		return err
-	}
-	p.self = p.owner.Kind + "." + owner.GetName()
-	return p.checkOwnership(&Request{Owner: owner, Adopt: adopt}, live)
+	return p.checkOwnership(&Request{Owner: owner, Policy: Policy{Adopt: adopt}}, live)
 }
 
 // checkDesired finds mistakes of a builder that would cost data.
 func (p *plan) checkDesired() error {
-	wanted := p.child.Desired
+	wanted := p.object.Desired
 	switch {
-	case p.child.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
+	case p.object.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
 		return fmt.Errorf(messageMustBeRetained,
 			p.gvk.Kind, wanted.GetName(), appv1.AnnotationRetainedFor, p.self)
-	case p.volumeClaim() && p.child.Live == nil:
+	case p.volumeClaim() && p.live == nil:
 		return fmt.Errorf(messageClaimMissing, p.gvk.Kind, wanted.GetName())
 	}
 	return nil
 }
 
 // volumeClaim reports whether the child is a claim that a StatefulSet makes.
-func (p *plan) volumeClaim() bool { return volumeClaim(p.child.Desired) }
+func (p *plan) volumeClaim() bool { return volumeClaim(p.object.Desired) }
 
 func volumeClaim(obj client.Object) bool { return TypeOf(obj).Role == RoleClaim }
 
 // notCached reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
 // show there, a write would start a watch.
-func (p *plan) notCached() bool { return TypeOf(p.child.Desired).Scope == ScopeLive }
+func (p *plan) notCached() bool { return TypeOf(p.object.Desired).Scope == ScopeLive }
 
 // newTarget returns an object of the child's type and name, for an answer of the API server to be read into.
 func (p *plan) newTarget() (client.Object, error) {
-	obj, ok := p.child.Desired.DeepCopyObject().(client.Object)
+	obj, ok := p.object.Desired.DeepCopyObject().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no API object", p.child.Desired)
+		return nil, fmt.Errorf("%T is no API object", p.object.Desired)
 	}
 	return obj, nil
 }
@@ -188,44 +207,48 @@ func (p *plan) claimLive(req *Request, live client.Object) error {
 	return p.keepLabels(req, live)
 }
 
-// checkOwnership decides whether the live object is the owner's to change.
-func (p *plan) checkOwnership(req *Request, live client.Object) error {
+// checkOwnership returns an error if the live object is not the owner's to change, and states the claim otherwise.
+func (p *plan) checkOwnership(req *Request, live client.Object) (err error) {
+	p.claim, err = p.claimOn(req, live)
+	return err
+}
+
+// claimOn returns the owner's claim on a live object, or why there is none.
+func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
+	retained := p.object.Retained
 	c := claim.Case{
-		Wanted: p.child.Desired, Live: live, Kind: p.gvk.Kind, Owner: p.owner, Name: req.Owner.GetName(), UID: req.Owner.GetUID(),
-		Adopt: req.Adopt, Sum: p.sum, Retained: p.child.Retained, Claim: p.volumeClaim(), Whole: p.whole,
+		Wanted: p.object.Desired, Live: live, Kind: p.gvk.Kind, Owner: p.owner, Name: req.Owner.GetName(), UID: req.Owner.GetUID(),
+		Adopt: req.Policy.Adopt, Sum: p.sum, Retained: retained, Claim: p.volumeClaim(), Whole: p.whole,
 		Applied: func() bool { return claim.WasApplied(live, req.Manager) },
 	}
-	// Without fields of ours, the object was made again by others, from a backup for one.
+	// Without fields of ours, the object was created again by others, from a backup for example.
 	_, known := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	unmanaged := !known || !fields.OwnsAny(live, req.Manager)
 	switch standing, words := c.Decide(); standing {
-	case claim.Owned:
-		// The garbage collector must find no reference on what is to outlive the owner, regardless of its writer.
-		p.takeover = unmanaged || p.child.Retained
 	case claim.Kept:
-		p.claimed = !p.child.Retained
-		// A claim is the StatefulSet controller's, but for its size.
-		p.takeover = unmanaged && !p.volumeClaim()
+		// A PersistentVolumeClaim is the StatefulSet controller's, except its size.
+		return newClaim(!retained, unmanaged && !p.volumeClaim()), nil
 	case claim.Lost:
-		p.claimed = !p.child.Retained
+		return newClaim(!retained, false), nil
 	case claim.Adopted:
-		p.claimed, p.takeover = true, true
+		return ClaimAdopted, nil
 	case claim.Leaving:
-		return p.waitForDeletion(words)
+		return ClaimOwned, p.waitForDeletion(words)
 	case claim.Taken:
 		stalled := &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: words}
-		if p.child.Auxiliary {
-			stalled.RetryAfter = lookAgain // The cache does not show what is not ours.
+		if p.object.Auxiliary {
+			stalled.RetryAfter = lookAgain // The cache does not have the objects of others.
 		}
-		return stalled
+		return ClaimOwned, stalled
 	}
-	return nil
+	// The garbage collector must find no reference on an object that outlives the owner, regardless of its writer.
+	return newClaim(false, unmanaged || retained), nil
 }
 
 // waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
 func (p *plan) waitForDeletion(words string) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: words}
-	if p.notCached() || p.child.Auxiliary {
+	if p.notCached() || p.object.Auxiliary {
 		err.RetryAfter = lookAgain
 	}
 	return err
@@ -233,13 +256,13 @@ func (p *plan) waitForDeletion(words string) error {
 
 // compareLive decides whether a live object of ours must be written. It changes nothing but the plan.
 func (e *Engine) compareLive(req *Request, p *plan) error {
-	live := p.child.Live
+	live := p.live
 	p.action = Configured
 	foreign, err := e.foreignListItems(req, p)
 	if err != nil {
 		return err
 	}
-	same := !p.takeover && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
+	same := !p.claim.takesOver() && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
 	if same && foreign.Empty() {
 		switch holds, err := e.comparer.Contains(p.gvk, p.wanted, live); {
 		case err != nil:
@@ -264,8 +287,8 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	}
 	if edited {
 		// What of the diff is ours has another value than we applied last: the owner wants it so.
-		if p.repair = diff.Leaves().Intersection(fields.OwnedBy(live, req.Manager)).Empty(); p.repair {
-			p.action, p.diff = Repaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
+		if diff.Leaves().Intersection(fields.OwnedBy(live, req.Manager)).Empty() {
+			p.action, p.drift, p.diff = Repaired, driftRepaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 		}
 		return nil
 	}
@@ -273,14 +296,14 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.child.Desired).unhashedFields())):
+	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.object.Desired).unhashedFields())):
 		p.diff = diff // Where the hash does not look, what is wanted has changed.
 	case ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: another writer under our manager's name looks the same.
-		p.dropped, p.diff = true, diff
+		p.drift, p.diff = driftDropped, diff
 	default:
 		// Nothing new is wanted, and yet it does not hold: another writer has changed it.
-		p.action, p.repair = Repaired, true
+		p.action, p.drift = Repaired, driftRepaired
 		p.diff = diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 	}
 	return nil
@@ -289,39 +312,19 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 // hashEdited reports whether another writer has changed or removed the hash of an object that our manager applies and the
 // owner controls. Then the hash does not show whether anything new is wanted.
 func (p *plan) hashEdited(req *Request) bool {
-	live := p.child.Live
-	return !p.child.Retained && metav1.IsControlledBy(live, req.Owner) && fields.OwnsAny(live, req.Manager) &&
+	live := p.live
+	return !p.object.Retained && metav1.IsControlledBy(live, req.Owner) && fields.OwnsAny(live, req.Manager) &&
 		!OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
-}
-
-// paceRepairs decides whether it is time to write what another writer, or the API server itself, keeps changing.
-func (e *Engine) paceRepairs(req *Request, p *plan) {
-	switch {
-	case p.dropped && req.AcceptOverrides:
-		p.action = Unchanged
-	case p.dropped:
-		if retry, wait := e.conflicts.retryWrite(req, p); wait {
-			p.action = Unchanged
-			p.noteOverride(req, p.diff, retry)
-		}
-	case p.repair:
-		retry, fighting := e.conflicts.noteRepair(req, p)
-		if fighting {
-			p.conflict = fieldConflict(p, p.child.Live, p.diff, retry)
-			return
-		}
-		p.times = e.conflicts.recentRepairs(req, p)
-	}
 }
 
 // foreignListItems returns what others have in lists that are ours as a whole.
 func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error) {
-	lists := TypeOf(p.child.Desired).Exclusive
+	lists := TypeOf(p.object.Desired).Exclusive
 	if len(lists) == 0 {
 		return &fieldpath.Set{}, nil
 	}
 	theirs := &fieldpath.Set{}
-	for _, entry := range p.child.Live.GetManagedFields() {
+	for _, entry := range p.live.GetManagedFields() {
 		if entry.Manager == req.Manager || entry.Subresource != "" {
 			continue
 		}
@@ -343,5 +346,5 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 func (p *plan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]
-	return !stated && fields.OwnsPath(p.child.Live, req.Manager, replicasPath)
+	return !stated && fields.OwnsPath(p.live, req.Manager, replicasPath)
 }

@@ -48,9 +48,9 @@ func planner(t testing.TB) *Engine {
 func request(live *appsv1.Deployment) *Request {
 	o := &appv1.App{}
 	o.Name, o.Namespace, o.UID = "web", "default", owner
-	req := &Request{Owner: o, Manager: "me", Children: []Child{{Desired: fieldtest.Deployment()}}}
+	req := &Request{Owner: o, Manager: "me", Objects: []Object{{Desired: fieldtest.Deployment()}}}
 	if live != nil {
-		req.Children[0].Live = live
+		req.Objects[0].Live = live
 	}
 	return req
 }
@@ -190,10 +190,10 @@ func TestPlan(t *testing.T) {
 			live := settled(t)
 			c.change(live)
 			req := request(live)
-			req.Adopt = c.adopt
+			req.Policy.Adopt = c.adopt
 			before := live.DeepCopy()
-			p, err := planner(t).planChild(req, &req.Children[0])
-			got := result{action: p.action, takeover: p.takeover}
+			p, err := planner(t).planLocally(req, &req.Objects[0])
+			got := result{action: p.action, takeover: p.claim.takesOver()}
 			if err != nil {
 				got = result{problem: outcomeOf(t, err)}
 			}
@@ -210,8 +210,8 @@ func TestPlan(t *testing.T) {
 // TestPlanOfNothing checks that a child that does not live is created.
 func TestPlanOfNothing(t *testing.T) {
 	req := request(nil)
-	p, err := planner(t).planChild(req, &req.Children[0])
-	if err != nil || p.action != Created || p.takeover {
+	p, err := planner(t).planLocally(req, &req.Objects[0])
+	if err != nil || p.action != Created || p.claim.takesOver() {
 		t.Fatalf("plan is %+v, %v; want a creation", p, err)
 	}
 	annotations, _, err := unstructured.NestedStringMap(p.fields, "metadata", "annotations")
@@ -219,7 +219,7 @@ func TestPlanOfNothing(t *testing.T) {
 	if diff := cmp.Diff(want, annotations); diff != "" || err != nil {
 		t.Errorf("annotations (-want +got), %v:\n%s", err, diff)
 	}
-	if diff := cmp.Diff(fieldtest.Deployment(), req.Children[0].Desired); diff != "" {
+	if diff := cmp.Diff(fieldtest.Deployment(), req.Objects[0].Desired); diff != "" {
 		t.Errorf("the literal was changed (-before +after):\n%s", diff)
 	}
 }
@@ -230,15 +230,10 @@ func TestPlanHoldsAFight(t *testing.T) {
 	e := planner(t)
 	live := settled(t)
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
-	look := func() *plan {
+	look := func() pacedPlan {
 		t.Helper()
 		req := request(live)
-		p, err := e.planChild(req, &req.Children[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.paceRepairs(req, &p)
-		return &p
+		return planPaced(t, e, req, &req.Objects[0])
 	}
 	for i := range conflictRepairs {
 		if p := look(); p.conflict != nil || p.action != Repaired {
@@ -265,35 +260,30 @@ func TestPlanLeavesAdmission(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",
 		`{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`)}
-	look := func(pause time.Duration, live *appsv1.Deployment) *plan {
+	look := func(pause time.Duration, live *appsv1.Deployment) pacedPlan {
 		t.Helper()
 		c.SetTime(c.Now().Add(pause))
 		req := request(live)
-		p, err := e.planChild(req, &req.Children[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.paceRepairs(req, &p)
-		return &p
+		return planPaced(t, e, req, &req.Objects[0])
 	}
-	left := func(p *plan, retry time.Duration) {
+	left := func(p pacedPlan, retry time.Duration) {
 		t.Helper()
 		if p.action != Unchanged || p.conflict != nil || !strings.Contains(p.overridden, "did not keep") || p.retry != retry {
 			t.Errorf("%s, held %v, overridden %q for %s; want it left alone for %s", p.action, p.conflict, p.overridden, p.retry, retry)
 		}
 	}
-	written := func(p *plan) {
+	written := func(p pacedPlan) {
 		t.Helper()
 		if p.action == Unchanged || p.conflict != nil || p.overridden != "" {
 			t.Errorf("%s, held %v, overridden %q; want a write", p.action, p.conflict, p.overridden)
 		}
 	}
 	// Until an answer to a write of ours has shown it, it may be that a user writes under our name.
-	if p := look(0, live); p.action != Repaired || p.dropped {
+	if p := look(0, live); p.action != Repaired || p.drift == driftDropped {
 		t.Errorf("%s; want a repair of what no answer has shown yet", p.action)
 	}
 	first := request(live)
-	p, err := e.planChild(first, &first.Children[0])
+	p, err := e.planLocally(first, &first.Objects[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,9 +334,9 @@ func TestPlanBelievesItsStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, req := planner(t), request(c.live)
-			req.Overridden = c.status
+			req.Before.Overridden = c.status
 			if c.answer != nil {
-				p, err := e.planChild(req, &req.Children[0])
+				p, err := e.planLocally(req, &req.Objects[0])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -355,11 +345,7 @@ func TestPlanBelievesItsStatus(t *testing.T) {
 				}
 				e.conflicts.noteOverridden(req, &p, c.answer)
 			}
-			p, err := e.planChild(req, &req.Children[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if e.paceRepairs(req, &p); p.action != c.want || (p.overridden != "") != (c.want == Unchanged) {
+			if p := planPaced(t, e, req, &req.Objects[0]); p.action != c.want || (p.overridden != "") != (c.want == Unchanged) {
 				t.Errorf("%s, overridden %q; want %s", p.action, p.overridden, c.want)
 			}
 		})
@@ -373,7 +359,7 @@ func TestPlanIsCheap(t *testing.T) {
 	const most = 150 // 103 when this was written; merged and compared it was 1,926.
 	if n := testing.AllocsPerRun(20, func() {
 		req := request(live)
-		if p, err := e.planChild(req, &req.Children[0]); err != nil || p.action != Unchanged {
+		if p, err := e.planLocally(req, &req.Objects[0]); err != nil || p.action != Unchanged {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	}); n > most {
@@ -387,7 +373,7 @@ func BenchmarkPlan(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		req := request(live)
-		if p, err := e.planChild(req, &req.Children[0]); err != nil || p.action != Unchanged {
+		if p, err := e.planLocally(req, &req.Objects[0]); err != nil || p.action != Unchanged {
 			b.Fatalf("%+v, %v", p, err)
 		}
 	}

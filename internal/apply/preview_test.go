@@ -15,14 +15,14 @@ import (
 func TestPlanSaysWhatChanges(t *testing.T) {
 	e := planner(t)
 	live := settled(t)
-	if changes, err := e.Plan(request(live)); err != nil || changes.Waits() {
+	if changes, err := localChanges(t, e, request(live)); err != nil || changes.Waits() {
 		t.Errorf("as wanted: %+v, %v", changes, err)
 	}
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	live.ManagedFields = append(live.ManagedFields, fieldtest.Entry("kubectl-set", updateOp, "",
 		`{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`))
 	for range 2 * conflictRepairs {
-		changes, err := e.Plan(request(live))
+		changes, err := localChanges(t, e, request(live))
 		if err != nil || len(changes) != 1 {
 			t.Fatalf("drift: %+v, %v", changes, err)
 		}
@@ -31,7 +31,7 @@ func TestPlanSaysWhatChanges(t *testing.T) {
 			t.Fatalf("drift: %+v", c)
 		}
 	}
-	if changes, err := e.Plan(request(nil)); err != nil || changes[0].Action != Created {
+	if changes, err := localChanges(t, e, request(nil)); err != nil || changes[0].Action != Created {
 		t.Errorf("new: %+v, %v", changes, err)
 	}
 }
@@ -46,8 +46,8 @@ func TestPlanOfAnAdoption(t *testing.T) {
 	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl", updateOp, "", `{"f:spec":{"f:template":{"f:spec":{
 		"f:priorityClassName":{},"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:name":{},"f:image":{}}}}}}}`)}
 	req := request(live)
-	req.Adopt = true
-	changes, err := planner(t).Plan(req)
+	req.Policy.Adopt = true
+	changes, err := localChanges(t, planner(t), req)
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("%+v, %v", changes, err)
 	}
@@ -63,8 +63,8 @@ func TestExistedOwnerIsRead(t *testing.T) {
 	for existed, want := range map[bool]string{false: http.MethodPatch, true: http.MethodGet} {
 		r := &recorder{code: http.StatusNotFound, answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`}
 		req := request(nil)
-		req.Existed = existed
-		_, err := engineOver(t, r).Apply(t.Context(), req)
+		req.Before.Existed = existed
+		_, err := writeChanges(t, engineOver(t, r), req)
 		if outcomeOf(t, err).class != "stale" || len(r.list) != 1 || r.list[0].method != want {
 			t.Errorf("existed %t: %v by %q, want one %s", existed, err, r.list, want)
 		}

@@ -13,63 +13,84 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // pruneObjects deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
 // the data, or the way to it.
-func (e *Engine) pruneObjects(ctx context.Context, req *Request) (ChangeSet, error) {
-	var changes ChangeSet
-	for _, obj := range req.Unwanted {
-		if !isPrunable(req, obj) {
+func (r *run) pruneObjects(ctx context.Context) error {
+	for _, obj := range r.req.Prune {
+		if !isPrunable(r.req, obj) {
 			continue
 		}
-		gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
+		gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
 		if err != nil {
-			return changes, fmt.Errorf("unwanted object: %w", err)
+			return fmt.Errorf("unwanted object: %w", err)
 		}
-		if req.isStillNamed(obj) {
+		if r.mode == Write && r.isStillNamed(obj) {
 			continue
 		}
-		p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Deleted}
-		if obj.GetDeletionTimestamp() != nil { // Its finalizers keep it.
-			req.unpruned = append(req.unpruned, p.waitForDeletion(fmt.Sprintf(messageBeingRemoved, gvk.Kind, obj.GetName())))
-			continue
-		}
-		switch err := e.removeObject(ctx, p, metav1.DeletePropagationBackground); {
-		case apierrors.IsNotFound(err):
-		case err != nil && TypeOf(obj).Auxiliary && !errors.Is(err, reconciler.ErrStale):
-			req.unpruned = append(req.unpruned, err)
-		case err != nil:
-			return changes, err
-		default:
-			changes = append(changes, Change{Action: Deleted, Kind: gvk.Kind, Name: obj.GetName()})
+		p := &plan{object: &Object{Desired: obj}, live: obj, gvk: gvk, action: Deleted}
+		if err := r.pruneObject(ctx, p); err != nil {
+			return err
 		}
 	}
-	return changes, nil
+	return nil
+}
+
+// pruneObject deletes one object.
+func (r *run) pruneObject(ctx context.Context, p *plan) error {
+	obj := p.object.Desired
+	deleted := Outcome{Change: Change{Action: Deleted, Kind: p.gvk.Kind, Name: obj.GetName()}, Object: *p.object, Before: obj}
+	switch {
+	case obj.GetDeletionTimestamp() != nil && r.mode == Write: // Its finalizers keep it.
+		r.out.unpruned = append(r.out.unpruned, p.waitForDeletion(fmt.Sprintf(messageBeingRemoved, p.gvk.Kind, obj.GetName())))
+		return nil
+	case obj.GetDeletionTimestamp() != nil:
+		return nil
+	case r.mode == Write:
+		switch err := r.removeObject(ctx, p, metav1.DeletePropagationBackground); {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil && TypeOf(obj).Auxiliary && !errors.Is(err, reconciler.ErrStale):
+			r.out.unpruned = append(r.out.unpruned, err)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	r.out.Pruned = append(r.out.Pruned, deleted)
+	return nil
 }
 
 // isStillNamed reports whether an object that leads to one of this type could not be brought to what is wanted: it may lead to the
 // unwanted one as yet.
-func (r *Request) isStillNamed(obj client.Object) bool {
-	return slices.ContainsFunc(r.Children, func(c Child) bool {
-		return c.LeadsTo != nil && reflect.TypeOf(c.LeadsTo) == reflect.TypeOf(obj) && c.Trouble != nil &&
-			c.Live != nil && metav1.IsControlledBy(c.Live, r.Owner)
+func (r *run) isStillNamed(obj client.Object) bool {
+	return slices.ContainsFunc(r.out.Objects, func(out Outcome) bool {
+		return out.Object.LeadsTo != nil && reflect.TypeOf(out.Object.LeadsTo) == reflect.TypeOf(obj) && out.Err != nil &&
+			out.Live != nil && metav1.IsControlledBy(out.Live, r.req.Owner)
 	})
 }
 
 // removeObject deletes the live object that was looked at, and no other of its name.
 func (e *Engine) removeObject(ctx context.Context, p *plan, propagation metav1.DeletionPropagation) error {
 	opts := []client.DeleteOption{
-		client.Preconditions{UID: ptr.To(p.child.Live.GetUID())}, client.PropagationPolicy(propagation),
+		client.Preconditions{UID: ptr.To(p.live.GetUID())}, client.PropagationPolicy(propagation),
 	}
 	if p.notCached() {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
-	err := e.client.Delete(ctx, p.child.Live, opts...)
+	err := e.client.Delete(ctx, p.live, opts...)
 	if err != nil {
 		return e.classifyError(p, err)
 	}
 	writes.WithLabelValues(p.gvk.Kind, string(p.action)).Inc()
 	return nil
+}
+
+// isPrunable reports whether an unwanted object is the owner's to delete.
+func isPrunable(req *Request, obj client.Object) bool {
+	_, retained := obj.GetAnnotations()[appv1.AnnotationRetainedFor]
+	return !volumeClaim(obj) && !retained && metav1.IsControlledBy(obj, req.Owner)
 }

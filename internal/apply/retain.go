@@ -15,18 +15,18 @@ import (
 
 // KeepVolumes tells a StatefulSet that is not wanted any more, and so is not applied, to leave its claims behind when it is
 // deleted. Its controller has to see that before it goes.
-func (e *Engine) KeepVolumes(ctx context.Context, req *Request, set *appsv1.StatefulSet) error {
-	return e.patchParts(ctx, req, set, operation{
+func (e *Engine) KeepVolumes(ctx context.Context, req Request, set *appsv1.StatefulSet, mode Mode) (Outcome, error) {
+	return e.patchParts(ctx, &req, set, mode, operation{
 		Op: "replace", Path: "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted",
 		Value: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 	})
 }
 
 // Retain lets an object that is not wanted any more, and so is not applied, outlive the owner, and marks it as kept for it.
-func (e *Engine) Retain(ctx context.Context, req *Request, obj client.Object) error {
+func (e *Engine) Retain(ctx context.Context, req Request, obj client.Object, mode Mode) (Outcome, error) {
 	gvk, err := ownerKind(req.Owner, e.client.Scheme())
 	if err != nil {
-		return fmt.Errorf("owner: %w", err)
+		return Outcome{}, fmt.Errorf("owner: %w", err)
 	}
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
@@ -34,27 +34,30 @@ func (e *Engine) Retain(ctx context.Context, req *Request, obj client.Object) er
 	}
 	annotations[appv1.AnnotationRetainedFor] = gvk.Kind + "." + req.Owner.GetName()
 	kept := slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == req.Owner.GetUID() })
-	return e.patchParts(ctx, req, obj,
+	return e.patchParts(ctx, &req, obj, mode,
 		operation{Op: "add", Path: "/metadata/annotations", Value: annotations},
 		operation{Op: "replace", Path: "/metadata/ownerReferences", Value: kept})
 }
 
 // patchParts changes parts of an object as it was last seen.
-func (e *Engine) patchParts(ctx context.Context, req *Request, obj client.Object, parts ...operation) error {
+func (e *Engine) patchParts(ctx context.Context, req *Request, obj client.Object, mode Mode, parts ...operation) (Outcome, error) {
 	gvk, err := apiutil.GVKForObject(obj, e.client.Scheme())
 	if err != nil {
-		return fmt.Errorf("object to change: %w", err)
+		return Outcome{}, fmt.Errorf("object to change: %w", err)
 	}
-	if e.foresight != nil {
-		// It stays, and only its deletion with the owner is prevented.
-		e.foresight.note(Foreseen{Change: Change{Action: Configured, Kind: gvk.Kind, Name: obj.GetName()}, Before: obj, TakenOver: true})
-		return nil
+	object := Object{Desired: obj, Live: obj}
+	// The object stays, and only its deletion with the owner is prevented.
+	out := Outcome{
+		Change: Change{Action: Configured, Kind: gvk.Kind, Name: obj.GetName()}, Object: object, Live: obj, Before: obj, TakenOver: true,
 	}
-	p := &plan{child: &Child{Desired: obj, Live: obj}, gvk: gvk, action: Configured}
+	if mode != Write {
+		return out, nil
+	}
+	p := &plan{object: &object, live: obj, gvk: gvk, action: Configured}
 	test := operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
-	if err := e.sendPatch(ctx, req, p, obj, append(jsonPatch{test}, parts...)); err != nil {
-		return err
+	if err := e.sendPatch(ctx, req.Manager, p, obj, append(jsonPatch{test}, parts...)); err != nil {
+		return Outcome{}, err
 	}
 	writes.WithLabelValues(gvk.Kind, string(Configured)).Inc()
-	return nil
+	return out, nil
 }

@@ -132,10 +132,10 @@ func TestPlanRetained(t *testing.T) {
 				c.change(live, wanted)
 			}
 			req := request(nil)
-			req.Adopt = c.adopt
-			req.Children = []Child{{Desired: wanted, Live: live, Retained: !c.owned}}
-			p, err := planner(t).planChild(req, &req.Children[0])
-			got := result{action: p.action, takeover: p.takeover, claimed: p.claimed}
+			req.Policy.Adopt = c.adopt
+			req.Objects = []Object{{Desired: wanted, Live: live, Retained: !c.owned}}
+			p, err := planner(t).planLocally(req, &req.Objects[0])
+			got := result{action: p.action, takeover: p.claim.takesOver(), claimed: p.claim.isReturned()}
 			if err != nil {
 				got = result{problem: outcomeOf(t, err)}
 			}
@@ -152,14 +152,14 @@ func TestPlanOfMistakes(t *testing.T) {
 	unmarked.Annotations = nil
 	marked.Annotations[appv1.AnnotationRetainedFor] = "App.other"
 	owned.OwnerReferences = controlledBy(owner)
-	for name, child := range map[string]Child{
+	for name, child := range map[string]Object{
 		"retained without a mark":       {Desired: unmarked, Retained: true},
 		"retained for another":          {Desired: marked, Retained: true},
 		"retained with a reference":     {Desired: owned, Retained: true},
 		"a claim that is not there yet": {Desired: &corev1.PersistentVolumeClaim{ObjectMeta: wantedSecret().ObjectMeta}, Retained: true},
 	} {
 		req := request(nil)
-		if p, err := planner(t).planChild(req, &child); err == nil {
+		if p, err := planner(t).planLocally(req, &child); err == nil {
 			t.Errorf("%s: %s is planned", name, p.action)
 		}
 	}
@@ -192,15 +192,15 @@ func TestPlanClaims(t *testing.T) {
 			live.OwnerReferences = []metav1.OwnerReference{{APIVersion: c.apiVersion, Kind: c.kind, Name: "db", UID: "db", Controller: ptr.To(true)}}
 		}
 		req := request(nil)
-		p, err := planner(t).planChild(req, &Child{Desired: wanted, Live: live, Retained: true})
+		p, err := planner(t).planLocally(req, &Object{Desired: wanted, Live: live, Retained: true})
 		if !c.ours {
 			if err == nil || outcomeOf(t, err).reason != appv1.ReasonResourceExists {
 				t.Errorf("%s controls it: %v, want %s", name, err, appv1.ReasonResourceExists)
 			}
 			continue
 		}
-		if err != nil || p.action != Configured || p.takeover || p.claimed {
-			t.Errorf("%s controls it: %s, takeover %t, claimed %t, %v; want a plain update", name, p.action, p.takeover, p.claimed, err)
+		if err != nil || p.action != Configured || p.claim != ClaimOwned {
+			t.Errorf("%s controls it: %s, claim %v, %v; want a plain update", name, p.action, p.claim, err)
 		}
 	}
 }
@@ -220,14 +220,11 @@ func TestPlanChangesValues(t *testing.T) {
 		live.ManagedFields = append(live.ManagedFields[:0], fieldtest.Entry("me", apply, "", `{"f:metadata":{"f:annotations":{}}}`),
 			fieldtest.Entry(c.owner, apply, "", `{"f:data":{"f:password":{}}}`))
 		live.Data["password"] = []byte("other")
-		var p plan
+		var p pacedPlan
 		for range conflictRepairs + 1 {
-			var err error
-			req := request(nil)
-			if p, err = e.planChild(req, &Child{Desired: wantedSecret(), Live: live, Retained: true}); err != nil || (p.action == Repaired) != c.held {
-				t.Fatalf("%s: %s, %v", name, p.action, err)
+			if p = planPaced(t, e, request(nil), &Object{Desired: wantedSecret(), Live: live, Retained: true}); (p.action == Repaired) != c.held {
+				t.Fatalf("%s: %s", name, p.action)
 			}
-			e.paceRepairs(req, &p)
 		}
 		if got := p.conflict != nil; got != c.held {
 			t.Errorf("%s: held is %v, want one: %t", name, p.conflict, c.held)
@@ -247,8 +244,8 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 		live := settled(t)
 		change(live)
 		req := request(live)
-		req.Children[0].Replace = true
-		return e.Apply(t.Context(), req)
+		req.Objects[0].Replace = true
+		return writeChanges(t, e, req)
 	}
 	changes, err := replaced(func(*appsv1.Deployment) {})
 	if diff := cmp.Diff(ChangeSet{{Action: Unchanged, Kind: "Deployment", Name: "web"}}, changes); diff != "" || err != nil || len(r.list) > 0 {
@@ -277,15 +274,15 @@ func TestReplaceLeavesWhatItControls(t *testing.T) {
 // TestForeseenReplacement plans to replace an object: the API server is asked whether it would take the new one, and that is all.
 func TestForeseenReplacement(t *testing.T) {
 	r := &recorder{code: http.StatusConflict, answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`}
-	foresight := &Foresight{}
 	live := settled(t)
 	live.Annotations[appv1.AnnotationLastAppliedHash] = "0"
 	req := request(live)
-	req.Children[0].Replace = true
-	if _, err := engineOver(t, r).Foresee(foresight).Apply(t.Context(), req); err != nil {
+	req.Objects[0].Replace = true
+	done, err := engineOver(t, r).Run(t.Context(), *req, DryRun)
+	if err != nil {
 		t.Error(err)
 	}
-	if got := foresight.Objects(); len(got) != 1 || got[0].Action != Replaced || got[0].Name != "web" || got[0].Unasked {
+	if got := done.Objects; len(got) != 1 || got[0].Action != Replaced || got[0].Name != "web" || got[0].Unasked {
 		t.Errorf("the plan has %+v", got)
 	}
 	if len(r.list) != 1 || r.list[0].method != http.MethodPost {
@@ -313,7 +310,7 @@ func TestOwnerIsAskedFor(t *testing.T) {
 			r := &recorder{code: c.code, answer: c.answer, patched: written}
 			live := settled(t)
 			live.OwnerReferences = nil
-			_, err := engineOver(t, r).Apply(t.Context(), request(live))
+			_, err := writeChanges(t, engineOver(t, r), request(live))
 			methods := make([]string, len(r.list))
 			for i, q := range r.list {
 				methods[i] = q.method
@@ -340,8 +337,8 @@ func TestNothingIsAskedForRetained(t *testing.T) {
 	live := keptSecret(t)
 	live.Data["password"] = []byte("old")
 	req := request(nil)
-	req.Children = []Child{{Desired: wantedSecret(), Live: live, Retained: true}}
-	changes, err := engineOver(t, r).Apply(t.Context(), req)
+	req.Objects = []Object{{Desired: wantedSecret(), Live: live, Retained: true}}
+	changes, err := writeChanges(t, engineOver(t, r), req)
 	if len(r.list) != 1 || r.list[0].method != http.MethodPatch || err != nil {
 		t.Errorf("%v, %v, by %q; want one PATCH", changes, err, r.list)
 	}
@@ -352,7 +349,7 @@ func TestDiscretion(t *testing.T) {
 	const coded = "MTIzNDU2" // 123456
 	secret := wantedSecret()
 	secret.Data["empty"] = nil
-	p := &plan{child: &Child{Desired: secret}, action: Created}
+	p := &plan{object: &Object{Desired: secret}, action: Created}
 	p.gvk.Kind = "Secret"
 	for _, reason := range []metav1.StatusReason{metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden,
 		metav1.StatusReasonConflict, metav1.StatusReasonInternalError, metav1.StatusReasonTooManyRequests, metav1.StatusReasonUnknown} {
@@ -375,7 +372,7 @@ func TestDiscretion(t *testing.T) {
 	// The value that lives is no better in a log than the one that is wanted.
 	live := wantedSecret()
 	live.Data["password"] = []byte("654321")
-	p.child.Live = live
+	p.object.Live, p.live = live, live
 	err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "654321"}})
 	if strings.Contains(err.Error(), "654321") {
 		t.Error(err)
@@ -387,7 +384,7 @@ func TestDiscretionOfSpellings(t *testing.T) {
 	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, describe.MaxAnswer)} {
 		secret := wantedSecret()
 		secret.Data = map[string][]byte{"password": []byte(value)}
-		p := &plan{child: &Child{Desired: secret}, action: Created}
+		p := &plan{object: &Object{Desired: secret}, action: Created}
 		p.gvk.Kind = "Secret"
 		coded, err := json.Marshal(map[string]string{"password": value})
 		if err != nil {

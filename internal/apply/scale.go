@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -22,7 +24,7 @@ type ScaleRequest struct {
 	// Owner is the custom resource that holds it, Manager the field owner to write with; see Request.
 	Owner   client.Object
 	Manager string
-	// Deployment is the Deployment as it was last seen. After Scale it is as it was written.
+	// Deployment is the last observed Deployment.
 	Deployment *appsv1.Deployment
 	// Replicas is the number of pods.
 	Replicas int32
@@ -30,39 +32,51 @@ type ScaleRequest struct {
 
 // Scale makes the request true by the Deployment's scale subresource, and returns whether it had to. Nothing else of the
 // Deployment is written. The errors are those of Apply.
-func (e *Engine) Scale(ctx context.Context, req *ScaleRequest) (Change, error) {
-	if e.foresight != nil {
-		return e.foreseeScale(req), nil
+func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Outcome, error) {
+	req, d := &request, request.Deployment
+	out := Outcome{Change: Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}, Live: d}
+	if mode != Write {
+		return req.predict(out), nil
 	}
-	d := req.Deployment
-	change := Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}
 	recorded := e.scaleMemory.get(req)
 	known := recorded.uid == d.UID && recorded.replicas == req.Replicas
 	if recorded.uid == d.UID && isOlder(d.ResourceVersion, recorded.version) {
-		return change, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
+		return out, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
 	}
 	if ptr.Deref(d.Spec.Replicas, 1) == req.Replicas {
 		e.scaleMemory.set(req, d.ResourceVersion)
-		return change, nil
+		return out, nil
 	}
-	p := &plan{child: &Child{Desired: d, Live: d}, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
+	p := &plan{object: &Object{Desired: d, Live: d}, live: d, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
 	if known {
 		// It has had this number, and another writer has changed it.
 		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
 		if fighting {
-			return change, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
+			return out, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
 		}
-		repairs.WithLabelValues(change.Kind).Inc()
+		repairs.WithLabelValues(out.Kind).Inc()
 	}
 	scale, err := e.patchScale(ctx, req)
 	if err != nil {
-		return change, e.classifyError(p, err)
+		return out, e.classifyError(p, err)
 	}
 	e.scaleMemory.set(req, scale.ResourceVersion)
-	req.Deployment = withScale(d, scale)
-	change.Action = Scaled
-	writes.WithLabelValues(change.Kind, string(change.Action)).Inc()
-	return change, nil
+	out.Live, out.Action = withScale(d, scale), Scaled
+	writes.WithLabelValues(out.Kind, string(out.Action)).Inc()
+	return out, nil
+}
+
+// predict returns the outcome that a write would have.
+func (req *ScaleRequest) predict(out Outcome) Outcome {
+	if ptr.Deref(req.Deployment.Spec.Replicas, 1) != req.Replicas {
+		out.Action, out.Fields = Scaled, []string{"replicas"}
+	}
+	after := req.Deployment.DeepCopy()
+	after.Spec.Replicas = &req.Replicas
+	to := strconv.Itoa(int(req.Replicas))
+	out.Before, out.After = req.Deployment, after
+	out.Differences = []describe.Difference{{Path: "replicas", How: describe.FieldModified, To: &to}}
+	return out
 }
 
 // patchScale writes the number of pods. The API server refuses it for a later Deployment of the same name.

@@ -75,28 +75,28 @@ func scaler(t *testing.T) (*Engine, *scales, *clocktesting.FakePassiveClock) {
 }
 
 // scaleTo asks for a number of pods of a Deployment that is seen like this.
-func scaleTo(d *appsv1.Deployment, replicas int32) *ScaleRequest {
+func scaleTo(d *appsv1.Deployment, replicas int32) ScaleRequest {
 	o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "holder"}}
-	return &ScaleRequest{Owner: o, Manager: "me", Deployment: d.DeepCopy(), Replicas: replicas}
+	return ScaleRequest{Owner: o, Manager: "me", Deployment: d.DeepCopy(), Replicas: replicas}
 }
 
 // TestScale sends one request that says what is wanted and for what object, and none where it holds.
 func TestScale(t *testing.T) {
 	e, s, _ := scaler(t)
 	req := scaleTo(&s.d, 2)
-	change, err := e.Scale(t.Context(), req)
-	if err != nil || !reflect.DeepEqual(change, Change{Action: Scaled, Kind: "Deployment", Name: "web"}) {
+	change, err := e.Scale(t.Context(), req, Write)
+	if err != nil || !reflect.DeepEqual(change.Change, Change{Action: Scaled, Kind: "Deployment", Name: "web"}) {
 		t.Errorf("got %v, %v", change, err)
 	}
 	want := []string{"/apis/apps/v1/namespaces/default/deployments/web/scale me application/merge-patch+json uid=uid-web replicas=2"}
 	if diff := cmp.Diff(want, s.requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&s.d, req.Deployment); diff != "" {
+	if diff := cmp.Diff(&s.d, change.Live); diff != "" {
 		t.Errorf("the Deployment as it is then (-want +got):\n%s", diff)
 	}
-	for _, seen := range []*appsv1.Deployment{req.Deployment, &s.d} {
-		if change, err := e.Scale(t.Context(), scaleTo(seen, 2)); err != nil || change.Action != Unchanged {
+	for _, seen := range []client.Object{change.Live, &s.d} {
+		if change, err := e.Scale(t.Context(), scaleTo(seen.(*appsv1.Deployment), 2), Write); err != nil || change.Action != Unchanged {
 			t.Errorf("once it holds: %v, %v", change, err)
 		}
 	}
@@ -110,11 +110,11 @@ func TestScale(t *testing.T) {
 func TestScaleUnseen(t *testing.T) {
 	e, s, _ := scaler(t)
 	before := s.d.DeepCopy()
-	if _, err := e.Scale(t.Context(), scaleTo(before, 2)); err != nil {
+	if _, err := e.Scale(t.Context(), scaleTo(before, 2), Write); err != nil {
 		t.Fatal(err)
 	}
 	for _, replicas := range []int32{2, 3, 4} {
-		if _, err := e.Scale(t.Context(), scaleTo(before, replicas)); !errors.Is(err, reconciler.ErrStale) {
+		if _, err := e.Scale(t.Context(), scaleTo(before, replicas), Write); !errors.Is(err, reconciler.ErrStale) {
 			t.Errorf("%d: got %v", replicas, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestScaleUnseen(t *testing.T) {
 	// A later Deployment of the name has an older version only where the cluster was restored: it is not waited for.
 	other := before.DeepCopy()
 	other.UID, other.ResourceVersion = "uid-other", "1"
-	if change, err := e.Scale(t.Context(), scaleTo(other, 2)); err != nil || change.Action != Scaled {
+	if change, err := e.Scale(t.Context(), scaleTo(other, 2), Write); err != nil || change.Action != Scaled {
 		t.Errorf("another Deployment: %v, %v", change, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestScaleUnseen(t *testing.T) {
 func TestScaleFight(t *testing.T) {
 	e, s, clk := scaler(t)
 	ask := func(replicas int32) error {
-		_, err := e.Scale(t.Context(), scaleTo(&s.d, replicas))
+		_, err := e.Scale(t.Context(), scaleTo(&s.d, replicas), Write)
 		return err
 	}
 	for n := range int32(20) {

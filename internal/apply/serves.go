@@ -22,15 +22,15 @@ import (
 
 // CheckServes returns an error if a live Service or ServiceAccount serves pods that are not the owner's, so that its adoption would cut
 // them off; see claim.Children. It may ask the API server. live is the whole object; for an object of another type the answer is nil.
-func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Child, live client.Object) error {
+func (e *Engine) CheckServes(ctx context.Context, req *Request, child *Object, live client.Object) error {
 	if metav1.IsControlledBy(live, req.Owner) {
 		return nil
 	}
-	children := make(claim.Children, len(req.Children))
-	for i := range req.Children {
-		children[i].Wanted = req.Children[i].Desired
-		if req.Children[i].Live != nil {
-			children[i].Live = req.Children[i].Live
+	children := make(claim.Children, len(req.Objects))
+	for i := range req.Objects {
+		children[i].Wanted = req.Objects[i].Desired
+		if req.Objects[i].Live != nil {
+			children[i].Live = req.Objects[i].Live
 		}
 	}
 	words, err := children.Serves(ctx, neighbours{e}, child.Desired, live)
@@ -154,12 +154,11 @@ func (n neighbours) PodLabels(ctx context.Context, live claim.Object) (map[strin
 	return claim.PodLabels(whole), nil
 }
 
-// planExplained is planChild for a caller that may ask the API server: of a foreign Service, the cache does not have the selector, by which
+// planExplained is planLocally for a caller that may ask the API server: of a foreign Service, the cache does not have the selector, by which
 // it can be adopted or not. Of what cannot be read, the error stays as it is.
-func (e *Engine) planExplained(ctx context.Context, req *Request, child *Child) (plan, error) {
-	known := child.planned != nil
-	p, err := e.planChild(req, child)
-	if err == nil || known || !unknownSelector(child, err) {
+func (e *Engine) planExplained(ctx context.Context, req *Request, child *Object) (plan, error) {
+	p, err := e.planLocally(req, child)
+	if err == nil || !unknownSelector(child, err) {
 		return p, err
 	}
 	live, unread := e.readLive(ctx, &p)
@@ -188,7 +187,7 @@ func (e *Engine) planExplained(ctx context.Context, req *Request, child *Child) 
 }
 
 // unknownSelector reports whether an error says that a Service which nothing controls is in the way.
-func unknownSelector(child *Child, err error) bool {
+func unknownSelector(child *Object, err error) bool {
 	_, service := child.Desired.(*corev1.Service)
 	var stalled *reconciler.StalledError
 	return service && child.Live != nil && metav1.GetControllerOf(child.Live) == nil &&
@@ -197,8 +196,8 @@ func unknownSelector(child *Child, err error) bool {
 
 // claimWhole is claimLive for a whole live object, which is adopted only if it serves no pods of others.
 func (e *Engine) claimWhole(ctx context.Context, req *Request, p *plan, live client.Object) error {
-	if err := p.claimLive(req, live); err != nil || !p.takeover {
+	if err := p.claimLive(req, live); err != nil || !p.claim.takesOver() {
 		return err
 	}
-	return e.CheckServes(ctx, req, p.child, live)
+	return e.CheckServes(ctx, req, p.object, live)
 }

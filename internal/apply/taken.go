@@ -20,13 +20,12 @@ func isTaken(err error) bool {
 }
 
 // noteTaken notes which objects of others have the names of children, by the errors of the children and their trouble.
-func (r *Request) noteTaken(errs []error) {
-	r.taken = nil
-	for i := range r.Children {
-		for _, err := range []error{errs[i], r.Children[i].Trouble} {
+func (o *Outcomes) noteTaken(errs []error) {
+	for i := range o.Objects {
+		for _, err := range []error{errs[i], o.Objects[i].Err} {
 			var stalled *reconciler.StalledError
-			if isTaken(err) && errors.As(err, &stalled) && !slices.Contains(r.taken, stalled.Message) {
-				r.taken = append(r.taken, stalled.Message)
+			if isTaken(err) && errors.As(err, &stalled) && !slices.Contains(o.taken, stalled.Message) {
+				o.taken = append(o.taken, stalled.Message)
 			}
 		}
 	}
@@ -34,14 +33,14 @@ func (r *Request) noteTaken(errs []error) {
 
 // nameTaken returns an error about an object of others that has the name of a child as an error about all such objects: a user who removes one
 // obstacle is not to find the next one. Any other error stays as it is.
-func (r *Request) nameTaken(err error) error {
+func (o *Outcomes) nameTaken(err error) error {
 	var stalled *reconciler.StalledError
-	if len(r.taken) < 2 || !isTaken(err) || !errors.As(err, &stalled) {
+	if len(o.taken) < 2 || !isTaken(err) || !errors.As(err, &stalled) {
 		return err
 	}
 	all := *stalled
-	all.Message = strings.Join(r.taken[:min(len(r.taken), maxTaken)], ". ")
-	if more := len(r.taken) - maxTaken; more > 0 {
+	all.Message = strings.Join(o.taken[:min(len(o.taken), maxTaken)], ". ")
+	if more := len(o.taken) - maxTaken; more > 0 {
 		all.Message += fmt.Sprintf(messageMoreTaken, more)
 	}
 	return &all

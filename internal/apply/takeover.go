@@ -23,22 +23,43 @@ import (
 // takeOver prepares an object that an earlier operator made, that is adopted, or that has items of others in a list of
 // ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
 // they would survive their removal from the spec for ever. It reads the object, as a foreign one is seen in part only.
-func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
-	live, err := e.readLive(ctx, p)
-	if err != nil {
-		return err
+func (r *run) takeOver(ctx context.Context, p *plan) (takenOver, error) {
+	live, err := r.readLive(ctx, p)
+	switch {
+	case err != nil:
+		return takenOver{}, err
+	case live.GetUID() != p.live.GetUID():
+		return takenOver{}, reconciler.ErrStale
 	}
-	if live.GetUID() != p.child.Live.GetUID() {
-		return reconciler.ErrStale
+	if err := r.claimWhole(ctx, r.req, p, live); err != nil {
+		return takenOver{}, err
 	}
-	if err := e.claimWhole(ctx, req, p, live); err != nil {
-		return err
+	done := takenOver{live: live, before: live.DeepCopyObject().(client.Object)} //nolint:forcetypeassert // It is the copy of one.
+	if done.transfer, err = r.planTransfer(p, live); err != nil {
+		return done, err
 	}
-	p.before = live.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
-	t, err := e.planTransfer(req, p, live)
-	if err != nil {
-		return err
+	patch := p.transferPatch(r.req, live, done.transfer)
+	if r.mode == DryRun || len(patch) > 1 {
+		if done.tried, err = r.dryRun(ctx, p, live, done.transfer); err != nil {
+			return done, err
+		}
 	}
+	if r.mode == DryRun || len(patch) == 1 {
+		return done, nil
+	}
+	return done, r.sendPatch(ctx, r.req.Manager, p, live, patch)
+}
+
+// takenOver is an object whose fields were handed to our manager.
+type takenOver struct {
+	// before is the whole object as it was read, live the object after the transfer, tried the answer to the dry run.
+	before, live, tried client.Object
+	transfer            *transfer
+}
+
+// transferPatch returns the patch that hands over fields, and removes the references to controllers other than the owner. Its first step
+// tests the version of the object.
+func (p *plan) transferPatch(req *Request, live client.Object, t *transfer) jsonPatch {
 	patch := jsonPatch{{Op: "test", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
 	owners := p.ownerReferences(live.GetOwnerReferences(), req.Owner.GetUID())
 	if len(owners) != len(live.GetOwnerReferences()) {
@@ -47,22 +68,13 @@ func (e *Engine) takeOver(ctx context.Context, req *Request, p *plan) error {
 	if t.entries != nil {
 		patch = append(patch, operation{Op: "add", Path: "/metadata/managedFields", Value: t.entries})
 	}
-	if len(patch) > 1 {
-		if _, err := e.dryRun(ctx, req, p, live, t); err != nil {
-			return err
-		}
-		if err := e.sendPatch(ctx, req, p, live, patch); err != nil {
-			return err
-		}
-	}
-	p.child.Live = live
-	return nil
+	return patch
 }
 
 // dryRun asks the API server whether it would take the object as the transfer and the apply after it leave it, and returns
 // what would come of it. Nothing is handed to our manager before that is known.
-func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.Object, t *transfer) (client.Object, error) {
-	merged, err := e.objectAfterTransfer(p, live, t)
+func (r *run) dryRun(ctx context.Context, p *plan, live client.Object, t *transfer) (client.Object, error) {
+	merged, err := r.objectAfterTransfer(p, live, t)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +92,7 @@ func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.
 			patch = append(patch, operation{Op: "add", Path: "/metadata/" + name, Value: value})
 		}
 	}
-	patch = append(patch, operation{Op: "add", Path: "/metadata/ownerReferences", Value: p.outcomeOwners(req, live)})
+	patch = append(patch, operation{Op: "add", Path: "/metadata/ownerReferences", Value: p.outcomeOwners(r.req, live)})
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -90,7 +102,7 @@ func (e *Engine) dryRun(ctx context.Context, req *Request, p *plan, live client.
 		return nil, err
 	}
 	tried.SetName(live.GetName())
-	return tried, e.classifyError(p, e.client.Patch(ctx, tried, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(req.Manager),
+	return tried, r.classifyError(p, r.client.Patch(ctx, tried, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(r.req.Manager),
 		client.DryRunAll, client.DisableReadYourWritesConsistency))
 }
 
@@ -107,18 +119,18 @@ func (p *plan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerRef
 // verifyOwnerAlive asks the API server, once in an Apply, whether the owner still exists and is to stay. To give an object back to an owner that is
 // being deleted, with its children left alone, would delete the object. The garbage collector's removal of the reference
 // may be seen before the deletion of the owner that it follows: the two come by two watches.
-func (e *Engine) verifyOwnerAlive(ctx context.Context, req *Request) error {
-	if req.alive {
+func (r *run) verifyOwnerAlive(ctx context.Context) error {
+	if r.alive {
 		return nil
 	}
-	owner := req.Owner
-	gvk, err := ownerKind(owner, e.client.Scheme())
+	owner := r.req.Owner
+	gvk, err := ownerKind(owner, r.client.Scheme())
 	if err != nil {
 		return err
 	}
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(gvk)
-	switch err := e.live.Get(ctx, client.ObjectKeyFromObject(owner), live); {
+	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(owner), live); {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
 	case err != nil:
@@ -129,7 +141,7 @@ func (e *Engine) verifyOwnerAlive(ctx context.Context, req *Request) error {
 	case live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%w: %s is being deleted", reconciler.ErrStale, owner.GetName())
 	}
-	req.alive = true
+	r.alive = true
 	return nil
 }
 
@@ -146,12 +158,12 @@ func (e *Engine) readLive(ctx context.Context, p *plan) (client.Object, error) {
 }
 
 // sendPatch sends a patch whose first step tests the version of the object that it was made for.
-func (e *Engine) sendPatch(ctx context.Context, req *Request, p *plan, live client.Object, patch jsonPatch) error {
+func (e *Engine) sendPatch(ctx context.Context, manager string, p *plan, live client.Object, patch jsonPatch) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	opts := []client.PatchOption{client.FieldOwner(req.Manager)}
+	opts := []client.PatchOption{client.FieldOwner(manager)}
 	if p.notCached() || p.hidden(live) {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
@@ -174,28 +186,28 @@ type transfer struct {
 }
 
 // transfers reports whether fields change their managers before the object is applied.
-func (p *plan) transfers() bool { return p.takeover || p.crowded || p.moves }
+func (p *plan) transfers() bool { return p.claim.takesOver() || p.crowded || p.moves }
 
 // planTransfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
 // lists that are ours; and the fields of exclusionsOf, also where nobody owns it. Those of them that the apply after it
 // does not state, it removes.
-func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*transfer, error) {
-	stated, err := e.statedFields(p)
+func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
+	stated, err := r.statedFields(p)
 	if err != nil {
 		return nil, err
 	}
-	excluded, err := e.excludedFields(p, live)
+	excluded, err := r.excludedFields(p, live)
 	if err != nil {
 		return nil, err
 	}
 	ours := metav1.ManagedFieldsEntry{
-		Manager: req.Manager, Operation: metav1.ManagedFieldsOperationApply,
+		Manager: r.req.Manager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
 	}
-	row := TypeOf(p.child.Desired)
+	row := TypeOf(p.object.Desired)
 	lists := row.Exclusive
 	begins := p.moves && !fields.LeavesTemplate(p.wanted)
-	if begins || p.takeover && !metav1.IsControlledBy(live, req.Owner) && !fields.OwnsAny(live, req.Manager) {
+	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {
 		lists = append(slices.Clone(lists), row.Adopted...)
 	}
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
@@ -246,9 +258,9 @@ func (e *Engine) planTransfer(req *Request, p *plan, live client.Object) (*trans
 func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
 	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, p.excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
-	case p.takeover && fields.CreatedByController(entry, set):
+	case p.claim.takesOver() && fields.CreatedByController(entry, set):
 		part = set
-	case p.takeover || p.moves:
+	case p.claim.takesOver() || p.moves:
 		part = part.Union(set.Intersection(stated))
 	}
 	if fields.LeavesTemplate(p.wanted) {
@@ -318,7 +330,7 @@ func (p *plan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []
 	kept := make([]metav1.OwnerReference, 0, len(refs))
 	for _, ref := range refs {
 		switch {
-		case ref.UID == owner && p.child.Retained:
+		case ref.UID == owner && p.object.Retained:
 		case ref.UID != owner && ref.Controller != nil && *ref.Controller:
 		default:
 			kept = append(kept, ref)
@@ -330,9 +342,9 @@ func (p *plan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []
 // handOver makes another manager the owner of the live number of replicas, so that it stays when ours leaves it out. If
 // an autoscaler has written it already, it is not ours any more and there is nothing to do.
 func (e *Engine) handOver(ctx context.Context, p *plan) error {
-	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.child.Live)
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.live)
 	if err != nil {
-		return fmt.Errorf("convert %T: %w", p.child.Live, err)
+		return fmt.Errorf("convert %T: %w", p.live, err)
 	}
 	replicas, found, err := unstructured.NestedInt64(live, "spec", "replicas")
 	if err != nil || !found {
@@ -342,9 +354,9 @@ func (e *Engine) handOver(ctx context.Context, p *plan) error {
 		"apiVersion": p.fields["apiVersion"],
 		"kind":       p.fields["kind"],
 		"metadata": map[string]any{
-			"name":      p.child.Live.GetName(),
-			"namespace": p.child.Live.GetNamespace(),
-			"uid":       string(p.child.Live.GetUID()),
+			"name":      p.live.GetName(),
+			"namespace": p.live.GetNamespace(),
+			"uid":       string(p.live.GetUID()),
 		},
 		"spec": map[string]any{"replicas": replicas},
 	})

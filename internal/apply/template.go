@@ -25,10 +25,10 @@ func OwnsTemplate(live client.Object, manager string) bool {
 
 // movesTemplate reports whether the pod template of a Deployment of ours becomes that of our manager, or ceases to be.
 func (p *plan) movesTemplate(req *Request) bool {
-	if _, ok := p.wanted.(*appsv1.Deployment); !ok || !fields.OwnsAny(p.child.Live, req.Manager) {
+	if _, ok := p.wanted.(*appsv1.Deployment); !ok || !fields.OwnsAny(p.live, req.Manager) {
 		return false
 	}
-	return fields.LeavesTemplate(p.wanted) == OwnsTemplate(p.child.Live, req.Manager)
+	return fields.LeavesTemplate(p.wanted) == OwnsTemplate(p.live, req.Manager)
 }
 
 // leaveTemplate hands what our manager owns of a pod template that is not stated to HandoverManager, and returns the entries of the

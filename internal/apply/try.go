@@ -4,125 +4,138 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// trial is what is known of a request before its first child is written.
+// trial has the order of the writes of a request, and the objects that must not be written.
 type trial struct {
-	// order is the order in which to write the children, by their index.
+	// order has the indices of the objects in the order of the writes.
 	order []int
-	// fresh are the children that something new is wanted of, withheld those that must not be written.
+	// fresh are the objects that are new or have a new desired state, withheld the objects that must not be written.
 	fresh, withheld []bool
-	// err is why, nil if none is withheld.
+	// err is why objects are withheld, nil if none is.
 	err error
 }
 
-// tryRequest finds out, where a part of a request must not be carried out without the rest of it, whether the API server takes all
-// of it: of an adoption, and of a request that is to be carried out as a whole. Of any other request it asks nothing.
-func (e *Engine) tryRequest(ctx context.Context, req *Request) (*trial, error) {
-	n := len(req.Children)
+// decision is a plan that was made before the turn of its object.
+type decision struct {
+	plan plan
+	err  error
+}
+
+// planObject returns the plan of an object. In a local run, it sends no request.
+func (r *run) planObject(ctx context.Context, i int) (plan, error) {
+	if made := r.decided[i]; made != nil {
+		return made.plan, made.err
+	}
+	object := r.req.Objects[i]
+	object.Live = r.out.Objects[i].Live
+	if r.mode == Local {
+		return r.planLocally(r.req, &object)
+	}
+	return r.planExplained(ctx, r.req, &object)
+}
+
+// tryRequest asks the API server whether it would take all of a request whose parts must not be carried out alone: an adoption, and an
+// AllOrNothing request. For any other request, and in a dry or local run, it asks nothing.
+func (r *run) tryRequest(ctx context.Context) (*trial, error) {
+	n := len(r.req.Objects)
 	t := &trial{order: make([]int, n), fresh: make([]bool, n), withheld: make([]bool, n)}
 	for i := range t.order {
 		t.order[i] = i
 	}
-	if n < 2 || !req.Adopt && !req.Whole {
+	if r.mode != Write || n < 2 || !r.req.Policy.Adopt && !r.req.Policy.AllOrNothing {
 		return t, nil
 	}
 	var unplanned []error
 	news, adopts := 0, false
-	for i := range req.Children {
-		child := &req.Children[i]
-		if child.Auxiliary && !req.Adopt {
+	for i := range r.req.Objects {
+		auxiliary := r.req.Objects[i].Auxiliary
+		if auxiliary && !r.req.Policy.Adopt {
 			continue
 		}
-		p, err := e.planAdoption(ctx, req, child)
-		if errors.Is(err, reconciler.ErrStale) && child.Auxiliary {
+		p, err := r.planAdoption(ctx, i)
+		if errors.Is(err, reconciler.ErrStale) && auxiliary {
 			return t, err
 		}
-		child.planned = &decision{p, err}
-		adopts = adopts || p.adoptsObject(req) && (err == nil || child.Auxiliary)
+		r.decided[i] = &decision{p, err}
+		adopts = adopts || p.adoptsObject(r.req) && (err == nil || auxiliary)
 		switch {
-		case err != nil && (!child.Auxiliary || isTaken(err)):
+		case err != nil && (!auxiliary || isTaken(err)):
 			unplanned = append(unplanned, err)
-		case err == nil && p.isNew() && !child.Auxiliary:
+		case err == nil && p.isNew() && !auxiliary:
 			t.fresh[i], news = true, news+1
 		}
 	}
 	switch {
 	case adopts:
-		return t, e.tryAdoption(ctx, req, t, unplanned, news)
-	case req.Whole && news > 1:
-		return t, e.tryWhole(ctx, req, t)
+		return t, r.tryAdoption(ctx, t, unplanned, news)
+	case r.req.Policy.AllOrNothing && news > 1:
+		return t, r.tryWhole(ctx, t)
 	}
 	return t, nil
 }
 
-// planAdoption is planExplained for a child that may be adopted. An object around the pods that the cache does not show may be there, and is
-// read; and what such an object is for is found out before anything is adopted.
-func (e *Engine) planAdoption(ctx context.Context, req *Request, child *Child) (plan, error) {
-	if child.Auxiliary && child.Live == nil && child.Unavailable == nil {
-		p := plan{child: child}
-		var err error
-		if p.gvk, err = apiutil.GVKForObject(child.Desired, e.client.Scheme()); err != nil {
-			return p, fmt.Errorf("desired object: %w", err)
+// planAdoption is planObject for an object that may be adopted. An object around the pods that the cache does not have may exist, and is
+// read. Whether such an object serves others is found out before any adoption.
+func (r *run) planAdoption(ctx context.Context, i int) (plan, error) {
+	object, out := r.req.Objects[i], &r.out.Objects[i]
+	if object.Auxiliary && object.Live == nil && object.Unavailable == nil {
+		p, err := newPlan(r.req.Owner, &object, r.client.Scheme())
+		if err != nil {
+			return p, err
 		}
-		live, err := e.readLive(ctx, &p)
-		switch {
+		switch live, err := r.readLive(ctx, &p); {
 		case err == nil:
-			child.Live = live
-		case !errors.Is(err, reconciler.ErrStale): // It is not there otherwise.
+			out.Live = live
+		case !errors.Is(err, reconciler.ErrStale): // Otherwise the object does not exist.
 			return p, err
 		}
 	}
-	p, err := e.planExplained(ctx, req, child)
-	if err == nil && child.Auxiliary && p.adoptsObject(req) {
-		err = e.CheckServes(ctx, req, child, child.Live)
+	p, err := r.planObject(ctx, i)
+	if err == nil && object.Auxiliary && p.adoptsObject(r.req) {
+		err = r.CheckServes(ctx, r.req, &object, out.Live)
 	}
 	return p, err
 }
 
-// tryAdoption withholds the objects to be adopted, and what would be made new for an owner that was not reconciled before,
-// if any child cannot be written, or an object of others has the name of one around the pods. One object alone is tried when it is taken over.
-func (e *Engine) tryAdoption(ctx context.Context, req *Request, t *trial, unplanned []error, news int) error {
+// tryAdoption withholds the objects to adopt, and the objects to create for an owner that was not reconciled before,
+// if any object cannot be written, or an object of others has the name of an object around the pods. A single object is tried when it is taken over.
+func (r *run) tryAdoption(ctx context.Context, t *trial, unplanned []error, news int) error {
 	errs := unplanned
 	if len(errs) == 0 && news > 1 {
-		for i := range req.Children {
+		for i := range r.req.Objects {
 			if t.fresh[i] {
-				errs = append(errs, e.tryChild(ctx, req, i))
+				errs = append(errs, r.tryObject(ctx, i))
 			}
 		}
 	}
 	t.err = reconciler.Aggregate(errs...)
 	if t.err == nil {
-		t.putServicesFirst(req)
+		t.putServicesFirst(r.req)
 		return nil
 	}
 	if errors.Is(t.err, reconciler.ErrStale) {
 		return t.err
 	}
-	all := req.Whole && Refused(t.err)
-	for i := range req.Children {
-		made := req.Children[i].planned
+	all := r.req.Policy.AllOrNothing && Refused(t.err)
+	for i, made := range r.decided {
 		if made != nil && made.err == nil {
-			created := made.action == Created && !req.Existed && !req.Children[i].Auxiliary
-			t.withheld[i] = made.adoptsObject(req) || created || all && t.fresh[i]
+			created := made.plan.action == Created && !r.req.Before.Existed && !r.req.Objects[i].Auxiliary
+			t.withheld[i] = made.plan.adoptsObject(r.req) || created || all && t.fresh[i]
 		}
 	}
 	return nil
 }
 
-// tryWhole withholds all that is new if the API server refuses one part of it. What is written first needs no dry run.
-func (e *Engine) tryWhole(ctx context.Context, req *Request, t *trial) error {
-	t.putServicesFirst(req)
+// tryWhole withholds all new parts if the API server refuses one of them. The first write needs no dry run.
+func (r *run) tryWhole(ctx context.Context, t *trial) error {
+	t.putServicesFirst(r.req)
 	first := true
 	for _, i := range t.order {
 		if !t.fresh[i] {
@@ -132,7 +145,7 @@ func (e *Engine) tryWhole(ctx context.Context, req *Request, t *trial) error {
 			first = false
 			continue
 		}
-		switch err := e.tryChild(ctx, req, i); {
+		switch err := r.tryObject(ctx, i); {
 		case errors.Is(err, reconciler.ErrStale):
 			return err
 		case Refused(err):
@@ -143,32 +156,24 @@ func (e *Engine) tryWhole(ctx context.Context, req *Request, t *trial) error {
 	return nil
 }
 
-// tryChild is the dry run of one child. That an admission webhook knows no dry runs says nothing about the child.
-func (e *Engine) tryChild(ctx context.Context, req *Request, i int) error {
-	child := req.Children[i]
-	p := child.planned.plan
-	p.child, child.planned = &child, nil
-	_, err := e.previewChild(ctx, req, &p)
-	if noDryRun(err) {
-		return nil
+// tryObject is the dry run of one object. A webhook that supports no dry runs says nothing about the object.
+func (r *run) tryObject(ctx context.Context, i int) error {
+	dry := &run{
+		Engine: r.withClient(ReadOnly(r.client)), req: r.req, mode: DryRun, decided: slices.Clone(r.decided),
+		out: Outcomes{Objects: slices.Clone(r.out.Objects)},
 	}
-	return err
+	return dry.applyOne(ctx, i, false)
 }
 
-// noDryRun reports whether an error says that an admission webhook knows no dry runs.
-func noDryRun(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "does not support dry run")
-}
-
-// putServicesFirst has Services written before all but what they need: a dry run does not find out that a port is outside the
-// range of ports of the nodes (k8s.io/kubernetes/pkg/registry/core/service/portallocator). Claims come after them, as a volume
+// putServicesFirst has Services written before all but the objects that they need: a dry run does not detect a port outside the
+// range of ports of the nodes (k8s.io/kubernetes/pkg/registry/core/service/portallocator). PersistentVolumeClaims are next, as a volume
 // that has grown stays large.
 func (t *trial) putServicesFirst(req *Request) {
 	rank := func(i int) int {
-		_, service := req.Children[i].Desired.(*corev1.Service)
-		claim := volumeClaim(req.Children[i].Desired)
+		_, service := req.Objects[i].Desired.(*corev1.Service)
+		claim := volumeClaim(req.Objects[i].Desired)
 		switch {
-		case req.Children[i].Prerequisite && !claim:
+		case req.Objects[i].Prerequisite && !claim:
 			return 0
 		case service:
 			return 1
@@ -180,40 +185,18 @@ func (t *trial) putServicesFirst(req *Request) {
 	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// noteRefusal withholds all that is new.
+// noteRefusal withholds all new parts.
 func (t *trial) noteRefusal(err error) {
 	t.err = err
 	copy(t.withheld, t.fresh)
 }
 
-// decision is what to do with a child, found out before its turn.
-type decision struct {
-	plan
-	err error
-}
-
-// isNew reports whether the child is written because something new is wanted of it.
+// isNew reports whether the object is written because something new is wanted of it.
 func (p *plan) isNew() bool {
-	return p.action == Created || p.action == Replaced || p.action == Configured && !p.dropped
+	return p.action == Created || p.action == Replaced || p.action == Configured && p.drift != driftDropped
 }
 
 // adoptsObject reports whether the plan takes over an object that the owner does not control.
 func (p *plan) adoptsObject(req *Request) bool {
-	return req.Adopt && p.claimed && p.takeover && p.child.Live != nil && !metav1.IsControlledBy(p.child.Live, req.Owner)
+	return req.Policy.Adopt && p.claim == ClaimAdopted && p.live != nil && !metav1.IsControlledBy(p.live, req.Owner)
 }
-
-// isForbidden reports whether the API server may take what is wanted, and does not let it be written.
-func isForbidden(err error) bool {
-	var failed *reconciler.FailedError
-	return errors.As(err, &failed) && failed.Reason == appv1.ReasonForbidden
-}
-
-// Refused reports whether an error of Apply says that the API server refuses what is wanted, so that only another spec, or
-// other objects, help.
-func Refused(err error) bool {
-	var stalled *reconciler.StalledError
-	return errors.As(err, &stalled) && slices.Contains(refusals, stalled.Reason)
-}
-
-// refusals are the reasons of what the API server refuses.
-var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonVolumeResizeFailed}

@@ -74,20 +74,17 @@ func TestWholeRequest(t *testing.T) {
 			live.Annotations[appv1.AnnotationLastAppliedHash] = "old"
 			req := request(live)
 			service := fieldtest.Service()
-			req.Children = append(req.Children, Child{Desired: service})
+			req.Objects = append(req.Objects, Object{Desired: service})
 			if c.unchanged {
-				req.Children = req.Children[:1]
+				req.Objects = req.Objects[:1]
 			}
-			req.Whole = !c.partly
-			_, err := e.Apply(t.Context(), req)
+			req.Policy.AllOrNothing = !c.partly
+			_, err := writeChanges(t, e, req)
 			if Refused(err) != c.refused {
 				t.Errorf("%v", err)
 			}
 			if !slices.Equal(*requests, c.want) {
 				t.Errorf("requests are %q, want %q", *requests, c.want)
-			}
-			if req.Children[0].planned != nil {
-				t.Error("the next Apply would take an old plan for a new one")
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func (d *driver) ref() []metav1.OwnerReference {
 }
 
 // apply applies one child over what lives, and returns what was done to it.
-func (d *driver) apply(t *testing.T, child apply.Child) (string, error) {
+func (d *driver) apply(t *testing.T, child apply.Object) (string, error) {
 	t.Helper()
 	live := child.Desired.DeepCopyObject().(client.Object)
 	switch err := d.client.Get(t.Context(), client.ObjectKeyFromObject(live), live); {
@@ -75,8 +75,9 @@ func (d *driver) apply(t *testing.T, child apply.Child) (string, error) {
 	case !apierrors.IsNotFound(err):
 		t.Fatal(err)
 	}
-	req := apply.Request{Owner: d.owner, Manager: "app-operator/test", Children: []apply.Child{child}}
-	changes, err := d.engine.Apply(t.Context(), &req)
+	req := apply.Request{Owner: d.owner, Manager: "app-operator/test", Objects: []apply.Object{child}}
+	done, err := d.engine.Run(t.Context(), req, apply.Write)
+	changes := done.Changes()
 	actions := make([]string, len(changes))
 	for i, c := range changes {
 		actions[i] = string(c.Action)
@@ -85,7 +86,7 @@ func (d *driver) apply(t *testing.T, child apply.Child) (string, error) {
 }
 
 // does fails the test unless applying the child does what is said, and sends nothing the second time.
-func (d *driver) does(t *testing.T, want apply.Action, child apply.Child) {
+func (d *driver) does(t *testing.T, want apply.Action, child apply.Object) {
 	t.Helper()
 	for i, want := range []apply.Action{want, apply.Unchanged} {
 		d.writes.Store(0)
@@ -101,7 +102,7 @@ func (d *driver) does(t *testing.T, want apply.Action, child apply.Child) {
 
 // stalls fails the test unless applying the child changes nothing and is stalled for the reason, with these words. It
 // returns after how long it is tried again, 0 for never.
-func (d *driver) stalls(t *testing.T, child apply.Child, reason string, words ...string) time.Duration {
+func (d *driver) stalls(t *testing.T, child apply.Object, reason string, words ...string) time.Duration {
 	t.Helper()
 	var was map[string]any
 	live := child.Desired.DeepCopyObject().(client.Object)
@@ -137,8 +138,8 @@ func TestNodePortTaken(t *testing.T) {
 	const taken = 30050
 	other.Spec.Ports[0].NodePort = taken
 	plane.Create(t, other)
-	wanted := func(name string, port int32) apply.Child {
-		return apply.Child{Desired: &corev1.Service{
+	wanted := func(name string, port int32) apply.Object {
+		return apply.Object{Desired: &corev1.Service{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, OwnerReferences: d.ref()},
 			Spec: corev1.ServiceSpec{
@@ -173,13 +174,13 @@ func newDriverSecret(d *driver, password string) *corev1.Secret {
 func TestSecretHash(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, plane.Namespace(t), "db")
-	d.does(t, apply.Created, apply.Child{Desired: newDriverSecret(d, "123456")})
+	d.does(t, apply.Created, apply.Object{Desired: newDriverSecret(d, "123456")})
 	live := newDriverSecret(d, "")
 	plane.Read(t, live)
 	sum := live.Annotations[appv1.AnnotationLastAppliedHash]
 	// More often than a fight is fought.
 	for _, password := range strings.Split("abcdefghij", "") {
-		d.does(t, apply.Configured, apply.Child{Desired: newDriverSecret(d, password)})
+		d.does(t, apply.Configured, apply.Object{Desired: newDriverSecret(d, password)})
 	}
 	plane.Read(t, live)
 	if got := live.Annotations[appv1.AnnotationLastAppliedHash]; got != sum {
@@ -188,10 +189,10 @@ func TestSecretHash(t *testing.T) {
 	for i := range 6 {
 		plane.Change(t, live, func() { live.Data["password"] = []byte("theirs") }, client.FieldOwner("thief"))
 		if i == 5 {
-			d.stalls(t, apply.Child{Desired: newDriverSecret(d, "j")}, appv1.ReasonFieldConflict, `"thief"`, ".data.password")
+			d.stalls(t, apply.Object{Desired: newDriverSecret(d, "j")}, appv1.ReasonFieldConflict, `"thief"`, ".data.password")
 			break
 		}
-		d.does(t, apply.Repaired, apply.Child{Desired: newDriverSecret(d, "j")})
+		d.does(t, apply.Repaired, apply.Object{Desired: newDriverSecret(d, "j")})
 		plane.Read(t, live)
 		if got := string(live.Data["password"]); got != "j" {
 			t.Fatalf("the password is %q after the repair", got)
@@ -199,7 +200,7 @@ func TestSecretHash(t *testing.T) {
 	}
 	more := newDriverSecret(d, "j")
 	more.Data = map[string][]byte{"password": []byte("j")}
-	d.does(t, apply.Configured, apply.Child{Desired: more})
+	d.does(t, apply.Configured, apply.Object{Desired: more})
 	plane.Read(t, live)
 	if diff := cmp.Diff(more.Data, live.Data); diff != "" {
 		t.Errorf("a key that is no longer wanted (-want +got):\n%s", diff)
@@ -208,5 +209,5 @@ func TestSecretHash(t *testing.T) {
 	if err := plane.Client.Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	d.stalls(t, apply.Child{Desired: newDriverSecret(d, "another")}, appv1.ReasonImmutableField, "data: Forbidden: field is immutable")
+	d.stalls(t, apply.Object{Desired: newDriverSecret(d, "another")}, appv1.ReasonImmutableField, "data: Forbidden: field is immutable")
 }

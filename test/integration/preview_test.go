@@ -34,7 +34,7 @@ func TestPreviewWritesNothing(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"same", "changed", "refused"} {
-		d.does(t, apply.Created, apply.Child{Desired: wanted(name, 80)})
+		d.does(t, apply.Created, apply.Object{Desired: wanted(name, 80)})
 	}
 	pods := handMade(ns, "adopted")
 	pods.Spec.Template.Spec.Containers[0].Name = "web"
@@ -48,27 +48,27 @@ func TestPreviewWritesNothing(t *testing.T) {
 	stated.Spec.Template.Labels = pods.Spec.Template.Labels
 	stated.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx:1"}}
 
-	req := &apply.Request{Owner: d.owner, Manager: "app-operator/test", Adopt: true, Children: []apply.Child{
+	req := apply.Request{Owner: d.owner, Manager: "app-operator/test", Policy: apply.Policy{Adopt: true}, Objects: []apply.Object{
 		{Desired: wanted("same", 80)}, {Desired: wanted("changed", 81)}, {Desired: wanted("new", 80)},
 		{Desired: wanted("refused", 70000)}, {Desired: wanted("new-refused", 70000)}, {Desired: stated},
 	}}
 	var was []map[string]any
-	for i := range req.Children {
-		live := req.Children[i].Desired.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
+	for i := range req.Objects {
+		live := req.Objects[i].Desired.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
 		if d.client.Get(t.Context(), client.ObjectKeyFromObject(live), live) != nil {
 			was = append(was, nil)
 			continue
 		}
-		req.Children[i].Live = live
+		req.Objects[i].Live = live
 		was = append(was, readWhole(t, live))
 	}
-	changes, err := d.engine.Preview(t.Context(), req)
+	done, err := d.engine.Run(t.Context(), req, apply.DryRun)
 	var stalled *reconciler.StalledError
 	if !errors.As(err, &stalled) || stalled.Reason != appv1.ReasonInvalid {
 		t.Errorf("the error is %v, want that of what is refused", err)
 	}
 	found := map[string]apply.Change{}
-	for _, c := range changes {
+	for _, c := range done.Changes() {
 		found[c.Name] = c
 	}
 	for name, want := range map[string]apply.Action{
@@ -82,8 +82,8 @@ func TestPreviewWritesNothing(t *testing.T) {
 	if c := found["adopted"]; !slices.Contains(c.Removed, "containers[helper]") || slices.Contains(c.Fields, "image") || !c.TemplateChanged {
 		t.Errorf("the adoption would be %+v", c)
 	}
-	for i := range req.Children {
-		live := req.Children[i].Desired.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
+	for i := range req.Objects {
+		live := req.Objects[i].Desired.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
 		if was[i] == nil {
 			plane.Absent(t, live)
 		} else {

@@ -15,10 +15,10 @@ import (
 )
 
 // newRetained is a Secret that outlives the driver's owner.
-func newRetained(d *driver) apply.Child {
+func newRetained(d *driver) apply.Object {
 	s := newDriverSecret(d, "123456")
 	s.OwnerReferences, s.Annotations = nil, retainedFor("App."+d.owner.Name)
-	return apply.Child{Desired: s, Retained: true}
+	return apply.Object{Desired: s, Retained: true}
 }
 
 // TestRetained takes a Secret through the lives of its owner: it outlives it, comes back to the next of its name, and
@@ -38,7 +38,7 @@ func TestRetained(t *testing.T) {
 	}
 	owners()
 	other.stalls(t, newRetained(other), appv1.ReasonResourceExists, "retained for App.db", "retained-for: App.other")
-	other.stalls(t, apply.Child{Desired: newDriverSecret(other, "1")}, appv1.ReasonResourceExists, "retained for App.db")
+	other.stalls(t, apply.Object{Desired: newDriverSecret(other, "1")}, appv1.ReasonResourceExists, "retained for App.db")
 
 	// Anyone who removes the mark by mistake finds it repaired.
 	plane.Change(t, live, func() { delete(live.Annotations, appv1.AnnotationRetainedFor) })
@@ -55,7 +55,7 @@ func TestRetained(t *testing.T) {
 	owners()
 
 	// The user turns it off, and on again.
-	d.does(t, apply.Configured, apply.Child{Desired: newDriverSecret(d, "123456")})
+	d.does(t, apply.Configured, apply.Object{Desired: newDriverSecret(d, "123456")})
 	owners(d.ref()...)
 	if keptFor, ok := live.Annotations[appv1.AnnotationRetainedFor]; ok {
 		t.Errorf("it is retained for %s", keptFor)
@@ -66,7 +66,7 @@ func TestRetained(t *testing.T) {
 	// An owner made again without it takes it all the same, and then it goes with the owner.
 	plane.Delete(t, d.owner)
 	d = newDriver(t, ns, "db")
-	d.does(t, apply.Configured, apply.Child{Desired: newDriverSecret(d, "123456")})
+	d.does(t, apply.Configured, apply.Object{Desired: newDriverSecret(d, "123456")})
 	owners(d.ref()...)
 }
 
@@ -112,8 +112,8 @@ func newClaim(t *testing.T, d *driver, name, class string) *corev1.PersistentVol
 }
 
 // grownClaim is a claim as it is wanted.
-func grownClaim(live *corev1.PersistentVolumeClaim, size string) apply.Child {
-	return apply.Child{Retained: true, Desired: &corev1.PersistentVolumeClaim{
+func grownClaim(live *corev1.PersistentVolumeClaim, size string) apply.Object {
+	return apply.Object{Retained: true, Desired: &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: live.Namespace, Name: live.Name,

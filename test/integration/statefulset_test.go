@@ -71,7 +71,7 @@ func TestStatefulSet(t *testing.T) {
 }
 
 func checkStatefulSet(t *testing.T, d *driver) {
-	d.does(t, apply.Created, apply.Child{Desired: statefulSet(d, "20Gi")})
+	d.does(t, apply.Created, apply.Object{Desired: statefulSet(d, "20Gi")})
 	live := statefulSet(d, "20Gi")
 	plane.Read(t, live)
 	sum := live.Annotations[appv1.AnnotationLastAppliedHash]
@@ -83,7 +83,7 @@ func checkStatefulSet(t *testing.T, d *driver) {
 		"seconds":          func() { live.Spec.MinReadySeconds = 9 },
 	} {
 		plane.Change(t, live, mutate)
-		d.does(t, apply.Repaired, apply.Child{Desired: statefulSet(d, "20Gi")})
+		d.does(t, apply.Repaired, apply.Object{Desired: statefulSet(d, "20Gi")})
 		plane.Read(t, live)
 		want := statefulSet(d, "20Gi").Spec
 		if *live.Spec.Replicas != 1 || live.Spec.Template.Spec.Containers[0].Image != "mariadb:10.3" || live.Spec.MinReadySeconds != 3 ||
@@ -94,7 +94,7 @@ func checkStatefulSet(t *testing.T, d *driver) {
 
 	scaled := statefulSet(d, "20Gi")
 	scaled.Spec.Replicas = ptr.To[int32](3)
-	d.does(t, apply.Configured, apply.Child{Desired: scaled})
+	d.does(t, apply.Configured, apply.Object{Desired: scaled})
 	plane.Read(t, live)
 	if got := live.Annotations[appv1.AnnotationLastAppliedHash]; got != sum || *live.Spec.Replicas != 3 {
 		t.Errorf("scaled to %d, the hash was %s and is %s", *live.Spec.Replicas, sum, got)
@@ -102,25 +102,25 @@ func checkStatefulSet(t *testing.T, d *driver) {
 
 	// An autoscaler takes over.
 	scaled.Spec.Replicas, scaled.Spec.MinReadySeconds = nil, 4
-	d.does(t, apply.Configured, apply.Child{Desired: scaled})
+	d.does(t, apply.Configured, apply.Object{Desired: scaled})
 	plane.Read(t, live)
 	if *live.Spec.Replicas != 3 {
 		t.Errorf("the handover has scaled it to %d", *live.Spec.Replicas)
 	}
 	plane.Change(t, live, func() { live.Spec.Replicas = ptr.To[int32](5) })
-	d.does(t, apply.Unchanged, apply.Child{Desired: scaled})
+	d.does(t, apply.Unchanged, apply.Object{Desired: scaled})
 }
 
 // TestReplace changes what cannot be changed: it is refused, or the StatefulSet is replaced without what it controls.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, plane.Namespace(t), "db")
-	d.does(t, apply.Created, apply.Child{Desired: statefulSet(d, "20Gi"), Replace: true})
+	d.does(t, apply.Created, apply.Object{Desired: statefulSet(d, "20Gi"), Replace: true})
 	live := statefulSet(d, "20Gi")
 	plane.Read(t, live)
 	first := live.UID
 
-	grown := apply.Child{Desired: statefulSet(d, "30Gi")}
+	grown := apply.Object{Desired: statefulSet(d, "30Gi")}
 	d.stalls(t, grown, appv1.ReasonImmutableField, "StatefulSet db", "spec: Forbidden", "Restore the previous value", "--cascade=orphan")
 	grown.Replace = true
 	waits := func(action apply.Action, words string) {

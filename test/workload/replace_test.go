@@ -53,14 +53,14 @@ func TestReplaceKeepsPods(t *testing.T) {
 	settle := func(service string) map[string]types.UID {
 		t.Helper()
 		harness.Eventually(t, func() error {
-			child := apply.Child{Desired: wanted(service), Replace: true}
+			child := apply.Object{Desired: wanted(service), Replace: true}
 			switch err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(live), live); {
 			case err == nil:
 				child.Live = live.DeepCopy()
 			case !apierrors.IsNotFound(err):
 				return err
 			}
-			_, err := engine.Apply(t.Context(), &apply.Request{Owner: owner, Manager: "app-operator/test", Children: []apply.Child{child}})
+			_, err := engine.Run(t.Context(), apply.Request{Owner: owner, Manager: "app-operator/test", Objects: []apply.Object{child}}, apply.Write)
 			var waiting *reconciler.WaitingError
 			if err != nil && !errors.As(err, &waiting) && !errors.Is(err, reconciler.ErrStale) {
 				t.Fatal(err)

@@ -1,0 +1,79 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// journal has the outcomes of the dry runs of one plan. It is for one goroutine. A reconcile has none: a nil journal notes nothing.
+type journal struct {
+	outcomes []apply.Outcome
+}
+
+// applyRequest carries out a request in a mode, and notes the outcomes of a plan.
+func (s *Deps) applyRequest(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
+	request := *req
+	request.Before.Deleted = s.journal.deletedKinds()
+	done, err := s.Engine.Run(ctx, request, mode)
+	s.journal.noteOutcomes(&done, mode)
+	return done, err
+}
+
+// noteOutcomes notes the outcomes of one request. A local run of a plan, for a tier that waits, is no part of the plan but for its
+// obstacles and deletions.
+func (j *journal) noteOutcomes(done *apply.Outcomes, mode apply.Mode) {
+	if j == nil {
+		return
+	}
+	for i := range done.Objects {
+		out := &done.Objects[i]
+		auxiliary := out.Object.Auxiliary
+		switch {
+		case auxiliary && out.Withheld && !out.Adopted, errors.Is(out.Err, reconciler.ErrStale):
+		case out.Err != nil && !auxiliary, out.Err == nil && (mode == apply.Local || out.Action == ""):
+		case out.Withheld:
+			j.noteOutcome(&apply.Outcome{Change: apply.Change{Kind: out.Kind, Name: out.Name}})
+		default:
+			j.noteOutcome(out)
+		}
+	}
+	for i := range done.Pruned {
+		j.noteOutcome(&done.Pruned[i])
+	}
+}
+
+// noteOutcome notes the outcome of one object. The first outcome of an object counts: after a refused request, the plan tries the last
+// applied spec.
+func (j *journal) noteOutcome(out *apply.Outcome) {
+	if j == nil {
+		return
+	}
+	if !slices.ContainsFunc(j.outcomes, func(o apply.Outcome) bool { return o.Kind == out.Kind && o.Name == out.Name }) {
+		j.outcomes = append(j.outcomes, *out)
+	}
+}
+
+// deletedKinds returns the kinds of the objects that the plan deletes.
+func (j *journal) deletedKinds() []string {
+	if j == nil {
+		return nil
+	}
+	var kinds []string
+	for i := range j.outcomes {
+		if j.outcomes[i].Action == apply.Deleted {
+			kinds = append(kinds, j.outcomes[i].Kind)
+		}
+	}
+	return kinds
+}
+
+// changed returns the outcomes without the objects that the plan leaves unchanged.
+func (j *journal) changed() []apply.Outcome {
+	return slices.DeleteFunc(slices.Clone(j.outcomes), func(o apply.Outcome) bool {
+		return o.Err == nil && (o.Action == apply.Unchanged || o.Action == "")
+	})
+}
