@@ -14,7 +14,7 @@ import (
 	"huolala.cn/app-operator/internal/message"
 )
 
-// Action is what was done to an object.
+// Action is the kind of a change of an object.
 type Action string
 
 // The actions.
@@ -31,7 +31,7 @@ const (
 	Scaled Action = "Scaled"
 )
 
-// Change is what was done to one object, or what would be.
+// Change is the change of one object, or the change that a run would make.
 type Change struct {
 	Action Action
 	// Kind and Name are the object's.
@@ -42,20 +42,20 @@ type Change struct {
 	By string
 	// Times is how often the object was repaired within an hour, 0 if that is not often.
 	Times int
-	// Overridden says which stated fields the API server did not keep, empty if there are none. RetryAfter is when they are
+	// Overridden is the message about stated fields that the API server did not keep, empty without any. RetryAfter is when they are
 	// written again.
 	Overridden string
 	RetryAfter time.Duration
 	// TemplateChanged is true if the pod template changes, and the pods with it.
 	TemplateChanged bool
-	// Removed and Kept are what an adoption removes from the object, and what it leaves although nothing states it.
+	// Removed are the fields that an adoption removes from the object, Kept the unstated fields that it leaves.
 	Removed, Kept []string
 }
 
-// ChangeSet is what was done to all objects of one request, in order.
+// ChangeSet has the changes of all objects of one request, in order.
 type ChangeSet []Change
 
-// Overridden says which stated fields the API server did not keep, and when they are written again. The message is empty
+// Overridden returns a message about the stated fields that the API server did not keep, and when they are written again. The message is empty
 // if there are none.
 func (s ChangeSet) Overridden() (message string, retry time.Duration) {
 	var messages []string

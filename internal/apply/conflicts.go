@@ -12,23 +12,23 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// How long the engine fights back when another writer keeps undoing what it writes.
+// The limits of repairs while another writer keeps undoing the writes of the engine.
 const (
 	// conflictWindow is the time in which repairs of one object are counted.
 	conflictWindow = time.Minute
-	// conflictRepairs is the number of repairs of a field in the window after which the engine backs off, maxRepairs that of
+	// conflictRepairs is the number of repairs of a field in the window after which the engine backs off, maxRepairs the number of
 	// repairs of whatever fields of an object.
 	conflictRepairs = 5
 	maxRepairs      = 30
 	// conflictFirstDelay is the first pause; each further one is twice as long, up to conflictMaxDelay.
 	conflictFirstDelay = 10 * time.Second
 	conflictMaxDelay   = 5 * time.Minute
-	// slowWindow is the time in which repairs are counted for what an event says, from slowRepairs on.
+	// slowWindow is the time in which repairs are counted for an event, from slowRepairs on.
 	slowWindow  = time.Hour
 	slowRepairs = 5
 )
 
-// conflicts remembers which objects are being fought over. What it forgets in a restart only makes the next pause
+// conflicts has the objects that another writer keeps changing. A restart forgets them, which only makes the next pause
 // shorter.
 type conflicts struct {
 	clock  clock.PassiveClock
@@ -51,7 +51,7 @@ type fight struct {
 	// answered is true once a write was answered, and overridden are the fields that the API server did not keep in the last answer.
 	answered   bool
 	overridden *fieldpath.Set
-	// unkept is when the API server was last given what it does not keep, or was first seen not to keep it.
+	// unkept is when fields were last written that the API server does not keep, or when that was first observed.
 	unkept time.Time
 }
 
@@ -65,7 +65,7 @@ func newConflicts(clk clock.PassiveClock) *conflicts {
 	return &conflicts{clock: clk, owners: map[ownerKey]map[string]*fight{}}
 }
 
-// noteRepair asks for leave to repair the plan's object. If there is a fight over it, it returns how long to leave it alone.
+// noteRepair counts a repair of the plan's object. During a conflict, noteRepair returns how long to leave the object unchanged.
 func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, fighting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 }
 
 // isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, as long
-// as there is none, by what the owner's status says of them.
+// as there is none, by the message in the owner's status.
 func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *conflicts) recentRepairs(req *Request, p *plan) int {
 	return 0
 }
 
-// retryWrite asks for leave to write what the API server has not kept before. It is given once in conflictMaxDelay, as whatever
+// retryWrite returns whether to wait before fields are written that the API server has not kept before. They are written once in conflictMaxDelay, as whatever
 // changes the object may be gone; until then it returns how long to leave it alone.
 func (c *conflicts) retryWrite(req *Request, p *plan) (retry time.Duration, wait bool) {
 	c.mu.Lock()
@@ -177,7 +177,7 @@ func (f *fight) noteRepair(now time.Time, fields *fieldpath.Set) (retry time.Dur
 	return 0, false
 }
 
-// forgetOwner drops what is remembered of an owner.
+// forgetOwner drops the records of an owner.
 func (c *conflicts) forgetOwner(manager string, owner types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,7 +54,7 @@ func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object
 	return e.comparer.RecordHolds(manager, built, found, carrier)
 }
 
-// Forget drops what is remembered of an owner that is gone.
+// Forget drops the records of a deleted owner.
 func (e *Engine) Forget(owner types.NamespacedName, manager string) {
 	e.conflicts.forgetOwner(manager, owner)
 	e.scaleMemory.forgetOwner(manager, owner)

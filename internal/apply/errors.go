@@ -21,19 +21,19 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// beingReplaced says that an object is recreated once its deletion is seen.
+// beingReplaced returns the error of an object that is recreated once its deletion is observed.
 func beingReplaced(p *plan) error {
 	return reconciler.Waiting(appv1.ReasonProgressing, messageBeingReplaced,
 		p.gvk.Kind, p.object.Desired.GetName())
 }
 
-// overriddenMessage says which fields the API server takes and does not keep.
+// overriddenMessage returns the message about fields that the API server accepts and does not keep.
 func overriddenMessage(p *plan, diff *fieldpath.Set) string {
 	return fmt.Sprintf(messageOverridden,
 		describe.ListFields(diff), p.gvk.Kind, p.object.Desired.GetName())
 }
 
-// fieldConflict says who keeps changing which fields of ours.
+// fieldConflict returns the error that names the fields of a conflict, and the field managers that keep changing them.
 func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.Duration) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
@@ -100,7 +100,7 @@ func tooLarge(words string) bool {
 	return strings.Contains(words, "trying to send message larger than max") || strings.Contains(words, "request is too large")
 }
 
-// forbiddenError says what is in the way of a write, in the API server's words. The obstacle goes without our seeing
+// forbiddenError returns the obstacle to a write, in the API server's words. The obstacle may end without an event that the operator gets
 // it, so the write is tried again.
 func forbiddenError(object string, err error) error {
 	return &reconciler.FailedError{
@@ -109,14 +109,14 @@ func forbiddenError(object string, err error) error {
 }
 
 // deniedByAdmission reports whether the API server's words say that an admission webhook or policy is in the way. The status code does
-// not: unless they choose one, it is that of a bad request for a webhook, and that of an invalid object for a policy
+// not: by default, a webhook answers with the code of a bad request, and a policy with the code of an invalid object
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/errors and …/policy/validating).
 func deniedByAdmission(words string) bool {
 	return strings.Contains(words, "admission webhook ") && strings.Contains(words, " denied the request") ||
 		strings.Contains(words, "ValidatingAdmissionPolicy '") && strings.Contains(words, " denied request: ")
 }
 
-// rejectedError says which fields the API server does not take.
+// rejectedError returns the error with the fields that the API server rejects.
 func (p *plan) rejectedError(err error) error {
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	var status apierrors.APIStatus
@@ -197,7 +197,7 @@ func keepsPods(wanted, live client.Object) bool {
 		slices.Equal(names(now.Spec.VolumeClaimTemplates), names(was.Spec.VolumeClaimTemplates))
 }
 
-// lookAgain is when to try again where nothing that is watched tells that it has become possible.
+// lookAgain is the time of a retry where no watch reports that a write has become possible.
 const lookAgain = time.Minute
 
 // isPortTaken reports whether the API server's words say that a port of the nodes is another Service's
@@ -206,7 +206,7 @@ func isPortTaken(cause metav1.StatusCause) bool {
 	return strings.HasSuffix(cause.Field, ".nodePort") && strings.Contains(cause.Message, "provided port is already allocated")
 }
 
-// nodePortTaken says which port it is, in the API server's words.
+// nodePortTaken returns the error with the port, in the API server's words.
 func nodePortTaken(object, words string) error {
 	return &reconciler.StalledError{
 		Reason:     appv1.ReasonNodePortTaken,
@@ -221,7 +221,7 @@ func isResizeForbidden(words string) bool {
 	return strings.Contains(words, "pvc can be resized") || strings.Contains(words, "persistent volume claims can be expanded")
 }
 
-// resizeFailed says why a claim stays as it is, in the API server's words.
+// resizeFailed returns why a PersistentVolumeClaim stays unchanged, in the API server's words.
 func resizeFailed(object, words string) error {
 	return &reconciler.StalledError{
 		Reason:     appv1.ReasonVolumeResizeFailed,
@@ -230,22 +230,22 @@ func resizeFailed(object, words string) error {
 	}
 }
 
-// isUndeclared reports whether the API server says of a field that it does not know it. It has no code for that and calls it
+// isUndeclared reports whether the API server answers that a field is unknown. The API server has no code for that and calls it
 // an error of its own; this is the phrase of sigs.k8s.io/structured-merge-diff.
 func isUndeclared(words string) bool { return strings.Contains(words, "field not declared in schema") }
 
-// isForbidden reports whether the API server may take what is wanted, and does not let it be written.
+// isForbidden reports whether the API server may accept the object and forbids the write.
 func isForbidden(err error) bool {
 	var failed *reconciler.FailedError
 	return errors.As(err, &failed) && failed.Reason == appv1.ReasonForbidden
 }
 
-// Refused reports whether an error of Apply says that the API server refuses what is wanted, so that only another spec, or
+// Refused reports whether an error of Run is a refusal of the desired object by the API server, so that only another spec, or
 // other objects, help.
 func Refused(err error) bool {
 	var stalled *reconciler.StalledError
 	return errors.As(err, &stalled) && slices.Contains(refusals, stalled.Reason)
 }
 
-// refusals are the reasons of what the API server refuses.
+// refusals are the reasons of refusals by the API server.
 var refusals = []string{appv1.ReasonInvalid, appv1.ReasonImmutableField, appv1.ReasonNodePortTaken, appv1.ReasonVolumeResizeFailed}

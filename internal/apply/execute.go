@@ -175,7 +175,7 @@ func (r *run) settle(ctx context.Context, p *plan, done result, err error) (resu
 }
 
 // rewriteOverridden writes once more the fields that the API server has not kept, and notes the fields that it does not keep then either.
-// The first time the cause may be server-side apply itself: a struct goes with its last field, although it is stated and empty.
+// The first time the cause may be server-side apply itself: a struct is removed with its last field, although the empty struct is stated.
 func (r *run) rewriteOverridden(ctx context.Context, p *plan, done result) (result, error) {
 	for _, last := range []bool{false, true} {
 		diff, err := r.comparer.Diff(p.wanted, p.live)
@@ -254,7 +254,7 @@ func (r *run) excuse(ctx context.Context, p *plan, out *Outcome, err error) erro
 	return err
 }
 
-// noDryRun reports whether an error says that an admission webhook supports no dry runs.
+// noDryRun reports whether the cause of an error is that an admission webhook supports no dry runs.
 func noDryRun(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "does not support dry run")
 }

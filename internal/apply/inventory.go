@@ -29,11 +29,11 @@ func OwnerKey(obj client.Object) []string {
 	return nil
 }
 
-// Inventory is what lives of an owner's children, sorted by the order of Types, and by name.
+// Inventory has the live objects of an owner, sorted by the order of Types, and by name.
 type Inventory []client.Object
 
 // Observe returns what the owner controls and the manager has applied for it, as far as the cache holds its type. The objects are
-// those of the cache, read only; such as are kept there in part are read from the API server. An object that a user has created as a copy of a child, or has given to the owner, is not
+// those of the cache, read only; objects that are kept there in part are read from the API server. An object that a user has created as a copy of a child, or has given to the owner, is not
 // among them.
 func (e *Engine) Observe(ctx context.Context, owner client.Object, manager string) (Inventory, error) {
 	var found Inventory
@@ -46,7 +46,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		if err != nil {
 			return nil, err
 		}
-		// What this process has written and the cache does not show yet is wanted, and what it has deleted is not found again: a
+		// An object that this process has written and the cache does not have yet is wanted, and a deleted one is not found again: a
 		// list does not wait for either.
 		if err := e.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy,
 			client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {

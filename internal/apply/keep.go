@@ -17,7 +17,7 @@ import (
 // where all of it is needed. On a live object the annotation means nothing: a user who sets it has the object read more often.
 const partialAnnotation = "app.huolala.cn/kept-in-part"
 
-// Whole reports whether objects of the type can be kept whole, as those of children are.
+// Whole reports whether objects of the type can be kept whole, as child objects are.
 func (t *Type) Whole() bool { return t.Role.Has(RoleChild) && t.Scope != ScopeLive }
 
 // Keep changes an object to what the cache keeps of it: all that decisions can need if it is kept whole, and otherwise its identity, and
@@ -51,7 +51,7 @@ func IsPartial(obj client.Object) bool {
 	return partial
 }
 
-// claimsOurs reports whether an object says of itself that it is one of ours, or was. Whether that is true is not known.
+// claimsOurs reports whether the metadata of an object marks it as an object of the operator, now or earlier. The marks may be forged.
 func claimsOurs(obj client.Object) bool {
 	if isManaged(obj) || IsPartial(obj) {
 		return true
@@ -63,7 +63,7 @@ func claimsOurs(obj client.Object) bool {
 	return applied || retained || c != nil && IsOfOurGroup(c)
 }
 
-// What is kept of an object that is kept in part is cut to these lengths, in bytes. Where Kubernetes has a limit, ours is not below it.
+// Fields of an object that is kept in part are cut to these lengths, in bytes. Where Kubernetes has a limit, ours is not below it.
 const (
 	maxKeptVersion  = 96
 	maxKeptKind     = 63
@@ -159,7 +159,7 @@ func compareManagers(a, b *metav1.ManagedFieldsEntry) int {
 	return 0
 }
 
-// keptLabels returns those of some labels that there are. A key of the operator's and a value that the API server takes are short.
+// keptLabels returns the labels with some keys, as far as they exist. A key of the operator and a value that the API server accepts are short.
 func keptLabels(labels map[string]string, keys ...string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {

@@ -18,7 +18,7 @@ import (
 // does not state. The desired object leaves such a label out, and has a record of it in an annotation, by which each later reconcile
 // leaves it out again, whatever becomes of the label.
 
-// stateWanted states what is applied: the desired object without the labels that are kept, with the record of these and with the hash.
+// stateWanted states the object to apply: the desired object without the kept labels, with the record of these labels and with the hash.
 func (p *plan) stateWanted(req *Request, kept []string) error {
 	wanted := p.object.Desired
 	var err error
@@ -39,8 +39,8 @@ func (p *plan) stateWanted(req *Request, kept []string) error {
 	return err
 }
 
-// keepLabels leaves out of what is applied the labels that an object has before its adoption. live may lack its labels: those of
-// a foreign object are not in the cache.
+// keepLabels leaves out of the applied object the labels that the live object has before its adoption. live may lack its labels: the cache
+// does not have the labels of a foreign object.
 func (p *plan) keepLabels(req *Request, live client.Object) error {
 	if !p.claim.takesOver() || metav1.IsControlledBy(live, req.Owner) {
 		return nil

@@ -2,7 +2,7 @@ package apply
 
 import "huolala.cn/app-operator/internal/claim"
 
-// What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
+// The texts of conditions, events and logs. Each has the fault, the object and field, and the remedy.
 const (
 	messageBeingReplaced     = "Waiting for %s %s to be replaced; its pods are not changed"
 	messageOverridden        = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."

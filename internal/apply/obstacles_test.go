@@ -349,17 +349,16 @@ func TestAllObstaclesAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ask := func(e *Engine) (*Request, error) {
-			req := &Request{Owner: app, Manager: "app-operator/app", Adopt: adopt}
+		ask := func(mode Mode) (Outcomes, error) {
+			req := Request{Owner: app, Manager: "app-operator/app", Policy: Policy{Adopt: adopt}}
 			for _, row := range rows {
 				req.Objects = append(req.Objects, childOfRow(t, row, c))
 			}
-			_, err := e.Apply(t.Context(), req)
-			return req, err
+			return e.Run(t.Context(), req, mode)
 		}
-		req, err := ask(e)
-		_, planned := ask(e.Foresee(&Foresight{}))
-		for what, said := range map[string]error{"error": err, "plan": planned, "trouble": req.Trouble()} {
+		done, err := ask(Write)
+		_, planned := ask(DryRun)
+		for what, said := range map[string]error{"error": err, "plan": planned, "trouble": done.Trouble()} {
 			for _, row := range rows {
 				if row.Routes {
 					continue

@@ -17,7 +17,8 @@ type pace struct {
 	times int
 }
 
-// paceRepairs decides whether it is time to write an object that another writer, or the API server itself, keeps changing. A dry or local run leaves what is remembered of the object alone.
+// paceRepairs decides whether it is time to write an object that another writer, or the API server itself, keeps changing. A dry
+// or local run leaves the records of the object unchanged.
 func (r *run) paceRepairs(p *plan) pace {
 	switch {
 	case p.drift == driftDropped && r.req.Policy.AcceptOverrides:
@@ -41,7 +42,7 @@ func (r *run) paceRepairs(p *plan) pace {
 }
 
 // countRepair counts a repair that has changed the object, and forgets any other: an attempt that was refused, or met a newer
-// version of the object, says nothing of a fight.
+// version of the object, is no sign of a conflict.
 func (r *run) countRepair(p *plan, before fight, changed bool) {
 	if changed {
 		repairs.WithLabelValues(p.gvk.Kind).Inc()

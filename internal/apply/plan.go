@@ -138,7 +138,7 @@ func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
 	return p, err
 }
 
-// ownerKind returns the kind of an owner, by what it says itself if it does.
+// ownerKind returns the kind of an owner: the stated kind, else the kind of its Go type.
 func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	if gvk := owner.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
 		return gvk, nil
@@ -245,7 +245,7 @@ func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
 	return newClaim(false, unmanaged || retained), nil
 }
 
-// waitForDeletion says what is waited for. Where no watch tells of it, it is looked for again.
+// waitForDeletion returns the error that names the awaited deletion. Without a watch on the object, the error has a retry.
 func (p *plan) waitForDeletion(words string) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: words}
 	if p.notCached() || p.object.Auxiliary {
@@ -286,7 +286,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 		return err
 	}
 	if edited {
-		// What of the diff is ours has another value than we applied last: the owner wants it so.
+		// A field that our manager owns has another value than we applied last: the desired value is new.
 		if diff.Leaves().Intersection(fields.OwnedBy(live, req.Manager)).Empty() {
 			p.action, p.drift, p.diff = Repaired, driftRepaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
 		}
@@ -297,7 +297,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
 	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.object.Desired).unhashedFields())):
-		p.diff = diff // Where the hash does not look, what is wanted has changed.
+		p.diff = diff // The desired value of a field outside the hash has changed.
 	case ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: another writer under our manager's name looks the same.
 		p.drift, p.diff = driftDropped, diff

@@ -17,7 +17,7 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// pruneObjects deletes what the owner controls and no longer wants. It never deletes a claim, nor what is retained: with it goes
+// pruneObjects deletes unwanted objects that the owner controls. It never deletes a PersistentVolumeClaim, nor a retained object: with it goes
 // the data, or the way to it.
 func (r *run) pruneObjects(ctx context.Context) error {
 	for _, obj := range r.req.Prune {
@@ -64,7 +64,7 @@ func (r *run) pruneObject(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// isStillNamed reports whether an object that leads to one of this type could not be brought to what is wanted: it may lead to the
+// isStillNamed reports whether an object that leads to an object of this type could not be updated: it may lead to the
 // unwanted one as yet.
 func (r *run) isStillNamed(obj client.Object) bool {
 	return slices.ContainsFunc(r.out.Objects, func(out Outcome) bool {

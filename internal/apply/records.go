@@ -40,7 +40,7 @@ func LastApplied(live client.Object, manager string) time.Time {
 }
 
 // Marks returns the entries of managed fields that say which managers of the operator have applied an object, without the
-// fields. It is what is kept of a foreign object, nil of one that the operator has never applied.
+// fields. The cache keeps them of a foreign object. They are nil for an object that the operator has never applied.
 func Marks(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var marks []metav1.ManagedFieldsEntry
 	for _, entry := range entries {

@@ -56,7 +56,7 @@ func reduceStatefulSet(from, to client.Object) (cut bool) {
 	return cut
 }
 
-// reduceSelector returns a selector, nil for one that is too long to be kept.
+// reduceSelector returns a selector, nil for a selector that is too long to keep.
 func reduceSelector(selector *metav1.LabelSelector) (kept *metav1.LabelSelector, cut bool) {
 	if selector == nil {
 		return nil, false
@@ -102,7 +102,7 @@ func reduceAutoscaler(from, to client.Object) bool {
 	return false
 }
 
-// reducePod keeps which resource a pod belongs to and why it does not run: of its labels those that are ours, and of the others the shortest,
+// reducePod keeps which resource a pod belongs to and why it does not run: of its labels the operator's, and of the others the shortest,
 // and the containers that health has a cause of.
 func reducePod(from, to client.Object) bool {
 	pod, isPod := from.(*corev1.Pod)

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// canRecreate asks the API server whether it would take the object that replaces a live one, before that is deleted. The dry
-// run of a creation goes through validation, admission and quota, under its own name, before it is found that the object
-// exists: that answer says that all else is right.
+// canRecreate returns an error if the API server would refuse the object that replaces a live one. canRecreate is called before the
+// deletion. The dry run of a creation passes validation, admission and quota, under its own name, before the API server finds that the
+// object exists: after that answer, all else is right.
 func (e *Engine) canRecreate(ctx context.Context, p *plan) error {
 	obj := &unstructured.Unstructured{Object: p.fields}
 	err := e.client.Create(ctx, obj.DeepCopy(), client.DryRunAll, client.DisableReadYourWritesConsistency)
@@ -36,7 +36,7 @@ func (p *plan) countResource() string {
 	return resource
 }
 
-// quotaWords is how the API server says that a quota is used up (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
+// quotaWords is the API server's phrase for a quota that is used up (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
 var quotaWords = regexp.MustCompile(`exceeded quota: [^,]+, requested: ([^ ]+), used: ([^ ]+), limited: ([^ ]+)$`)
 
 // quotaFreed reports whether a refusal is due to nothing but a quota of objects that has room as soon as the live one is

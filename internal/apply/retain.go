@@ -13,8 +13,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// KeepVolumes tells a StatefulSet that is not wanted any more, and so is not applied, to leave its claims behind when it is
-// deleted. Its controller has to see that before it goes.
+// KeepVolumes changes a StatefulSet that is no longer wanted, and so is not applied: its deletion then leaves its claims. The StatefulSet
+// controller has to observe the change before the deletion.
 func (e *Engine) KeepVolumes(ctx context.Context, req Request, set *appsv1.StatefulSet, mode Mode) (Outcome, error) {
 	return e.patchParts(ctx, &req, set, mode, operation{
 		Op: "replace", Path: "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted",

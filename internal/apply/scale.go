@@ -31,7 +31,7 @@ type ScaleRequest struct {
 }
 
 // Scale makes the request true by the Deployment's scale subresource, and returns whether it had to. Nothing else of the
-// Deployment is written. The errors are those of Apply.
+// Deployment is written. Scale has the errors of Run.
 func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Outcome, error) {
 	req, d := &request, request.Deployment
 	out := Outcome{Change: Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}, Live: d}
@@ -96,7 +96,7 @@ func (e *Engine) patchScale(ctx context.Context, req *ScaleRequest) (*autoscalin
 	return &scale, err
 }
 
-// withScale returns the Deployment as it is after an answer to patchScale, which does not tell its generation: that goes up
+// withScale returns the Deployment after an answer to patchScale. The answer lacks the generation, which increases
 // with every change of the spec.
 func withScale(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deployment {
 	d = d.DeepCopy()

@@ -71,8 +71,7 @@ func (p *plan) transferPatch(req *Request, live client.Object, t *transfer) json
 	return patch
 }
 
-// dryRun asks the API server whether it would take the object as the transfer and the apply after it leave it, and returns
-// what would come of it. Nothing is handed to our manager before that is known.
+// dryRun sends a dry run of the object after the transfer and the apply, and returns the answer. Nothing is handed to our manager before that is known.
 func (r *run) dryRun(ctx context.Context, p *plan, live client.Object, t *transfer) (client.Object, error) {
 	merged, err := r.objectAfterTransfer(p, live, t)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *plan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerRef
 	return owners
 }
 
-// verifyOwnerAlive asks the API server, once in an Apply, whether the owner still exists and is to stay. To give an object back to an owner that is
+// verifyOwnerAlive returns an error if the owner no longer exists or is being deleted, by one read in a run. To give an object back to an owner that is
 // being deleted, with its children left alone, would delete the object. The garbage collector's removal of the reference
 // may be seen before the deletion of the owner that it follows: the two come by two watches.
 func (r *run) verifyOwnerAlive(ctx context.Context) error {
@@ -181,16 +180,16 @@ func (e *Engine) sendPatch(ctx context.Context, manager string, p *plan, live cl
 type transfer struct {
 	// entries are the managed fields as they are to be, nil if they stay.
 	entries []metav1.ManagedFieldsEntry
-	// ours are the fields of our manager then, theirs those of all others.
+	// ours are the fields of our manager after the transfer, theirs the fields of all others.
 	ours, theirs *fieldpath.Set
 }
 
 // transfers reports whether fields change their managers before the object is applied.
 func (p *plan) transfers() bool { return p.claim.takesOver() || p.crowded || p.moves }
 
-// planTransfer hands fields of others to our manager that are to become ours alone: those that are stated, of a takeover; items of
-// lists that are ours; and the fields of exclusionsOf, also where nobody owns it. Those of them that the apply after it
-// does not state, it removes.
+// planTransfer hands fields of others to our manager that become ours alone: in a take-over, the stated fields; items of
+// lists that are ours; and the excluded fields, also without an owner. The apply after the transfer removes the fields that it
+// does not state.
 func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 	stated, err := r.statedFields(p)
 	if err != nil {
@@ -235,7 +234,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 	}
 	seized = seized.Union(excluded)
 	if len(live.GetManagedFields()) == 0 {
-		// They were cleared. The API server would note all fields as those of "before-first-apply".
+		// The managed fields were cleared. The API server would note "before-first-apply" as the manager of all fields.
 		seized = seized.Union(stated)
 	}
 	owned := t.ours
@@ -269,7 +268,7 @@ func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fiel
 	return part
 }
 
-// excludedFields returns the live fields that are excluded by what is stated, and notes their roots in the plan.
+// excludedFields returns the live fields that cannot stay next to the stated ones, and notes their roots in the plan.
 func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, error) {
 	var err error
 	if p.excluded, err = e.comparer.Exclusions(p.gvk, p.wanted, live); err != nil || len(p.excluded) == 0 {
@@ -286,8 +285,8 @@ func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, er
 	return fields.SelectBelow(all, p.excluded).Union(fieldpath.NewSet(p.excluded...)), nil
 }
 
-// objectAfterTransfer returns the object as the transfer and the apply after it leave it, by the rules of server-side apply: what was
-// ours and is not stated goes, unless another manager owns it.
+// objectAfterTransfer returns the object after the transfer and the apply, by the rules of server-side apply: unstated fields of our
+// manager are removed, unless another manager owns them.
 func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (map[string]any, error) {
 	value, err := e.comparer.TypedLive(p.gvk, live)
 	if err != nil {
@@ -367,6 +366,6 @@ func (e *Engine) handOver(ctx context.Context, p *plan) error {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 		return nil
 	}
-	// Any other conflict says that nothing was handed over: to leave the field out now would reset it.
+	// After any other conflict, nothing was handed over: to leave the field out now would reset it.
 	return e.classifyError(p, err)
 }

@@ -11,9 +11,9 @@ import (
 	"huolala.cn/app-operator/internal/fields"
 )
 
-// A Deployment that is wanted without a container states no pod template: what is applied has no such field, so that no request can
-// change the one that lives. Server-side apply removes what a manager owned and no longer states, so our manager must own nothing of
-// the template before that. Once the template is stated again, it is taken over as that of a foreign object is.
+// A Deployment that is wanted without a container states no pod template: the applied object has no such field, so that no request can
+// change the live one. Server-side apply removes fields that a manager owned and no longer states, so our manager must own nothing of
+// the template before that. A template that is stated again is taken over, as the template of a foreign object is.
 
 var templateRoot = []fieldpath.Path{fieldpath.MakePathOrDie("spec", "template")}
 
@@ -23,7 +23,7 @@ func OwnsTemplate(live client.Object, manager string) bool {
 	return fields.OwnsName(live, manager, `"f:template"`)
 }
 
-// movesTemplate reports whether the pod template of a Deployment of ours becomes that of our manager, or ceases to be.
+// movesTemplate reports whether the pod template of a Deployment of ours becomes the template of our manager, or ceases to be.
 func (p *plan) movesTemplate(req *Request) bool {
 	if _, ok := p.wanted.(*appsv1.Deployment); !ok || !fields.OwnsAny(p.live, req.Manager) {
 		return false

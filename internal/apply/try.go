@@ -41,8 +41,8 @@ func (r *run) planObject(ctx context.Context, i int) (plan, error) {
 	return r.planExplained(ctx, r.req, &object)
 }
 
-// tryRequest asks the API server whether it would take all of a request whose parts must not be carried out alone: an adoption, and an
-// AllOrNothing request. For any other request, and in a dry or local run, it asks nothing.
+// tryRequest finds out by dry runs whether the API server would accept all of a request whose parts must not be carried out alone: an adoption, and an
+// AllOrNothing request. For any other request, and in a dry or local run, tryRequest sends no request.
 func (r *run) tryRequest(ctx context.Context) (*trial, error) {
 	n := len(r.req.Objects)
 	t := &trial{order: make([]int, n), fresh: make([]bool, n), withheld: make([]bool, n)}
@@ -156,7 +156,7 @@ func (r *run) tryWhole(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// tryObject is the dry run of one object. A webhook that supports no dry runs says nothing about the object.
+// tryObject is the dry run of one object. The error of a webhook that supports no dry runs does not count.
 func (r *run) tryObject(ctx context.Context, i int) error {
 	dry := &run{
 		Engine: r.withClient(ReadOnly(r.client)), req: r.req, mode: DryRun, decided: slices.Clone(r.decided),

@@ -44,7 +44,7 @@ func (r Role) Has(other Role) bool { return r&other != 0 }
 type Scope int
 
 const (
-	// ScopeAll holds all objects, and of those that the operator did not create what Trim leaves.
+	// ScopeAll holds all objects, and of the objects of others a part; see Type.Keep.
 	ScopeAll Scope = iota + 1
 	// ScopeOurs holds the objects with the operator's label app.kubernetes.io/managed-by.
 	ScopeOurs
@@ -58,7 +58,7 @@ type Type struct {
 	Object client.Object
 	Role   Role
 	Scope  Scope
-	// Feature is the field of the spec that asks for objects of the type, empty for a type that is always in use. While the
+	// Feature is the field of the spec that requests objects of the type, empty for a type that is always in use. While the
 	// feature is switched off, nothing of the type is watched.
 	Feature string
 	// Auxiliary is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
@@ -84,7 +84,7 @@ type Type struct {
 	Custom bool
 }
 
-// AddToScheme adds the types that a cluster may lack to a scheme, which asks the API server nothing.
+// AddToScheme adds the types that a cluster may lack to a scheme. It sends no request to the API server.
 func AddToScheme(scheme *runtime.Scheme) error {
 	gateway := schema.GroupVersion(gatewayv1.GroupVersion)
 	scheme.AddKnownTypes(gateway, &gatewayv1.HTTPRoute{}, &gatewayv1.HTTPRouteList{})
@@ -128,7 +128,7 @@ var Types = []Type{
 	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Reduce: reduceClaim, Wakes: claimChanged()},
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
 	{
-		// Those of others count too, whatever features are in use: they decide the number of pods.
+		// The autoscalers of others count too, whatever features are in use: they decide the number of pods.
 		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true,
 		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(),
 	},
@@ -227,13 +227,13 @@ func hashedSecret(obj client.Object) any {
 	return []any{&counted, slices.Sorted(maps.Keys(s.Data))}
 }
 
-// isManaged reports whether an object has the label of those that the operator applies.
+// isManaged reports whether an object has the label of the objects that the operator applies.
 func isManaged(obj client.Object) bool { return claim.IsManaged(obj) }
 
 // replicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
-// is no change of what is wanted.
+// is no change of the desired object.
 var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 
-// dataPath is where a Secret has its values. Their names count for the hash, the values do not: it stands in an
+// dataPath is where a Secret has its values. Their names count for the hash, the values do not: the hash is in an
 // annotation, and would give a weak password away.
 var dataPath = fieldpath.MakePathOrDie("data")

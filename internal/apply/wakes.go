@@ -34,8 +34,8 @@ func causeChanged() predicate.Predicate {
 	}
 }
 
-// scalingChanged selects the events of an autoscaler that change what it scales; of one of ours, those that change what it asks
-// for or how it is doing.
+// scalingChanged selects the events of an autoscaler that change its target; for an autoscaler of the operator, also the events that change
+// its spec or its health.
 func scalingChanged() predicate.Predicate {
 	ours := wantedChanged(func(obj client.Object) any {
 		scaler, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
@@ -51,7 +51,7 @@ func scalingChanged() predicate.Predicate {
 	}}
 }
 
-// ingressChanged selects the events of an Ingress that change what it asks for, or whether it has an address.
+// ingressChanged selects the events of an Ingress that change its spec, or whether it has an address.
 func ingressChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		ingress, ok := obj.(*networkingv1.Ingress)
@@ -62,7 +62,7 @@ func ingressChanged() predicate.Predicate {
 	})
 }
 
-// budgetChanged selects the events of a budget that change what it asks for.
+// budgetChanged selects the events of a budget that change its spec.
 func budgetChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		budget, ok := obj.(*policyv1.PodDisruptionBudget)
@@ -73,7 +73,7 @@ func budgetChanged() predicate.Predicate {
 	})
 }
 
-// serviceAccountChanged selects the events of an account that change what it asks for, and not the list of its tokens.
+// serviceAccountChanged selects the events of an account that change its settings, and not the list of its tokens.
 func serviceAccountChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		account, ok := obj.(*corev1.ServiceAccount)
@@ -98,7 +98,7 @@ func wantedChanged(part func(client.Object) any) predicate.Predicate {
 	}}
 }
 
-// routeChanged selects the events of an HTTPRoute that change what it asks for, or whether it is accepted.
+// routeChanged selects the events of an HTTPRoute that change its spec, or whether it is accepted.
 func routeChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		route, ok := obj.(*gatewayv1.HTTPRoute)
@@ -109,7 +109,7 @@ func routeChanged() predicate.Predicate {
 	})
 }
 
-// monitorChanged selects the events of a PodMonitor that change what it asks for.
+// monitorChanged selects the events of a PodMonitor that change its spec.
 func monitorChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		monitor, ok := obj.(*monitoringv1.PodMonitor)

@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/internal/fields"
 )
 
-// records are the annotations by which the operator remembers. They change with what they are a record of.
+// records are the annotations with records of the operator. They change with the recorded values.
 var records = []string{appv1.AnnotationLastAppliedHash, appv1.AnnotationLastAppliedInputs, appv1.AnnotationLastAppliedSpec}
 
 var templatePath = fieldpath.MakePathOrDie("spec", "template")
@@ -116,7 +116,7 @@ func Compare(c *fields.Comparer, manager string, before, after client.Object, re
 	}, nil
 }
 
-// changedRecords says in words which of the records differ between two states of an object.
+// changedRecords returns, in words, the records that differ between two states of an object.
 func changedRecords(before, after client.Object) []string {
 	var changed []string
 	for _, name := range records {
@@ -154,7 +154,7 @@ func reorderedLists(was, is any, at fieldpath.Path, found func(fieldpath.Path)) 
 	}
 }
 
-// itemName is what tells an item of a list from others: its name, or all of it.
+// itemName distinguishes an item of a list from others: its name, or the whole item.
 func itemName(item any) string {
 	if parts, ok := item.(map[string]any); ok {
 		if name, ok := parts["name"].(string); ok {

@@ -10,7 +10,7 @@ import (
 	"huolala.cn/app-operator/internal/fields"
 )
 
-// ShortPaths returns how a message names fields: those of the main container without the way to it, items of lists by their
+// ShortPaths returns the names of fields for messages: fields of the main container without the path to it, items of lists by their
 // keys, and nothing that another one is a part.
 func ShortPaths(set *fieldpath.Set, main string) []string {
 	var paths []string
@@ -63,8 +63,8 @@ func shortPath(path fieldpath.Path, main string) string {
 	return start + joinElements(elements)
 }
 
-// longPath returns how a plan names a field: all of the way to it, but for the spec. A private field is named by what is private,
-// a variable by its name. It is empty for what is named by its parts.
+// longPath returns the name of a field for plans: the whole path below the spec. A private field has the name of its private
+// part, a variable its own name. The name is empty for a map with keys: its entries have names.
 func longPath(path fieldpath.Path) string {
 	if name, ok := metadataPath(path); ok {
 		return name
@@ -107,7 +107,7 @@ func longPath(path fieldpath.Path) string {
 }
 
 // metadataPath returns how a message names a field of the metadata of an object, or of a pod template: a label or an annotation
-// by its key, and owner references together, as a UID tells nobody anything. The name of a map that has keys is empty.
+// by its key, and owner references together, as a UID means nothing to a reader. The name of a map that has keys is empty.
 func metadataPath(path fieldpath.Path) (name string, ok bool) {
 	start := "metadata"
 	rest := elementsBelow(path, "metadata")

@@ -21,8 +21,8 @@ import (
 // Withheld replaces an answer that has a value of a Secret in it.
 const Withheld = messageSecretValue
 
-// minSecret is the length from which on a value of a variable, an argument or a header is removed wherever it occurs. What is
-// shorter is part of too many words to tell anything.
+// minSecret is the length from which on a value of a variable, an argument or a header is removed wherever it occurs. A
+// shorter value is part of too many words.
 const minSecret = 4
 
 // MaxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.

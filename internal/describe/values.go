@@ -56,7 +56,7 @@ type describer struct {
 	found         []Difference
 }
 
-// describe describes the fields of one set. Of an item of a list that comes or goes, the item is named and none of its parts; of
+// describe describes the fields of one set. Of an added or removed item of a list, the item is named and none of its parts; of
 // a struct, its parts are.
 func (d *describer) describe(set *fieldpath.Set, how FieldChange) {
 	var whole []fieldpath.Path
@@ -99,7 +99,7 @@ func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 	return !below.Empty()
 }
 
-// isPrivate reports whether a field, or one that it is a part of, is private.
+// isPrivate reports whether a field, or a struct around it, is private.
 func isPrivate(path fieldpath.Path) bool {
 	return slices.ContainsFunc(path, func(element fieldpath.PathElement) bool {
 		return element.FieldName != nil && privateNames.MatchString(*element.FieldName)

@@ -103,7 +103,7 @@ func (c *Comparer) mergeFields(fields map[string]any, live client.Object) (*fiel
 		if err != nil {
 			return nil, err
 		}
-		// Other than one of the cache, an object that was read from the API server does not say what it is.
+		// An object that was read from the API server has no kind, other than an object of the cache.
 		stated["apiVersion"], stated["kind"] = fields["apiVersion"], fields["kind"]
 		found = &unstructured.Unstructured{Object: stated}
 	}
@@ -128,7 +128,7 @@ func (c *Comparer) mergeFields(fields map[string]any, live client.Object) (*fiel
 	return changed, nil
 }
 
-// orderPath stands for a difference in nothing but the order of a list.
+// orderPath represents a difference in nothing but the order of a list.
 var orderPath = fieldpath.MakePathOrDie("spec")
 
 // Matches reports whether a live object has all that a literal of its type states.
@@ -151,7 +151,7 @@ func (c *Comparer) RecordHolds(manager string, built, found, carrier client.Obje
 var unowned = fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"))
 
-// Typed returns a literal by its type's schema. One that does not fit it, with an item twice in a list that has keys, is a
+// Typed returns a literal by its type's schema. A literal that does not fit the schema, with an item twice in a list that has keys, is a
 // mistake in the spec: the API server would refuse it with an internal error.
 func (c *Comparer) Typed(fields map[string]any) (*typed.TypedValue, error) {
 	obj := &unstructured.Unstructured{Object: fields}

@@ -24,7 +24,7 @@ func PodSpec(obj client.Object) *corev1.PodSpec {
 // duplicateContainers returns the live containers that are ours under another name, as a rename by hand or a copy leaves them: without
 // this rule they would run next to ours. A container that the literal does not name is a twin if
 //
-//   - it runs the same as one of ours in the same list, be it as stated or as it lives: an image of the same repository, the
+//   - it runs the same as one of ours in the same list, as stated or as observed: an image of the same repository, the
 //     same command and arguments, each variable that ours states with the same value, and each port that ours states; or
 //   - it has the name of one of ours in the other list, which the API server does not allow.
 //

@@ -17,14 +17,14 @@ type shape struct {
 
 // matchesLive reports whether an apply of a literal would leave the live object, which is of the same type, as it is. It looks at
 // nothing but what the literal states, and is done in a fraction of the time that it takes to merge the two and to compare.
-// In return it says no where it does not know, as for a list in which others have items in addition to ours.
+// In return it is false where matchesLive cannot decide, as for a list in which others have items in addition to ours.
 func (s shape) matchesLive(wanted, live client.Object) bool {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)
 	if !ok || atom.Map == nil || stated.Kind() != reflect.Struct || stated.Type() != found.Type() {
 		return false
 	}
-	// An answer of the API server does not say what it is, and the status is not ours.
+	// An answer of the API server has no kind, and the status is not ours.
 	return s.containsStruct(atom.Map, stated, found, "apiVersion", "kind", "status")
 }
 
@@ -46,7 +46,7 @@ func (s shape) containsValue(ref smd.TypeRef, wanted, live reflect.Value) bool {
 	case atom.Scalar != nil:
 		return wanted.Comparable() && wanted.Equal(live) || equalValues(wanted, live)
 	case value.TypeReflectEntryOf(wanted.Type()).CanConvertToUnstructured():
-		return false // It has a form that is not that of its Go type.
+		return false // Its encoding differs from the encoding of its Go type.
 	case atom.Map != nil && wanted.Kind() == reflect.Struct:
 		return s.containsStruct(atom.Map, wanted, live)
 	case atom.Map != nil && wanted.Kind() == reflect.Map:
@@ -72,7 +72,7 @@ func equalValues(a, b reflect.Value) bool {
 	if reflect.DeepEqual(x, y) {
 		return true
 	}
-	// Two ways to write the same may differ for Go: quantities do, and what is empty and what is not there.
+	// Two ways to write the same may differ for Go: quantities do, and empty and absent values.
 	formA, errA := value.NewValueReflect(x)
 	formB, errB := value.NewValueReflect(y)
 	return errA == nil && errB == nil && value.Equals(formA, formB)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// typeConverter gives objects the schemas that the API server merges them by: for Kubernetes' own types those of client-go, and
+// typeConverter gives objects the schemas that the API server merges them by: for Kubernetes' own types the schemas of client-go, and
 // one schema for all others.
 type typeConverter struct {
 	managedfields.TypeConverter
@@ -45,7 +45,7 @@ func (c typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validatio
 }
 
 // customResource returns the schema of the objects of a CustomResourceDefinition whose own schema is not known here: the metadata
-// that all objects have, and below everything else a list is one unit, as it is unless the definition says otherwise. So is
+// that all objects have, and below everything else a list is one unit, the default of definitions. So is
 // spec.selector, which is one of labels. It fits the fields that the operator states of them.
 func customResource(builtIn managedfields.TypeConverter) (typed.ParseableType, error) {
 	known := &unstructured.Unstructured{}

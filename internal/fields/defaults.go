@@ -41,7 +41,7 @@ var serverDefaults = map[string][]any{
 	"ipFamilyPolicy":                nil,
 }
 
-// IsDefault reports whether the value of a field is one that the API server sets by itself.
+// IsDefault reports whether the value of a field is a value that the API server sets by default.
 func IsDefault(fields map[string]any, path fieldpath.Path) bool {
 	last := path[len(path)-1]
 	found := ValueAt(fields, path)

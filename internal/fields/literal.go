@@ -21,7 +21,7 @@ var serverFields = [][]string{
 }
 
 // claimTemplates is a list that server-side apply takes as one unit, though the API server adds to its items: to each it
-// adds itemFields, or not, as the encoding has it, so they count neither in what is wanted nor in what lives. A builder
+// adds itemFields, or not, as the encoding has it, so they count neither in the desired nor in the live object. A builder
 // states all else that has a default: volumeMode.
 var (
 	claimTemplates = []string{"spec", "volumeClaimTemplates"}
@@ -49,7 +49,7 @@ func Literal(obj client.Object) (map[string]any, error) {
 
 // volumeClaimTemplates returns the claim templates of a literal.
 func volumeClaimTemplates(fields map[string]any) []any {
-	// What is no list has none.
+	// A value that is no list has no templates.
 	value, _, _ := unstructured.NestedFieldNoCopy(fields, claimTemplates...)
 	list, _ := value.([]any)
 	return list
@@ -79,7 +79,7 @@ func IsSame(before, after client.Object) bool {
 		return false
 	}
 	for _, fields := range []map[string]any{was, is} {
-		for _, name := range []string{"apiVersion", "kind"} { // One that was read has none.
+		for _, name := range []string{"apiVersion", "kind"} { // An object that was read lacks them.
 			delete(fields, name)
 		}
 		for _, name := range []string{"resourceVersion", "generation"} {
@@ -89,7 +89,7 @@ func IsSame(before, after client.Object) bool {
 	return equality.Semantic.DeepEqual(was, is) && slices.Equal(owners(before), owners(after))
 }
 
-// owners are the managed fields of an object, but for those of its status, and without times.
+// owners returns the managed fields of an object without the fields of its status, and without times.
 func owners(obj client.Object) []string {
 	var kept []string
 	for _, entry := range obj.GetManagedFields() {

@@ -70,14 +70,14 @@ func OwnedByOthers(obj client.Object, manager string) *fieldpath.Set {
 	return others.Difference(ours)
 }
 
-// DroppedByServer reports whether the fields in which a live object differs from what the manager has applied are all the manager's
-// still. Any other writer would have become their owner, or left them without one: then it is the API server that did not
-// keep them, which drops a field whose feature is switched off, and lets admission change what it likes.
+// DroppedByServer reports whether the manager still owns every field that differs. Then no other writer changed them, as a writer
+// becomes the owner of a field, or removes the ownership: the API server dropped the values, because a feature is switched off or
+// admission changed the object.
 func DroppedByServer(diff *fieldpath.Set, live client.Object, manager string) bool {
 	return !diff.Empty() && diff.Leaves().Difference(OwnedBy(live, manager)).Empty()
 }
 
-// DecodeManaged returns the fields of an entry of managedFields, nil for one that cannot be read.
+// DecodeManaged returns the fields of an entry of managedFields, nil for an entry that cannot be decoded.
 func DecodeManaged(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 	if entry.FieldsV1 == nil {
 		return nil
@@ -106,7 +106,7 @@ func OwnsName(live client.Object, manager, name string) bool {
 	})
 }
 
-// CreatedByController reports whether the fields are those of who made the object as a controller: by plain updates, with an owner
+// CreatedByController reports whether the manager of the fields created the object as a controller: by plain updates, with an owner
 // reference.
 func CreatedByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&

@@ -65,7 +65,7 @@ var oneOfs = map[reflect.Type]oneOf{
 	},
 }
 
-// affinitySpec stands for ServiceSpec in the rule of its second discriminator.
+// affinitySpec represents ServiceSpec in the rule of its second discriminator.
 type affinitySpec corev1.ServiceSpec
 
 // extraRules are further rules of a type.
@@ -73,7 +73,7 @@ var extraRules = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[corev1.ServiceSpec](): {reflect.TypeFor[affinitySpec]()},
 }
 
-// rules are those of a type and of the types that it inlines, with their members spelled out.
+// rules caches the rules of a type and of the types that it inlines, with their members spelled out.
 var rules sync.Map
 
 // rulesOf returns the rules that hold for the fields of a struct.
@@ -102,7 +102,7 @@ func rulesOf(t reflect.Type) []oneOf {
 	return found
 }
 
-// violatedBy returns the members that live has and that cannot stand next to what is wanted.
+// violatedBy returns the members of live that cannot stay next to the members of wanted.
 func (r *oneOf) violatedBy(wanted, live reflect.Value) []string {
 	fields := value.TypeReflectEntryOf(wanted.Type()).Fields()
 	set := func(of reflect.Value, name string) bool {
@@ -150,7 +150,7 @@ func (r *oneOf) anySet(set func(reflect.Value, string) bool, of reflect.Value) b
 // isBlank reports whether a member is not set.
 func isBlank(v reflect.Value) bool { return !v.IsValid() || v.IsZero() }
 
-// conflictingMembers returns the fields of a live struct that cannot stand next to what is wanted, by the names that lead to them.
+// conflictingMembers returns the paths of the fields of a live struct that cannot stay next to the fields of a wanted one.
 func conflictingMembers(wanted, live reflect.Value) [][]string {
 	var found [][]string
 	for _, rule := range rulesOf(wanted.Type()) {
