@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -80,7 +81,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	said := aboutAdoption(t, u.warnings())
 	if len(said) != 2 || !strings.HasPrefix(said[1], "Service web exists and will be adopted unless it serves pods of others: ports not in") ||
 		!strings.HasPrefix(said[0], "Deployment web exists and will be adopted: containers not in the spec are removed") ||
-		!strings.HasSuffix(said[0], "then change it with --dry-run=server") {
+		!strings.HasSuffix(said[0], "apply it paused and dry-run a change") {
 		t.Errorf("a creation warns of %q", said)
 	}
 	m.Idle(t)
@@ -185,13 +186,15 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 		warnings := map[string]string{}
 		for _, size := range []string{"small", "medium"} {
 			u := newUser(t)
-			plane.Read(t, obj)
-			changed := obj.DeepCopy()
-			changed.SetAnnotations(map[string]string{appv1.AnnotationAdopt: "true"})
-			if err := unstructured.SetNestedField(changed.Object, size, c.size...); err != nil {
-				t.Fatal(err)
-			}
-			if err := u.Update(t.Context(), changed, client.DryRunAll); err != nil {
+			if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // The manager writes the status.
+				plane.Read(t, obj)
+				changed := obj.DeepCopy()
+				changed.SetAnnotations(map[string]string{appv1.AnnotationAdopt: "true"})
+				if err := unstructured.SetNestedField(changed.Object, size, c.size...); err != nil {
+					return err
+				}
+				return u.Update(t.Context(), changed, client.DryRunAll)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			said := slices.DeleteFunc(aboutAdoption(t, u.warnings()), func(line string) bool { return !strings.HasPrefix(line, "Deployment "+c.child+" ") })
