@@ -155,8 +155,8 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestAdoptionKnowsTheSizesOfTheCluster annotates a resource of each kind whose size means in the cluster what the Deployment in its way
-// has: the warning names no resources. Of another size, it does.
+// TestAdoptionKnowsTheSizesOfTheCluster annotates a resource of each kind that warns of the adoption of a Deployment. Its size means in the
+// cluster what the Deployment in its way has: the warning names no resources. Of another size, it does.
 func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -169,9 +169,8 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 		spec, child string
 		size        []string
 	}{
-		"App":              {`{image: 'nginx:1', size: small}`, "app", []string{"spec", "size"}},
-		"ModelBox":         {`{image: 'nginx:1', size: small}`, "modelbox", []string{"spec", "size"}},
-		"UnitedDeployment": {`{deploymentName: united, replicas: 1, template: {image: 'nginx:1', size: small}}`, "united", []string{"spec", "template", "size"}},
+		"App":      {`{image: 'nginx:1', size: small}`, "app", []string{"spec", "size"}},
+		"ModelBox": {`{image: 'nginx:1', size: small}`, "modelbox", []string{"spec", "size"}},
 		"CloudManager": {`{front: {deployment: {name: front, image: 'nginx:1', size: small}}, identity: {deployment: {image: 'a:1'}},
 			db: {statefulSet: {image: 'a:1', storage: {size: 1Gi}}}}`, "front", []string{"spec", "front", "deployment", "size"}},
 	} {
