@@ -495,7 +495,7 @@ func TestAdoptsObject(t *testing.T) {
 // TestReportStatus states what lives in the status, for an owner that has it and for one that has not.
 func TestReportStatus(t *testing.T) {
 	live := &appsv1.Deployment{ObjectMeta: controlledBy("web", "App", "web", "1")}
-	live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: `{"rendering":1}`}
+	live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: `{"rendering":0}`}
 	live.Spec.Replicas, live.Spec.Selector = ptr.To[int32](3), &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	live.Status = appsv1.DeploymentStatus{Replicas: 5, UpdatedReplicas: 4, ReadyReplicas: 2, AvailableReplicas: 1, UnavailableReplicas: 7}
 	service := &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", "1")}
@@ -504,7 +504,7 @@ func TestReportStatus(t *testing.T) {
 	another.OwnerReferences[0].UID = "7"
 	full := appv1.WorkloadStatus{
 		Ready: "2/3", Replicas: 5, UpdatedReplicas: 4, ReadyReplicas: 2, AvailableReplicas: 1, UnavailableReplicas: 7,
-		Selector: "a=b", Rendering: 1, LatestRendering: 2,
+		Selector: "a=b", LatestRendering: 2,
 	}
 	withEndpoint := full
 	withEndpoint.Endpoint = "web.default.svc:80"
@@ -587,10 +587,10 @@ func TestReportInputs(t *testing.T) {
 		"unreadable": {"{", resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{}},
 		"the latest": {resource.Inputs{Rendering: 2}.Encode(), resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{Rendering: 2}},
 		"an earlier rendering": {
-			resource.Inputs{Rendering: 1}.Encode(), resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{Rendering: 1, LatestRendering: 2},
+			resource.Inputs{Rendering: resource.RenderingTutorial}.Encode(), resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{LatestRendering: 2},
 		},
 		"a later one, after a downgrade": {
-			resource.Inputs{Rendering: 2}.Encode(), resource.Inputs{Rendering: 1}, appv1.WorkloadStatus{Rendering: 2},
+			resource.Inputs{Rendering: 2}.Encode(), resource.Inputs{Rendering: resource.RenderingTutorial}, appv1.WorkloadStatus{Rendering: 2},
 		},
 		"the size": {
 			resource.Inputs{Rendering: 2, Size: small}.Encode(), resource.Inputs{Rendering: 2, Size: small},
