@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -91,7 +90,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	if len(record) > maxFailedRecord {
 		record = d.spec.Identity()
 	}
-	cause := strings.TrimSuffix(strings.TrimPrefix(verdict.Message, "Deployment "+live.Name+": "), health.AdviceStalled)
+	cause := verdict.Detail
 	if len(cause) > maxFailedCause {
 		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
 	}

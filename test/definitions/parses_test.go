@@ -24,12 +24,11 @@ var looksInto = []string{
 
 // knownParses are the functions that look into a message, with the reason. Messages of the API server have no other form.
 var knownParses = map[string]string{
-	"isPortTaken":    "words of the API server",
-	"podsRejected":   "words of the API server",
-	"conflictsOf":    "words of the API server",
-	"isOverridden":   "to be a typed field of the status",
-	"stalledRollout": "to be health.Verdict.Detail",
-	"adoptable":      "to be a reason",
+	"isPortTaken":  "words of the API server",
+	"podsRejected": "words of the API server",
+	"conflictsOf":  "words of the API server",
+	"isOverridden": "to be a typed field of the status",
+	"adoptable":    "to be a reason",
 }
 
 // TestNoMessageIsParsed checks that the operator and its tools decide nothing by the text of a message that the operator has written:
