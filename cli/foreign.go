@@ -61,15 +61,14 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 		live, err := c.liveOf(ctx, wanted)
 		children, unread = append(children, claim.Pair{Wanted: wanted, Live: live}), append(unread, err != nil)
 	}
-	decide := func(pair claim.Pair) (claim.Standing, string) { return owner.decide(pair) }
 	serves := func(pair claim.Pair) string {
 		words, err := children.Serves(ctx, userView{c}, pair.Wanted, pair.Live)
-		if err != nil { // The pods behind the Service are unknown; the plan notes this.
+		if err != nil { // Whom it serves is not known, and the plan says so.
 			unread[slices.Index(children, pair)] = true
 		}
 		return words
 	}
-	fates := children.Foresee(decide, serves)
+	fates := children.Foresee(owner.decide, serves)
 	for i := range fates {
 		if !unread[i] {
 			correctObject(p, children[i].Wanted, &fates[i])
@@ -81,7 +80,7 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 	}
 }
 
-// problemOf returns the obstacle to an object in the form of a plan.
+// problemOf returns what is in the way of an object as a plan has it.
 func problemOf(fate *claim.Fate) *plan.Problem {
 	if fate.Standing == claim.Leaving {
 		return &plan.Problem{Reason: appv1.ReasonProgressing, Message: fate.Words}

@@ -103,7 +103,7 @@ func (c decider) decide() (*decision, *need, error) {
 		}
 	}
 	if c.d.undecodable != nil {
-		return c.decideInvalid(want, invalidResource(c.d.undecodable)), nil, nil
+		return c.decideInvalid(want, invalidResource(c.d.undecodable)), nil, nil //nolint:nilerr // The decision has the error.
 	}
 	want.today = c.seen.today
 	workload, errs, ask, err := c.buildPresent(want)

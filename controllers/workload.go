@@ -49,7 +49,7 @@ type Deps struct {
 	Clock clock.PassiveClock
 	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
 	RouteGrace time.Duration
-	// Today are the inputs that a new workload is built with, but for its size; see currentInputs.
+	// Today are the inputs that a new workload is built with, but for its size.
 	Today resource.Inputs
 	// Sizes knows what the named sizes stand for.
 	Sizes *Sizes
@@ -63,14 +63,6 @@ type Deps struct {
 	Records *lastRecords
 	// Pending remembers which state of a paused resource the plan in its status describes.
 	Pending *pendingPlans
-}
-
-// currentInputs returns the inputs that a workload is built with if it is new.
-func (s *Deps) currentInputs(ctx context.Context, spec *appv1.WorkloadSpec) (resource.Inputs, error) {
-	in := s.Today
-	var err error
-	in.Size, err = s.Sizes.resolveSize(ctx, spec.Size)
-	return in, err
 }
 
 // newSkeleton returns the reconciler of a kind, with its steps.

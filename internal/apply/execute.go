@@ -249,7 +249,7 @@ func (r *run) excuse(ctx context.Context, p *plan, out *Outcome, err error) erro
 		return nil // The port is free once the object that has it is deleted.
 	case err != nil && (ctx.Err() != nil || noDryRun(err)):
 		out.Unasked = true
-		return nil
+		return nil //nolint:nilerr // The outcome has it: the API server was not asked.
 	}
 	return err
 }

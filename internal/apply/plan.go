@@ -53,7 +53,7 @@ func newClaim(returned, taken bool) Claim {
 type drift int
 
 const (
-	driftNone drift = iota
+	_ drift = iota
 	// driftRepaired is a change by another writer.
 	driftRepaired
 	// driftDropped is a change by the API server, which did not keep the fields.

@@ -137,7 +137,7 @@ func (r *run) applyAuxiliary(ctx context.Context, i int, errs []error) error {
 		out.Err = err
 		return nil
 	case held && err != nil: // Otherwise a write would create the other object first.
-		return nil
+		return nil //nolint:nilerr // A plan says so of the other object.
 	}
 	err := r.applyOne(ctx, i, false)
 	if r.mode == Write && errors.Is(err, reconciler.ErrStale) {

@@ -64,9 +64,16 @@ func (c Children) Foresee(decide func(Pair) (Standing, string), serves func(Pair
 		f := &fates[i]
 		f.Withheld = adopts && blocked && !f.InTheWay() && (f.Standing == Adopted || f.Absent && !RoleOf(pair.Wanted).Auxiliary)
 	}
-	missing := func(depends func(Pair) bool) bool {
+	c.withholdDependents(fates)
+	return fates
+}
+
+// withholdDependents marks the objects that depend on others which are in the way or withheld: a new object with pods depends on its
+// prerequisites, a route on its Service.
+func (c Children) withholdDependents(fates []Fate) {
+	missing := func(needed func(Pair) bool) bool {
 		for i, pair := range c {
-			if depends(pair) && (fates[i].InTheWay() || fates[i].Withheld) {
+			if needed(pair) && (fates[i].InTheWay() || fates[i].Withheld) {
 				return true
 			}
 		}
@@ -81,5 +88,4 @@ func (c Children) Foresee(decide func(Pair) (Standing, string), serves func(Pair
 		}
 		f.Withheld = f.Withheld || first && f.Absent && PodLabels(pair.Wanted) != nil || service && RoleOf(pair.Wanted).Routes
 	}
-	return fates
 }

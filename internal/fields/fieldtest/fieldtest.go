@@ -74,6 +74,7 @@ func LiveDeployment() *appsv1.Deployment {
 	return d
 }
 
+// Service returns a desired Service.
 func Service() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -85,6 +86,7 @@ func Service() *corev1.Service {
 	}
 }
 
+// LiveService returns the Service of Service as an API server has it, with the defaults that it sets.
 func LiveService() *corev1.Service {
 	s := Service()
 	s.UID, s.ResourceVersion = "live-uid", "7"
