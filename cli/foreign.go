@@ -63,7 +63,7 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 	}
 	serves := func(pair claim.Pair) string {
 		words, err := children.Serves(ctx, userView{c}, pair.Wanted, pair.Live)
-		if err != nil { // Whom it serves is not known, and the plan says so.
+		if err != nil { // It is unknown whether the object serves others: its part of the plan stays.
 			unread[slices.Index(children, pair)] = true
 		}
 		return words
@@ -80,7 +80,7 @@ func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resour
 	}
 }
 
-// problemOf returns what is in the way of an object as a plan has it.
+// problemOf returns the obstacle to an object in the form of a plan.
 func problemOf(fate *claim.Fate) *plan.Problem {
 	if fate.Standing == claim.Leaving {
 		return &plan.Problem{Reason: appv1.ReasonProgressing, Message: fate.Words}

@@ -70,9 +70,9 @@ func (c *clients) changesOf(
 	return changes, nil
 }
 
-// apply returns the request that the user's own apply of an object would send. With a last-applied configuration it is a three-way merge
-// patch; else a server-side apply by the manager that has applied the object, or that the user names; else a merge patch of the file. A
-// missing object is created.
+// apply returns the request that the user's own apply of an object would send: the creation of a missing object; a server-side apply by a
+// manager that the user names, or, without a last-applied configuration, by the manager that has applied the object; otherwise a three-way
+// merge patch with the last-applied configuration, which is empty where the object has none.
 func (c *clients) apply(
 	ctx context.Context, t target, obj *unstructured.Unstructured, manager string, remark func(string),
 ) (change, error) {

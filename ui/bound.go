@@ -11,16 +11,16 @@ import (
 	"huolala.cn/app-operator/view"
 )
 
-// answerTime is how long a page waits for the API server. A page is shown then with what is known, or with the reason why it is empty.
+// answerTime is how long a page waits for the API server. After that the page shows the known state, or the reason why it is empty.
 const answerTime = 8 * time.Second
 
-// What a page says of an API server that does not answer.
+// The texts of a page when the API server does not answer.
 const (
 	messageNoAnswer   = "the API server has not answered within %s; load the page again"
 	messageKnownSince = "The API server has not answered within %s. What you see was read at %s."
 )
 
-// boundPage limits the time in which a page is read. A stream of events goes on.
+// boundPage limits the time in which a page is read. A stream of events has no limit.
 func (s *Server) boundPage(r route) http.HandlerFunc {
 	if r.method != http.MethodGet || strings.HasSuffix(r.path, "events") {
 		return r.handle
@@ -37,7 +37,8 @@ func late(r *http.Request) bool {
 	return errors.Is(context.Cause(r.Context()), context.DeadlineExceeded)
 }
 
-// readList returns all resources. If the API server does not answer, they are those that another page has shown last, and problem says so.
+// readList returns all resources. If the API server does not answer, readList returns the resources that another page read last, and a
+// problem with the time of that read.
 func (s *Server) readList(r *http.Request) (list *view.List, problem string, err error) {
 	list, err = s.options.Reader.List(r.Context())
 	if err == nil || !late(r) {
@@ -49,7 +50,7 @@ func (s *Server) readList(r *http.Request) (list *view.List, problem string, err
 	return nil, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
 }
 
-// readSnapshot returns a resource with what is below it, as readList does.
+// readSnapshot returns a resource with the objects below it; without an answer, the last known state, as readList does.
 func (s *Server) readSnapshot(r *http.Request, kind view.Kind, namespace, name string) (found *view.Snapshot, problem string, err error) {
 	found, err = s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
 	if err == nil || !late(r) {
@@ -65,7 +66,7 @@ func (s *Server) knownSince(at time.Time) string {
 	return fmt.Sprintf(messageKnownSince, s.options.Wait, at.Format(time.TimeOnly))
 }
 
-// known returns what is known of a topic that open pages show, or have shown a short time ago.
+// known returns the state of a topic that a page shows, or showed a short time ago.
 func (h *hub) known(topic Topic) content {
 	h.mu.Lock()
 	f := h.topics[topic]

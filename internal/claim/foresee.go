@@ -71,9 +71,9 @@ func (c Children) Foresee(decide func(Pair) (Standing, string), serves func(Pair
 // withholdDependents marks the objects that depend on others which are in the way or withheld: a new object with pods depends on its
 // prerequisites, a route on its Service.
 func (c Children) withholdDependents(fates []Fate) {
-	missing := func(needed func(Pair) bool) bool {
+	missing := func(depends func(Pair) bool) bool {
 		for i, pair := range c {
-			if needed(pair) && (fates[i].InTheWay() || fates[i].Withheld) {
+			if depends(pair) && (fates[i].InTheWay() || fates[i].Withheld) {
 				return true
 			}
 		}
