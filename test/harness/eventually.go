@@ -36,9 +36,9 @@ func Eventually(t testing.TB, check func() error) {
 	}
 }
 
-// Idle waits until the manager has sent nothing for a while. What was done right before counts: the manager has time to
-// react.
+// Idle waits until the manager has seen what a test wrote before, and has then sent nothing for a while.
 func (m *Manager) Idle(t testing.TB) {
 	t.Helper()
+	m.awaitCache(t)
 	m.Requests.AwaitQuiet(t)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -21,15 +22,18 @@ import (
 // Manager is a running manager.
 type Manager struct {
 	// Requests are all that it has sent to the API server.
-	Requests  *Requests
-	mgr       *controllers.Manager
-	account   types.NamespacedName
-	hooks     *webhooks.Webhooks
-	elects    bool
-	forbidden bool
-	cancel    context.CancelFunc
-	ended     chan struct{}
-	err       error
+	Requests *Requests
+	// live reads as the administrator. namespaces are those that a test writes in.
+	live       client.Client
+	namespaces []string
+	mgr        *controllers.Manager
+	account    types.NamespacedName
+	hooks      *webhooks.Webhooks
+	elects     bool
+	forbidden  bool
+	cancel     context.CancelFunc
+	ended      chan struct{}
+	err        error
 }
 
 // Option changes how a manager is run.
@@ -148,12 +152,13 @@ func (p *Plane) Start(t testing.TB, namespace string, options ...Option) *Manage
 // Launch is Start without waiting for anything.
 func (p *Plane) Launch(t testing.TB, namespace string, options ...Option) *Manager {
 	t.Helper()
-	m := &Manager{Requests: &Requests{usage: p.usage}, account: managerAccount}
+	m := &Manager{Requests: &Requests{usage: p.usage}, live: p.Client, account: managerAccount}
 	opts := managerOptions()
 	opts.Namespaces = []string{namespace}
 	for _, option := range options {
 		option(m, &opts)
 	}
+	m.namespaces = opts.Namespaces
 	if err := m.build(p.recorded(m.account, m.Requests), opts); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/test/fixture"
 )
 
@@ -30,6 +31,7 @@ type sharedManager struct {
 	once sync.Once
 	// requests are those of the manager, told apart by namespace.
 	requests *Requests
+	manager  *controllers.Manager
 	stop     func() error
 	err      error
 }
@@ -52,7 +54,7 @@ func (p *Plane) Shared(t testing.TB) (namespace string, m *Manager) {
 		p.shared.requests.dropView(namespace)
 		p.deleteResources(t, namespace)
 	})
-	return namespace, &Manager{Requests: view}
+	return namespace, &Manager{Requests: view, live: p.Client, namespaces: []string{namespace}, mgr: p.shared.manager}
 }
 
 // startShared starts the manager that tests share. It watches all namespaces, and sees custom resources in its own alone.
@@ -67,7 +69,7 @@ func (p *Plane) startShared() error {
 		return err
 	}
 	m.run()
-	p.shared.stop = m.end
+	p.shared.stop, p.shared.manager = m.end, m.mgr
 	select {
 	case <-m.mgr.Elected():
 		return nil

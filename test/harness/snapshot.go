@@ -67,7 +67,7 @@ func (p *Plane) Snapshot(t testing.TB, namespace, name string) map[string]string
 func writtenFields(obj *unstructured.Unstructured) (written map[string]any, replicas string) {
 	var owned []any
 	for _, entry := range obj.GetManagedFields() {
-		if !strings.HasPrefix(entry.Manager, "app-operator/") || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if !strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) || entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields map[string]any

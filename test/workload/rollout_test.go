@@ -202,7 +202,7 @@ func TestRolloutPaused(t *testing.T) {
 		}
 		return nil
 	})
-	plane.Stands(t, app, "Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False")
+	plane.Stands(t, app, "Ready=False/RolloutPaused", "Reconciling=True/RolloutPaused", "Stalled=False")
 	undisturbed(t, ns, before, "pause of the rollout")
 
 	k.run("rollout", "resume", "deployment/web")
