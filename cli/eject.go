@@ -134,9 +134,6 @@ func (c *clients) removeMarks(ctx context.Context, child object) error {
 	return err
 }
 
-// operatorManagers is how the names of the operator's field managers begin.
-const operatorManagers = "app-operator/"
-
 // setByOperatorAlone returns the keys of labels or annotations that apply requests of the operator own, and no other manager.
 func setByOperatorAlone(obj object, kind string, marks map[string]string) map[string]bool {
 	found := map[string]bool{}
@@ -150,7 +147,7 @@ func setByOperatorAlone(obj object, kind string, marks map[string]string) map[st
 				continue
 			}
 			if _, owns := fields.Metadata["f:"+kind]["f:"+key]; owns {
-				operator := strings.HasPrefix(entry.Manager, operatorManagers) && entry.Operation == metav1.ManagedFieldsOperationApply
+				operator := strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) && entry.Operation == metav1.ManagedFieldsOperationApply
 				ours, others = ours || operator, others || !operator
 			}
 		}

@@ -31,7 +31,7 @@ type Kind struct {
 }
 
 // FieldManager returns the field manager of the objects of the kind's resources.
-func (k Kind) FieldManager() string { return "app-operator/" + strings.ToLower(k.Name) }
+func (k Kind) FieldManager() string { return appv1.FieldManagerPrefix + strings.ToLower(k.Name) }
 
 // Kinds are all kinds, in the order of output. Each kind is defined in its own file.
 var Kinds = []Kind{KindApp, KindModelBox, KindUnitedDeployment, KindCloudManager}

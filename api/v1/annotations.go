@@ -77,3 +77,6 @@ const (
 	// workload, it is the Deployment's name.
 	LabelPart = "app.huolala.cn/component"
 )
+
+// FieldManagerPrefix begins the names of the field managers of this operator's apply requests. The kind in lower case follows.
+const FieldManagerPrefix = ManagedBy + "/"

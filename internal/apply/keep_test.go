@@ -65,9 +65,9 @@ func largest(t *testing.T, of client.Object) client.Object {
 		finalizers = append(finalizers, fmt.Sprintf("example.com/%060d", i))
 		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: strings.Repeat("o", 253), UID: types.UID(fmt.Sprintf("%036d", i))})
 		fields = append(fields, metav1.ManagedFieldsEntry{
-			Manager: fmt.Sprintf("%s%040d", managerPrefix, i), Operation: metav1.ManagedFieldsOperationApply,
+			Manager: fmt.Sprintf("%s%040d", appv1.FieldManagerPrefix, i), Operation: metav1.ManagedFieldsOperationApply,
 			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + appv1.AnnotationLastAppliedHash + `":{}}}}`),
-		}, metav1.ManagedFieldsEntry{Manager: managerPrefix + strings.Repeat("m", 500), Operation: metav1.ManagedFieldsOperationApply})
+		}, metav1.ManagedFieldsEntry{Manager: appv1.FieldManagerPrefix + strings.Repeat("m", 500), Operation: metav1.ManagedFieldsOperationApply})
 	}
 	obj.SetLabels(labels)
 	obj.SetFinalizers(finalizers)

@@ -90,7 +90,7 @@ func recordedLabels(req *Request, desired, live client.Object) []string {
 func appliedLabel(live client.Object, key string) bool {
 	path := fieldpath.MakePathOrDie("metadata", "labels", key)
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		if !strings.HasPrefix(entry.Manager, managerPrefix) || !fields.IsApplyOf(entry, entry.Manager) {
+		if !strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) || !fields.IsApplyOf(entry, entry.Manager) {
 			return false
 		}
 		set := fields.DecodeManaged(entry)

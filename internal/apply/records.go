@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/fields"
 )
 
@@ -44,12 +45,9 @@ func LastApplied(live client.Object, manager string) time.Time {
 func Marks(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var marks []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Manager, managerPrefix) && fields.IsApplyOf(entry, entry.Manager) {
+		if strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) && fields.IsApplyOf(entry, entry.Manager) {
 			marks = append(marks, metav1.ManagedFieldsEntry{Manager: entry.Manager, Operation: entry.Operation})
 		}
 	}
 	return marks
 }
-
-// managerPrefix is how the names of the operator's managers begin.
-const managerPrefix = "app-operator/"
