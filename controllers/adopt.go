@@ -21,7 +21,7 @@ import (
 
 // With app.huolala.cn/adopt: without-restart, an App or ModelBox takes over a Deployment and does not state its pod template, so that
 // the adoption cannot restart a pod. That the template is kept is in the record of the inputs, and lasts until the spec changes or a
-// refresh asks for another template. While it is kept, the operator owns nothing of the template, and repairs nothing there.
+// refresh requests another template. During that time, the operator owns nothing of the template, and repairs nothing there.
 
 // adopts reports whether the owner takes over objects that nothing controls.
 func (d *target) adopts() bool {
@@ -33,9 +33,9 @@ func (d *target) adoptsWithoutRestart() bool {
 	return d.history != nil && d.owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart
 }
 
-// recoverKept reports whether the live pod template is kept since an adoption, and returns a history that says so whatever other
-// writers have made of the records: that the operator's requests own nothing of the template tells it as well. A record of the
-// spec that is not the operator's own says nothing of a change of the spec, and what is not known restarts nothing.
+// recoverKept reports whether the live pod template is kept since an adoption, and returns the history with that fact even if other writers
+// have changed the records: the operator's requests own no field of a kept template. A record of the spec that another writer has changed
+// proves no change of the spec, so that it restarts no pod.
 func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resource.Provenance, isKept bool) {
 	d, live := c.d, c.seen.object
 	if d.history == nil || live == nil || !h.Exists || !h.Ours {
@@ -122,7 +122,7 @@ func (d *target) nameRestart(err error, adopts bool) error {
 	}
 }
 
-// reportKept states in the report that the pod template is that of before an adoption.
+// reportKept adds to the report that the pod template is kept since an adoption.
 func (d *target) reportKept(live *appsv1.Deployment, report *reconciler.Report) {
 	if d.history == nil || live == nil || !metav1.IsControlledBy(live, d.owner) {
 		return

@@ -23,8 +23,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// newApplyRequest asks for the workload's objects. What the operator has applied for the owner and the workload no longer means is
-// pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
+// newApplyRequest returns the request for the workload's objects. Objects that the operator has applied for the owner, and that the workload no
+// longer has, are pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
 // routeGrace is for how long a former Service stays yet.
 func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workload, seen *observed) (req *apply.Request, routeGrace time.Duration, err error) {
 	req = d.newRequest()
@@ -40,7 +40,7 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 	}
 	former := seen.owned.Without(wanted...)
 	for _, service := range []*corev1.Service{seen.service, seen.former} {
-		if service != nil { // One that a tutorial's operator created has no mark of ours.
+		if service != nil { // The Service of a tutorial's operator has no mark of this operator.
 			former = append(former, apply.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
 		}
 	}
@@ -58,8 +58,8 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 	return req, routeGrace, nil
 }
 
-// isReplaced reports whether an object that the workload no longer means can go. A Service of another name goes once the one that
-// replaces it is there and leads to pods that are ready; where there is to be none, one that leads to the pods goes at once.
+// isReplaced reports whether an object that the workload no longer has can be deleted. A Service of another name is deleted once its
+// successor exists and the pods are ready; without a successor, a Service that selects the pods is deleted at once.
 func (d *target) isReplaced(obj client.Object, w *resource.Workload, seen *observed) bool {
 	service, ok := obj.(*corev1.Service)
 	if !ok || len(w.Ports) == 0 {
@@ -110,7 +110,7 @@ func serviceOf(w *resource.Workload) *corev1.Service {
 	return nil
 }
 
-// newRequest asks for children of the owner's.
+// newRequest returns a request for children of the owner.
 func (d *target) newRequest(children ...apply.Object) *apply.Request {
 	annotations := d.owner.GetAnnotations()
 	return &apply.Request{
@@ -122,7 +122,8 @@ func (d *target) newRequest(children ...apply.Object) *apply.Request {
 	}
 }
 
-// overriddenMessage is what the owner's status, which nobody but the operator writes, says of fields that are not kept.
+// overriddenMessage returns the message of the condition Applied about fields that are not kept, from the owner's status, which only the
+// operator writes.
 func (d *target) overriddenMessage() string {
 	owner, ok := d.owner.(reconciler.Resource)
 	if !ok {
@@ -146,7 +147,7 @@ func (d *target) hadWorkload() bool { return d.status.Selector != "" || d.status
 
 // applied is what came of the applies of one reconcile.
 type applied struct {
-	// seen is what lives after the last apply.
+	// seen is the observation after the last apply.
 	seen *observed
 	// err is the error of the first apply, and last the error of the last one. refused is why nothing new was written, nil if it was.
 	err, last, refused error
@@ -160,7 +161,7 @@ type applied struct {
 	// auxiliary are the auxiliary objects as they were applied, and auxiliaryKnown is true once it is known which are to be applied.
 	auxiliary      []apply.Outcome
 	auxiliaryKnown bool
-	// troubles are what was in the way of auxiliary objects, of each apply.
+	// troubles are the obstacles to auxiliary objects, one for each apply.
 	troubles []error
 	// routeGrace is for how long a former Service stays yet.
 	routeGrace time.Duration
@@ -274,7 +275,7 @@ func (s *Deps) planRequest(ctx context.Context, req *apply.Request, seen *observ
 	return out
 }
 
-// describeRollouts says which template each live workload object of a request has, and whether all its pods are of that one.
+// describeRollouts returns the template hash of each live workload object of a request, and whether all its pods have that template.
 func describeRollouts(req *apply.Request) string {
 	said := ""
 	describe := func(generation, observed int64, pods, updated int32) {
@@ -313,7 +314,7 @@ func (d *target) refuseHeadlessChange(scheme *runtime.Scheme, req *apply.Request
 	again := " again"
 	if !metav1.IsControlledBy(live, d.owner) {
 		if !req.Policy.Adopt || apply.Taken(scheme, d.owner, live, live, true) != nil {
-			return nil //nolint:nilerr // The engine says so of an object that is not to be adopted.
+			return nil //nolint:nilerr // The engine returns this error for an object that it does not adopt.
 		}
 		again = ""
 	}

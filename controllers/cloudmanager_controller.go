@@ -63,13 +63,13 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 	return report, err
 }
 
-// observedTier is what lives of a tier, and what is wrong with its spec.
+// observedTier has the observation of a tier, and the errors of its spec.
 type observedTier struct {
 	errs field.ErrorList
 	seen *observed
 }
 
-// observeTiers observes the tiers, and returns the plan that begins with what was observed.
+// observeTiers returns the observations of the tiers, and the plan that begins with these.
 func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) ([]observedTier, *tiersPlan, error) {
 	owned, err := r.Engine.Observe(ctx, cm, resource.KindCloudManager.FieldManager())
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, tier resource
 	}
 }
 
-// componentStatus is what the status of a CloudManager says of the component of a name.
+// componentStatus returns the part of a CloudManager's status about the component of a name.
 func componentStatus(cm *appv1.CloudManager, name string) *appv1.WorkloadStatus {
 	status := &appv1.WorkloadStatus{}
 	for _, tier := range []appv1.TierStatus{cm.Status.DB, cm.Status.Identity, cm.Status.Front} {
@@ -179,7 +179,7 @@ func withName(obj client.Object, name string) client.Object {
 	return obj
 }
 
-// cloudManagerChildNames returns the names of the children of a stored CloudManager, none for one that cannot be decoded.
+// cloudManagerChildNames returns the names of the children of a stored CloudManager, none for a spec that cannot be decoded.
 func cloudManagerChildNames(obj client.Object) []string {
 	kept, ok := obj.(*stored.CloudManager)
 	if !ok {

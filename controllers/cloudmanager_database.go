@@ -18,7 +18,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// unwatched is when to look again at what is in the way and is not watched: a Secret, or a claim that is not ours.
+// unwatched is the time until an obstacle that is not watched is read again: a Secret, or a claim of others.
 const unwatched = time.Minute
 
 // database applies the objects of the tier that keeps data.
@@ -26,7 +26,7 @@ type database struct {
 	*target
 	r  *CloudManagerReconciler
 	cm *appv1.CloudManager
-	// claims are all claims that have the names of those of the database's pods, as the API server has them, once they were read.
+	// claims are all claims with the names of the database's claims, as read from the API server; nil before the first read.
 	claims *[]corev1.PersistentVolumeClaim
 	// checkSecret is true where the Secret must be read. previous is true for a database of an earlier name: its Secret is not
 	// touched, as the spec states the password of another one, and whether its volumes are retained is what retainDatabase has
@@ -41,7 +41,8 @@ func (r *CloudManagerReconciler) observeDatabase(ctx context.Context, d *target)
 		return nil, fmt.Errorf("%T is no CloudManager", d.owner)
 	}
 	seen := &observed{
-		at: r.Clock.Now(), remembered: r.Records.recall(d.recordKey()), cm: cm, name: d.name, existed: d.hadWorkload(),
+		at: r.Clock.Now(), remembered: r.Records.recall(d.recordKey()),
+		observedDatabase: observedDatabase{cm: cm, name: d.name, existed: d.hadWorkload()},
 	}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: d.name}
 	live, err := getOrNil(ctx, r.Client, key, &appsv1.StatefulSet{})
@@ -115,7 +116,7 @@ func (r *CloudManagerReconciler) listClaims(ctx context.Context, from client.Rea
 		_, ok := resource.ClaimOrdinal(set.Name, claim.Name)
 		return !ok
 	})
-	// A cache lists in any order, and what is said of one of several is to stay the same.
+	// A cache lists in any order, and the message about one of several claims must not change.
 	slices.SortFunc(claims, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(ordinal(a), ordinal(b)) })
 	return claims, nil
 }
@@ -140,8 +141,9 @@ func (r *CloudManagerReconciler) readWholeClaims(ctx context.Context, claims []c
 	return read, nil
 }
 
-// apply makes the database's objects true. What is wrong with one of them stops none of the others, except that no StatefulSet is made
-// for which there is no Secret, nor a first one whose password is refused. Nothing is applied of a workload whose volumes are refused.
+// apply applies the objects of the database. A failure of one object does not block the others, with two exceptions: the StatefulSet is not
+// created without its Secret, and a new database is not created while its password is refused. A workload whose volumes are refused is not
+// applied at all.
 func (db *database) apply(ctx context.Context, seen *observed, w *resource.Workload, how application) *applied {
 	if set := seen.set(); db.previous && set != nil {
 		w.Retain = !deletesClaims(set)
@@ -211,7 +213,7 @@ func (db *database) request(ctx context.Context, seen *observed, w *resource.Wor
 		secret, usable, err := db.secretChild(ctx, seen, w)
 		if locked = err; locked == nil {
 			secret.Prerequisite = !usable
-			// The Secret goes first: the claims tell that neither was made by a release without guards.
+			// The Secret is first: the claims prove that no release without guards created either.
 			req.Objects = append(append(req.Objects, secret), unguarded...)
 		}
 		startable = locked == nil || usable && remains

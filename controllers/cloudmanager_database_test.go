@@ -115,7 +115,7 @@ func TestDatabaseRequest(t *testing.T) {
 		cm, w := databaseOf(t, "1Gi")
 		state := liveDatabase(cm, w)
 		if c.none {
-			state = &observed{cm: cm, name: "db"}
+			state = &observed{observedDatabase: observedDatabase{cm: cm, name: "db"}}
 		}
 		state.claims = c.claims
 		db := withObjects(t, cm, state, c.objects...)

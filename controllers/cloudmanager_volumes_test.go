@@ -42,7 +42,7 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 
 // liveDatabase returns the state of a database whose objects are as a workload means them.
 func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) *observed {
-	s := &observed{cm: cm, name: w.Name, serviceName: w.ServiceName}
+	s := &observed{serviceName: w.ServiceName, observedDatabase: observedDatabase{cm: cm, name: w.Name}}
 	for _, obj := range w.Objects() {
 		switch obj := obj.(type) {
 		case *appsv1.StatefulSet:
@@ -227,7 +227,7 @@ func TestDatabaseProvenance(t *testing.T) {
 // TestDatabaseLiveObject checks with which live object each wanted one is compared, and that nothing is nil.
 func TestDatabaseLiveObject(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
-	whole, nothing := liveDatabase(cm, w), &observed{cm: cm, name: "db"}
+	whole, nothing := liveDatabase(cm, w), &observed{observedDatabase: observedDatabase{cm: cm, name: "db"}}
 	for _, obj := range w.Objects() {
 		live := whole.liveObject(obj)
 		if live == nil || live.GetName() != obj.GetName() {

@@ -15,7 +15,7 @@ import (
 // This file decides which spec of a workload is in force. Nothing in it, nor in inputs.go, hold.go, rollback.go and
 // last_applied.go, reads or writes an object, a clock or a memory: equal values make equal decisions.
 
-// specSource says which spec a decision applies.
+// specSource is the spec that a decision applies.
 type specSource int
 
 const (
@@ -29,7 +29,7 @@ const (
 	sourceWaiting
 )
 
-// decision says which spec of a workload is in force, what to apply, and why the present spec is not in force.
+// decision has the spec of a workload that is in force, the workload to apply, and the reason why the present spec is not in force.
 type decision struct {
 	source specSource
 	// workload is what to apply and how the way to apply it. The workload is nil where nothing is applied.
@@ -52,9 +52,9 @@ type decision struct {
 	specChanged bool
 	// unrecorded is true if the record of the present spec is a hash.
 	unrecorded bool
-	// content is what was decided of the content that the pods use.
+	// content is the decision on the content that the pods use.
 	content contentDecision
-	// remember is what later reconciles need to know.
+	// remember is added to the memory of the workload.
 	remember remembrance
 }
 
@@ -70,11 +70,11 @@ type need struct {
 type comparer interface {
 	// Matches reports whether a live object has all that a wanted object states.
 	Matches(wanted, live client.Object) (bool, error)
-	// RecordHolds reports whether what was built from a record is what lives, apart from fields of other managers.
+	// RecordHolds reports whether a live object equals an object that was built from a record, apart from fields of other managers.
 	RecordHolds(manager string, built, found, carrier client.Object) (bool, error)
 }
 
-// decider decides for one workload by what was observed of it.
+// decider decides for one workload by its observation.
 type decider struct {
 	compare comparer
 	d       *target
@@ -83,12 +83,12 @@ type decider struct {
 	secrets bool
 }
 
-// decide returns the decision, or what it must know first. The rules are in the order in which they count:
+// decide returns the decision, or the need that must be read first. The rules are in the order of their priority:
 //
-//  1. A hold that the user asks for, a rollback that is in force, and a rollout that has stalled: the spec of a ReplicaSet.
+//  1. A requested hold, a rollback in force, and a stalled rollout: the spec of a ReplicaSet.
 //  2. An invalid spec: the last applied spec.
 //  3. A spec that must wait for another workload: the last applied spec.
-//  4. The present spec, with the inputs that its history asks for.
+//  4. The present spec, with the inputs chosen by its history.
 func (c decider) decide() (*decision, *need, error) {
 	want := &decision{}
 	if c.canHold() {
@@ -142,7 +142,7 @@ func (c decider) decideWaiting(want *decision) *decision {
 
 // afterRefusal returns what to apply after the present spec was refused in part: the last applied spec. Where only the workload object
 // could not be written, that object alone is kept as it was last applied. ok is false if nothing more is to be applied. c.seen is
-// what lives after the first apply.
+// the observation after the first apply.
 func (c decider) afterRefusal(want *decision, done *applied) (next *decision, ok bool) {
 	if want.source != sourcePresent || done.isStale() {
 		return nil, false
@@ -182,8 +182,8 @@ func (c decider) restore(want *decision, refused *resource.Workload) {
 	want.refusal = reconciler.Aggregate(err, want.refusal)
 }
 
-// isChanged reports whether the spec differs from the record on the live workload object, or from what is remembered of an object
-// that is gone. changed is what the history of the live object says.
+// isChanged reports whether the spec differs from the record on the live workload object, or from the remembered record of
+// a deleted object. changed reports whether the history of the live object has a change.
 func (c decider) isChanged(changed bool) bool {
 	d := c.d
 	differs := func(record string, scopes ...resource.Scope) bool {
@@ -201,7 +201,7 @@ func (c decider) isChanged(changed bool) bool {
 	return changed || differs(recordOf(c.seen.object), resource.ScopeVolumes)
 }
 
-// buildPresent builds the workload of the present spec, and returns what is wrong with the spec.
+// buildPresent builds the workload of the present spec, and returns the errors of the spec.
 func (c decider) buildPresent(want *decision) (*resource.Workload, field.ErrorList, *need, error) {
 	chosen, err := c.chooseInputs()
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 
 // While the annotation app.huolala.cn/hold names a ReplicaSet, or a spec is rolled back, Deployment and Service are built from the record on it, and the spec
 // waits. The annotation is a level and no command: once it is removed, the spec counts again. Which ReplicaSet is held is on the
-// Deployment, together with its record, so that a hold that is in force asks and writes nothing.
+// Deployment, together with its record, so that a hold in force sends no request.
 
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
 
-// holdMark is what the Deployment says of the hold that it was built for.
+// holdMark is the annotation of a Deployment that was built for a hold.
 type holdMark struct {
-	// ReplicaSet is the one that is held, By the value of the annotation that asked for it, or byRollback.
+	// ReplicaSet is the name of the held ReplicaSet, By the value of the annotation that requested the hold, or byRollback.
 	ReplicaSet string `json:"replicaSet"`
 	By         string `json:"by"`
 	// Failed is the spec that was rolled back, nil if none was.
@@ -43,7 +43,7 @@ func (h *holdMark) encode() string {
 	return string(data)
 }
 
-// rolledBack reports whether no annotation asks for the hold.
+// rolledBack reports whether the hold comes from a rollback and not from an annotation.
 func (h *holdMark) rolledBack() bool { return h.By == byRollback && h.Failed != nil }
 
 // holdSource is the record that a held workload is built from.
@@ -52,7 +52,7 @@ type holdSource struct {
 	spec, inputs string
 }
 
-// markOf returns the mark on a live Deployment, an empty one if there is none that can be believed.
+// markOf returns the mark on a live Deployment, an empty mark if the Deployment has none that the operator wrote.
 func (d *target) markOf(live client.Object) holdMark {
 	var mark holdMark
 	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !apply.OwnsAnnotation(live, d.manager, appv1.AnnotationHeld) ||
@@ -62,7 +62,7 @@ func (d *target) markOf(live client.Object) holdMark {
 	return mark
 }
 
-// holdWish is what is to be held, an empty wish if the spec counts.
+// holdWish is the hold that is requested. It is empty if the spec is in force.
 type holdWish struct {
 	// mark is the hold, with an empty name for the last good ReplicaSet. begins is true for a rollback that is not in force yet.
 	mark   *holdMark
@@ -76,7 +76,7 @@ func (c decider) canHold() bool {
 	return c.d.history != nil && (c.seen.object == nil || c.seen.isOwned(c.d.owner))
 }
 
-// wishHold returns what is to be held.
+// wishHold returns the hold that is requested by an annotation, a mark or a stalled rollout.
 func (c decider) wishHold() holdWish {
 	mark := c.d.markOf(c.seen.object)
 	if c.seen.object == nil {
@@ -110,7 +110,7 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 		declined := c.declineRollback(refusal)
 		declined.remember.record = want.remember.record
 		return declined, nil
-	case refusal != nil: // What was in force before stays so.
+	case refusal != nil: // The spec that was in force stays in force.
 		want.refusal = refusal
 		if source = c.recordInForce(); source == nil {
 			return want, nil
@@ -152,7 +152,7 @@ func (s *Deps) readReplicaSet(ctx context.Context, d *target, name string) *repl
 }
 
 // findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request. refusal
-// says why there is none.
+// is the reason for a missing record.
 func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal, err error) {
 	mark := *wish.mark
 	source = c.recordInForce()
@@ -220,7 +220,7 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 	return source, nil, nil
 }
 
-// recordInForce returns the record of what is in force, with the mark of the hold if there is one; nil if it is not known.
+// recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record.
 func (c decider) recordInForce() *holdSource {
 	if live := c.seen.object; live != nil {
 		if !c.d.ownsRecord(live) {
@@ -248,12 +248,12 @@ func (c decider) recordToRemember() *workloadRecord {
 	}
 }
 
-// buildHeld builds the workload of a record. The number of pods and the auxiliary objects are those of the present spec. It is nil for
-// a record from which nothing can be built.
+// buildHeld builds the workload of a record. The number of pods and the auxiliary objects come from the present spec. The workload is
+// nil for a record from which no workload can be built.
 func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	in, err := resource.DecodeInputs(source.inputs)
 	if err != nil || source.spec == "" {
-		return nil // What cannot be read cannot be believed.
+		return nil // An unreadable record is not used.
 	}
 	in.Kept = in.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
 	options := c.seen.options(in, c.d.around)

@@ -16,8 +16,8 @@ import (
 // The inputs of a workload are what shapes its pods apart from its spec. They are recorded on the workload object, where other
 // writers can change or remove the record; this file finds out what of the record counts.
 
-// chosenInputs are the inputs that the history of a workload object asks for, with the workload that the spec means by them and what
-// is wrong with the spec.
+// chosenInputs has the inputs that follow from the history of a workload object, the workload that the spec means with these inputs, and the
+// errors of the spec.
 type chosenInputs struct {
 	inputs   resource.Inputs
 	workload *resource.Workload
@@ -26,7 +26,7 @@ type chosenInputs struct {
 	specChanged bool
 }
 
-// build builds the workload of the present spec, and returns what is wrong with the spec.
+// build builds the workload of the present spec, and returns the errors of the spec.
 func (c decider) build(in resource.Inputs) (*resource.Workload, field.ErrorList) {
 	w, wrong := c.d.spec.Build(c.seen.options(in, c.d.around))
 	if len(wrong) == 0 {
@@ -62,7 +62,7 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	return chosen, nil
 }
 
-// historyOf returns what is known of the making of the live workload object.
+// historyOf returns the provenance of the live workload object: who applied it, from which inputs and which spec.
 func (c decider) historyOf() resource.Provenance {
 	d, live := c.d, c.seen.object
 	if live == nil {
@@ -94,9 +94,9 @@ func (c decider) historyOf() resource.Provenance {
 	return h
 }
 
-// checkInputs returns the history without what cannot be believed of the recorded inputs, as they are on an object that others may
-// write: all of it where another writer has written the record, and a size that is not what the pod template has. It also returns
-// the size that can be believed nevertheless.
+// checkInputs returns the history without the unreliable parts of the recorded inputs, since other writers may have changed the
+// object: all of it where another writer has written the record, and a size that is not what the pod template has. It also returns
+// the size that is reliable nevertheless.
 func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resource.ResolvedSize, error) {
 	live := c.seen.object
 	recorded, err := resource.DecodeInputs(h.Inputs)
@@ -108,7 +108,7 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 		return h, recorded.Size, nil
 	}
 	if !owned && apply.Applies(live, c.d.manager) {
-		// The record was edited by hand, perhaps together with what it speaks of.
+		// The record was edited by hand, perhaps together with the pod template.
 		h.Inputs = ""
 		return h, resource.ResolvedSize{}, nil
 	}
@@ -127,8 +127,8 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	return h, believed.Size, err
 }
 
-// recoverInputs returns the history with the inputs of a workload object of ours whose record of inputs is lost: they are those of
-// the newest rendering that makes the pod template that lives, if any does. A size has no part in that: its definition may have
+// recoverInputs returns the history with the inputs of a workload object that the operator applied and whose record of inputs is lost: the
+// inputs of the newest rendering that makes the live pod template, if any rendering does. A size has no part in that: its definition may have
 // changed since, and ChooseInputs adds what the spec names.
 func (c decider) recoverInputs(h resource.Provenance, refresh string, size resource.ResolvedSize) (resource.Provenance, error) {
 	if !h.Exists || !h.Ours || c.seen.object == nil {

@@ -53,12 +53,16 @@ type observed struct {
 	replicaSet *replicaSetRead
 	content    *contentRead
 
-	// The following fields are those of a database. cm is its CloudManager, name its name, and existed is true if there was a
-	// StatefulSet before, by the status.
+	observedDatabase
+}
+
+// observedDatabase is the part of an observation for a database. It is empty for other workloads.
+type observedDatabase struct {
+	// cm is the CloudManager, name the name of the database. existed is true if there was a StatefulSet before, by the status.
 	cm      *appv1.CloudManager
 	name    string
 	existed bool
-	// headless is the headless Service, claims are the claims of the database's pods that the cache knows.
+	// headless is the headless Service, claims are the claims of the database's pods that the cache has.
 	headless *corev1.Service
 	claims   []corev1.PersistentVolumeClaim
 }
@@ -101,7 +105,7 @@ func (o *observed) template() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{}
 }
 
-// replicas is the number of pods that the live Deployment asks for, nil if there is none.
+// replicas returns spec.replicas of the live Deployment, nil without a Deployment.
 func (o *observed) replicas() *int32 {
 	if live := o.deployment(); live != nil {
 		return ptr.To(ptr.Deref(live.Spec.Replicas, 1))
@@ -112,7 +116,7 @@ func (o *observed) replicas() *int32 {
 // otherAutoscaler reports whether an autoscaler of others targets the live Deployment, or the Deployment to be.
 func (o *observed) otherAutoscaler() bool { return o.cm == nil && o.autoscaler != "" }
 
-// options returns what a builder needs to know of the live workload object. An autoscaler takes over from what is there: a new
+// options returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
 func (o *observed) options(in resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
 	return resource.BuildOptions{

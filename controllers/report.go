@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// This file states in the status and in the report of a workload what was observed, decided and applied.
+// This file writes the observation, the decision and the outcomes of the apply to the status and the report of a workload.
 
 // reportResult reports what came of the reconcile of a workload. err is its error.
 func (s *Deps) reportResult(d *target, want *decision, done *applied, err error) result {
@@ -52,7 +52,7 @@ func (s *Deps) reportResult(d *target, want *decision, done *applied, err error)
 	return made
 }
 
-// reportApplied states in the report what the applies changed, what a pause holds back, and what is in the way of auxiliary objects.
+// reportApplied adds to the report the changes of the applies, the changes that a pause holds back, and the obstacles to auxiliary objects.
 func reportApplied(report *reconciler.Report, done *applied) {
 	for _, changes := range done.changes {
 		reportChanges(report, changes)
@@ -66,7 +66,7 @@ func reportApplied(report *reconciler.Report, done *applied) {
 	}
 }
 
-// reportChanges states in the report what was changed, and what the API server did not keep as it was applied.
+// reportChanges adds changes to the report, and the fields that the API server did not keep.
 func reportChanges(report *reconciler.Report, changes apply.ChangeSet) {
 	action, line := changes.Summary()
 	report.Event.AddChanges(string(action), line)
@@ -84,7 +84,7 @@ func (d *target) recordMessage() string {
 	return messageRecordTooLong
 }
 
-// reportDeployment states in the status and in the report what lives of a workload that is a Deployment and a Service.
+// reportDeployment writes the live Deployment and Service of a workload to the status and the report.
 func (d *target) reportDeployment(want *decision, done *applied, report *reconciler.Report) {
 	seen, live := done.seen, done.seen.deployment()
 	if d.reportStatus(seen, want.today, want.lost, false, report) {
@@ -97,8 +97,8 @@ func (d *target) reportDeployment(want *decision, done *applied, report *reconci
 	d.reportHistory(want, seen, report)
 }
 
-// reportStatus states in the status and in the report what lives of a Deployment and its Service, and reports whether there is no
-// Deployment of the owner's yet. lost is true where there was a Deployment that cannot be rebuilt, foreign where the Deployment of
+// reportStatus writes a live Deployment and its Service to the status and the report, and reports whether the owner has no Deployment
+// yet. lost is true where there was a Deployment that cannot be rebuilt, foreign where the Deployment of
 // another controller is reported on.
 func (d *target) reportStatus(seen *observed, today resource.Inputs, lost, foreign bool, report *reconciler.Report) (missing bool) {
 	status, owner := d.status, d.owner
@@ -110,7 +110,7 @@ func (d *target) reportStatus(seen *observed, today resource.Inputs, lost, forei
 	live := seen.deployment()
 	if live == nil || !foreign && !metav1.IsControlledBy(live, owner) {
 		if lost || d.tier != "" {
-			// It tells that the workload object was there.
+			// These fields record that the workload object existed.
 			status.Selector, status.Rendering = before.Selector, before.Rendering
 		}
 		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(d.spec.Workload().Replicas, 1))
@@ -129,7 +129,7 @@ func (d *target) reportStatus(seen *observed, today resource.Inputs, lost, forei
 	return false
 }
 
-// reportDatabase states in the status and in the report what lives of a database.
+// reportDatabase writes the live objects of a database to the status and the report.
 func (d *target) reportDatabase(want *decision, seen *observed, report *reconciler.Report) {
 	if service := seen.service; service != nil && metav1.IsControlledBy(service, d.owner) {
 		d.status.Endpoint = resource.Endpoint(service)
@@ -156,8 +156,8 @@ func reportVerdict(report *reconciler.Report, verdict health.Verdict, service *c
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, verdict.Again)
 }
 
-// reportUnstatedReplicas says in a condition of its own that an autoscaler cannot read the scale subresource of the custom
-// resource: the API server answers that of one that does not state its replicas with an error.
+// reportUnstatedReplicas sets the condition ReplicasUnstated if an autoscaler cannot read the scale subresource of the custom resource:
+// without spec.replicas, the API server returns an error.
 func (d *target) reportUnstatedReplicas(seen *observed, report *reconciler.Report) {
 	if seen.ownerAutoscaler == "" || d.spec.Workload().Replicas != nil {
 		report.RemoveCondition(appv1.ConditionReplicasUnstated)
@@ -171,7 +171,7 @@ func (d *target) reportUnstatedReplicas(seen *observed, report *reconciler.Repor
 	})
 }
 
-// noteIgnoredReplicas says that an autoscaler's number of pods counts and not the stated one.
+// noteIgnoredReplicas notes that an autoscaler sets the number of pods, and spec.replicas has no effect.
 func (d *target) noteIgnoredReplicas(autoscaler string, report *reconciler.Report) {
 	if autoscaler == "" || d.spec.Workload().Replicas == nil || report.Note.Reason != "" {
 		return
@@ -202,7 +202,7 @@ func (d *target) reportInputs(live client.Object, today resource.Inputs) {
 	}
 }
 
-// reportHistory states in the status which ReplicaSet runs, and which was the last good one: that of a spec that is in force.
+// reportHistory writes to the status the ReplicaSet that runs, and the last good ReplicaSet of a spec that was in force.
 func (d *target) reportHistory(want *decision, seen *observed, report *reconciler.Report) {
 	live := seen.deployment()
 	if d.history == nil || live == nil || !metav1.IsControlledBy(live, d.owner) {
@@ -214,7 +214,7 @@ func (d *target) reportHistory(want *decision, seen *observed, report *reconcile
 	}
 	d.history.ReplicaSet = name
 	good := d.history.LastGood
-	// While paused, the pods may be those of an edit by hand.
+	// During a pause, the pods may come from an edit by hand.
 	if changed, err := d.spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed || want.held != nil || d.paused {
 		return
 	}

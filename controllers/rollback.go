@@ -18,7 +18,7 @@ import (
 // While spec.rollback is OnStall, a rollout of a changed spec that makes no progress becomes a hold at the last good ReplicaSet. The
 // mark of that hold names the spec that failed: as long as the resource has that spec, nothing moves, even if it is applied again.
 
-// byRollback is in the mark of a hold that no annotation asks for.
+// byRollback is the value of By in the mark of a rollback.
 const byRollback = "rollback"
 
 const (
@@ -28,12 +28,12 @@ const (
 	maxFailedCause = 1 << 10
 )
 
-// failedSpec is what the mark of a hold says of the spec that was rolled back.
+// failedSpec is the part of a hold's mark about the spec that was rolled back.
 type failedSpec struct {
 	// Identity is a record of the spec, Refresh the value of the refresh annotation that it was built with.
 	Identity string `json:"identity"`
 	Refresh  string `json:"refresh,omitempty"`
-	// Image is that of its main container, Cause why its pods did not come up.
+	// Image is the image of its main container, Cause the reason why its pods did not become ready.
 	Image string `json:"image"`
 	Cause string `json:"reason"`
 }
@@ -41,14 +41,13 @@ type failedSpec struct {
 // declinedRollback is a rollout that has stalled and is not undone.
 type declinedRollback struct{ rollout, cause string }
 
-// mayRollBack reports whether the spec asks for rollbacks, and is valid.
+// mayRollBack reports whether the spec is valid and requests rollbacks.
 func (d *target) mayRollBack() bool {
 	serving := d.spec.Serving()
 	return serving != nil && serving.Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
 }
 
-// stillFailed returns what is known of a spec that failed while the resource has that spec, and nobody asks for one more try; nil
-// otherwise.
+// stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
 func (d *target) stillFailed(failed *failedSpec) *failedSpec {
 	if failed == nil || !d.mayRollBack() {
 		return nil
@@ -99,13 +98,13 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	}}}
 }
 
-// rolloutOf names a rollout, and what it could go back to.
+// rolloutOf returns a key for a rollout and its last good ReplicaSet.
 func (d *target) rolloutOf(live *appsv1.Deployment) string {
 	return fmt.Sprintf("%s %d %s", live.UID, live.Generation, d.history.LastGood.ReplicaSet)
 }
 
-// unfitForRollback says why a ReplicaSet that can be held is not what to go back to, empty if it is: its spec is the one that failed,
-// or makes the same pods.
+// unfitForRollback returns the reason why a rollback to a ReplicaSet is no help: its spec is the failed spec, or makes the same pods. The
+// reason is empty for a ReplicaSet that a rollback can use.
 func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) string {
 	if changed, err := c.d.spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
 		if names := changedContent(c.seen.object, source); names != "" {

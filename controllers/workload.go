@@ -25,7 +25,7 @@ import (
 type Deps struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads from the API server what is not in the cache, or must not be an old view.
+	// Live reads objects from the API server that the cache does not have, or whose view must be current.
 	Live client.Reader
 	// ClusterKinds knows which of the kinds are there that a cluster may lack.
 	ClusterKinds *clusterkinds.Kinds
@@ -35,7 +35,7 @@ type Deps struct {
 	journal *journal
 	// Recorder sends events.
 	Recorder events.EventRecorder
-	// Clock tells the time.
+	// Clock is the clock of the process.
 	Clock clock.PassiveClock
 	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
 	RouteGrace time.Duration
@@ -43,11 +43,11 @@ type Deps struct {
 	Today resource.Inputs
 	// Sizes knows what the named sizes stand for.
 	Sizes *Sizes
-	// Content tells of changes of the ConfigMaps and Secrets that pods use.
+	// Content watches the ConfigMaps and Secrets that pods use.
 	Content *content.Watch
 	// Disabled are the features that are switched off.
 	Disabled []string
-	// watched says which types are watched, and how.
+	// watched has the types that are watched, and how.
 	watched watchSet
 	// Records remembers the last applied records of workloads whose spec is invalid.
 	Records *lastRecords
@@ -83,8 +83,8 @@ type target struct {
 	database bool
 	// scalable is the owner's kind if the owner's scale subresource is this workload's, empty otherwise.
 	scalable string
-	// spec is the workload's spec, and errs what is wrong with it. undecodable is why the spec cannot be decoded, nil if it can; spec
-	// is then empty.
+	// spec is the workload's spec, and errs its errors. undecodable is the reason why the spec cannot be decoded, nil otherwise; with
+	// a reason, spec is empty.
 	spec        resource.Spec
 	errs        field.ErrorList
 	undecodable error
@@ -114,7 +114,7 @@ func (d *target) objectKind() string {
 // result is what came of the reconcile of one workload.
 type result struct {
 	report reconciler.Report
-	// seen is what lives after the reconcile.
+	// seen is the observation after the reconcile.
 	seen *observed
 	// lastApplied is the record of the earlier spec that was applied in the place of the present one, empty if none was.
 	lastApplied string
@@ -169,7 +169,7 @@ func (s *Deps) executeReconcile(ctx context.Context, d *target, observed *observ
 // maxRounds is how often decide is called at most: it can ask for a ReplicaSet, and for content.
 const maxRounds = 3
 
-// decide decides which spec is in force, and reads what the decision needs to know. It returns what was observed in the end.
+// decide returns the decision on the spec in force, and the observation with everything that was read for the decision.
 func (s *Deps) decide(ctx context.Context, d *target, seen *observed) (*decision, *observed, error) {
 	seen, err := s.observeInputs(ctx, d, seen)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Deps) readNeed(ctx context.Context, d *target, seen *observed, ask *nee
 	return &after, err
 }
 
-// remember notes what later reconciles need to know. What was not found out because the process ends is not noted.
+// remember adds to the memory of later reconciles. The result of a request that failed because the process ends is not remembered.
 func (s *Deps) remember(ctx context.Context, d *target, want *decision) {
 	add := want.remember
 	if ctx.Err() != nil {
@@ -219,8 +219,8 @@ func (s *Deps) remember(ctx context.Context, d *target, want *decision) {
 	s.Records.remember(d.recordKey(), add)
 }
 
-// resolve returns the error of a decision and its apply: why the present spec is not in force, together with what is in the way of
-// what is applied in its place.
+// resolve returns the error of a decision and its apply: the reason why the present spec is not in force, together with the obstacles to the
+// spec that is applied in its place.
 func (want *decision) resolve(d *target, done *applied) error {
 	err := done.last
 	switch {
@@ -241,13 +241,13 @@ func (want *decision) resolve(d *target, done *applied) error {
 	return withTrouble(refusal, err)
 }
 
-// invalidResource is the error to report for a spec that cannot be decoded. What lives stays as it is.
+// invalidResource returns the error for a spec that cannot be decoded. The live objects stay unchanged.
 func invalidResource(undecodable error) error {
 	return reconciler.Stalled(appv1.ReasonInvalid, "%s", undecodable)
 }
 
-// invalidSpec is the error to report for a spec that breaks the rules beyond the schema, nil for one that keeps them. The
-// live workload stays as it is.
+// invalidSpec returns the error for a spec that breaks the rules beyond the schema, nil for a valid spec. The live workload stays
+// unchanged.
 func invalidSpec(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil

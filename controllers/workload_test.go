@@ -131,7 +131,9 @@ func TestProvenanceOf(t *testing.T) {
 	if got := (decider{d: target, seen: &observed{}}).historyOf(); got != (resource.Provenance{}) {
 		t.Errorf("nothing: %+v", got)
 	}
-	lost := &observed{cm: &appv1.CloudManager{}, headless: &corev1.Service{ObjectMeta: controlledBy("db-headless", "CloudManager", "cm", "1")}}
+	lost := &observed{observedDatabase: observedDatabase{
+		cm: &appv1.CloudManager{}, headless: &corev1.Service{ObjectMeta: controlledBy("db-headless", "CloudManager", "cm", "1")},
+	}}
 	lost.cm.UID = "1"
 	lost.headless.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: "{}"}
 	if got := (decider{d: target, seen: lost}).historyOf(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
