@@ -200,7 +200,7 @@ test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one:
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.
 	@$(MAKE) --no-print-directory test-operator test-api \
-		PKG='./api/... ./cli/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./resource/... ./test/definitions/... ./test/fixture/... ./ui/... ./view/... ./webhooks/...'
+		PKG='./api/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./plugin/... ./resource/... ./test/definitions/... ./test/fixture/... ./webhooks/...'
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the manager against an API server. RUN= chooses.

@@ -9,7 +9,7 @@ import (
 
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 
-	"huolala.cn/app-operator/cli"
+	"huolala.cn/app-operator/plugin/cli"
 )
 
 // version and commit are set by the linker.

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	plugin "huolala.cn/app-operator/cli"
+	plugin "huolala.cn/app-operator/plugin/cli"
+	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
-	"huolala.cn/app-operator/view"
 )
 
 const badImage = "imagepullbackoff.test/x:1"

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	plugin "huolala.cn/app-operator/cli"
+	plugin "huolala.cn/app-operator/plugin/cli"
 	"huolala.cn/app-operator/test/harness"
 )
 

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/test/harness"
-	"huolala.cn/app-operator/view"
 )
 
 // planner returns an administrator in a namespace whose manager answers plans.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	plugin "huolala.cn/app-operator/cli"
+	plugin "huolala.cn/app-operator/plugin/cli"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )

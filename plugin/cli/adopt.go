@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// adoptOptions are the flags of adopt.
+type adoptOptions struct {
+	restart, yes bool
+	timeout      time.Duration
+}
+
+func (r *root) adoptCommand() *cobra.Command {
+	var o adoptOptions
+	cmd := &cobra.Command{
+		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: takes(1, 1),
+		ValidArgsFunction: r.completeNames,
+		Long: "Adopt the objects that no controller owns and that have the names of the children of a resource. The command asks\n" +
+			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
+			appv1.AnnotationAdopt + ", and removes the annotation once the resource owns the objects.",
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			return r.adopt(ctx, c, t, &o)
+		}),
+	}
+	cmd.Flags().BoolVar(&o.restart, "restart", false, "Take over the pod template too, with a restart of the pods.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "When to give up waiting for the operator.")
+	atLeastZero(cmd, "timeout")
+	return cmd
+}
+
+// adopt shows the plan of an adoption, and carries it out.
+func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions) error {
+	mode := appv1.AdoptWithoutRestart
+	if o.restart {
+		mode = "true"
+	} else if !t.kind.Holds {
+		return fmt.Errorf("%s %s cannot adopt without a restart; only resources of the kinds %s can. See --restart", t.kind.Name, t.name,
+			view.NameKinds("and", view.CanBeHeld))
+	}
+	asked := c.patch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)
+	p, err := asked.ask(ctx)
+	if err != nil {
+		return err
+	}
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(r.Out, view.PlanOf(p).Text(style))
+	if err := provePlan(p, o.restart); err != nil {
+		return err
+	}
+	if !p.Incomplete && !waits(p) && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
+		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
+		return nil
+	}
+	if err := r.confirm(o.yes, adoptQuestion(t, p, o.restart)); err != nil {
+		return err
+	}
+	changed, err := c.annotate(ctx, t, appv1.AnnotationAdopt, mode)
+	if err != nil {
+		return err
+	}
+	r.warnGitOps(changed)
+	if err := r.untilAdopted(ctx, c, t, o.timeout); err != nil {
+		return err
+	}
+	if _, err := c.annotate(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.Out, changed.Object()+" has taken over its objects")
+	return nil
+}
+
+// adoptQuestion returns the question whether to carry out the plan of an adoption.
+func adoptQuestion(t target, p *plan.Plan, restart bool) string {
+	question := fmt.Sprintf("Let %s %s take over these objects?", t.kind.Name, t.name)
+	switch pods := int(p.ReplacedPods()); {
+	case !restart:
+		question += " No pod restarts."
+	case pods == 1:
+		question += " 1 pod restarts."
+	default:
+		question += " " + view.CountPods(pods) + " restart."
+	}
+	if waits(p) {
+		question += " Those of later tiers follow, with their pods, and are not in the plan: " + p.Problem.Message + "."
+	}
+	return question
+}
+
+// waits reports whether a plan ends where an earlier tier is not ready yet. The later tiers follow once that tier is ready.
+func waits(p *plan.Plan) bool {
+	return p.Problem != nil && p.Problem.Reason == appv1.ReasonDependencyNotReady
+}
+
+// describeProblem returns why a command has changed nothing. Messages of the reason AdoptionRestarts state already that nothing was
+// changed.
+func describeProblem(problem *plan.Problem) string {
+	said := problem.Reason + ": " + problem.Message
+	if problem.Reason == appv1.ReasonAdoptionRestarts {
+		return said
+	}
+	return said + "; nothing was changed"
+}
+
+// provePlan returns an error unless a plan shows that an adoption can be carried out, and, unless that is accepted, that no pod restarts.
+// With a restart, a plan may wait for an earlier tier.
+func provePlan(p *plan.Plan, restart bool) error {
+	const nothing = "; nothing was changed"
+	for i := range p.Objects {
+		if problem := p.Objects[i].Problem; problem != nil {
+			return fmt.Errorf("%s %s is blocked: %s", p.Objects[i].Kind, p.Objects[i].Name, describeProblem(problem))
+		}
+	}
+	switch {
+	case p.Problem != nil && (!restart || !waits(p)):
+		return errors.New(describeProblem(p.Problem))
+	case p.Paused:
+		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
+	case restart:
+		return nil
+	case p.ReplacedPods() > 0:
+		return fmt.Errorf("%s would restart%s. See --restart", view.CountPods(int(p.ReplacedPods())), nothing)
+	case p.Incomplete:
+		return errors.New("the plan is not complete, and does not prove that no pod restarts" + nothing + ". Run it again")
+	}
+	for i := range p.Objects {
+		if p.Objects[i].Unasked {
+			return fmt.Errorf("the plan of %s %s does not prove that no pod restarts%s", p.Objects[i].Kind, p.Objects[i].Name, nothing)
+		}
+	}
+	return nil
+}
+
+// annotationPatch returns a JSON merge patch of annotations.
+func annotationPatch(annotations map[string]any) []byte {
+	// Maps of strings always have a JSON form.
+	data, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	return data
+}
+
+// annotate sets an annotation, or removes it for nil, and returns the resource as it was.
+func (c *clients) annotate(ctx context.Context, t target, key string, value any) (*view.Resource, error) {
+	return c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}}, nil
+	})
+}
+
+// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one. It returns an obstacle as the error, and
+// the annotation stays.
+func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
+	for began := time.Now(); ; sleep(ctx, waitEvery) {
+		now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		case now.ObjectMeta.DeletionTimestamp != nil:
+			return errors.New(now.Object() + " is being deleted, and takes over nothing")
+		case view.InForce(&now):
+			return nil
+		}
+		said := "the operator has not said anything"
+		applied := meta.FindStatusCondition(now.Status.Conditions, appv1.ConditionApplied)
+		if applied != nil {
+			said = applied.Reason + ": " + applied.Message
+		}
+		if applied != nil && applied.Reason == appv1.ReasonAdoptionRestarts {
+			return errors.New(said)
+		}
+		if time.Since(began) > timeout {
+			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; "+
+				"run the command again to wait on", t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+func (r *root) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "The definitions, the operator, and what you may do", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(r.Out, "plug-in      %s\n", r.Version)
+			sound, err := r.checkKinds(c)
+			if err != nil {
+				return err
+			}
+			r.checkOperator(cmd.Context(), c)
+			r.checkWebhooks(cmd.Context(), c)
+			if err := r.checkRights(cmd.Context(), c); err != nil {
+				return err
+			}
+			if !sound {
+				return &exit{code: 1, text: "kinds are missing: install the operator's definitions"}
+			}
+			return nil
+		},
+	}
+}
+
+// checkKinds prints which of the kinds the cluster has, and reports whether it has all of them.
+func (r *root) checkKinds(c *clients) (bool, error) {
+	group := appv1.GroupVersion.String()
+	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(group)
+	if err != nil && list == nil {
+		list = &metav1.APIResourceList{}
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("read which kinds the cluster has: %w", err)
+		}
+	}
+	all := true
+	for _, kind := range view.Kinds {
+		has := slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Plural })
+		all = all && has
+		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", kind.Name, word(has, group, "missing"))
+	}
+	return all, nil
+}
+
+func word(yes bool, ifYes, ifNo string) string {
+	if yes {
+		return ifYes
+	}
+	return ifNo
+}
+
+// checkOperator prints which operator runs, as far as the user may see.
+func (r *root) checkOperator(ctx context.Context, c *clients) {
+	list, err := c.kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: appv1.LabelName + "=app-operator"})
+	if err != nil {
+		fmt.Fprintf(r.Out, "operator     not shown: %s\n", refused(err, ""))
+		return
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		for k := range d.Spec.Template.Spec.Containers {
+			fmt.Fprintf(r.Out, "operator     %s/%s %d/%d ready, %s\n", d.Namespace, d.Name, d.Status.ReadyReplicas, d.Status.Replicas,
+				d.Spec.Template.Spec.Containers[k].Image)
+		}
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(r.Out, "operator     none found: no Deployment has the label "+appv1.LabelName+"=app-operator")
+	}
+}
+
+// checkWebhooks prints whether the operator's webhooks are registered.
+func (r *root) checkWebhooks(ctx context.Context, c *clients) {
+	list, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		fmt.Fprintf(r.Out, "webhooks     not shown: %s\n", refused(err, ""))
+		return
+	}
+	found := 0
+	for i := range list.Items {
+		for k := range list.Items[i].Webhooks {
+			for _, rule := range list.Items[i].Webhooks[k].Rules {
+				if slices.Contains(rule.APIGroups, appv1.GroupVersion.Group) {
+					found++
+				}
+			}
+		}
+	}
+	fmt.Fprintf(r.Out, "webhooks     %s\n", word(found > 0, fmt.Sprintf("%d rules for %s", found, appv1.GroupVersion.Group), "none"))
+}
+
+// checkRights prints for each command which rights the user lacks in the namespace.
+func (r *root) checkRights(ctx context.Context, c *clients) error {
+	needs := Needs()
+	allowed := map[Right]bool{}
+	for _, need := range needs {
+		for _, right := range need.Rights {
+			right.Needed = false
+			allowed[right] = false
+		}
+	}
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	rights := make([]Right, 0, len(allowed))
+	for right := range allowed {
+		rights = append(rights, right)
+	}
+	for _, right := range rights {
+		wait.Go(func() {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: c.namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource,
+				},
+			}}
+			answer, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+				return
+			}
+			allowed[right] = answer.Status.Allowed
+		})
+	}
+	wait.Wait()
+	if failed != nil {
+		return fmt.Errorf("ask what you may do: %w", failed)
+	}
+	c.grantUnserved(allowed)
+	fmt.Fprintf(r.Out, "\nCOMMAND          IN NAMESPACE %s\n", c.namespace)
+	for _, need := range needs {
+		fmt.Fprintf(r.Out, "%-16s %s\n", need.Command, lacking(need.Rights, allowed))
+	}
+	return nil
+}
+
+// grantUnserved counts the rights to kinds around the pods that the cluster does not have as given: there is nothing to use them for.
+func (c *clients) grantUnserved(allowed map[Right]bool) {
+	for i := range view.AroundTypes {
+		kind := view.AroundTypes[i].Resource
+		var lacked []Right
+		for right, given := range allowed {
+			if !given && right.Group == kind.Group && right.Resource == kind.Resource {
+				lacked = append(lacked, right)
+			}
+		}
+		if len(lacked) > 0 && !c.serves(kind) {
+			for _, right := range lacked {
+				allowed[right] = true
+			}
+		}
+	}
+}
+
+// lacking lists the missing ones of the rights that a command needs.
+func lacking(rights []Right, allowed map[Right]bool) string {
+	var without, less []string
+	for _, right := range rights {
+		asked := right
+		asked.Needed = false
+		switch {
+		case allowed[asked]:
+		case right.Needed:
+			without = append(without, right.String())
+		default:
+			less = append(less, right.String())
+		}
+	}
+	switch {
+	case len(without) > 0:
+		return "you may not " + strings.Join(without, ", ")
+	case len(less) > 0:
+		return "shows less: you may not " + strings.Join(less, ", ")
+	}
+	return "yes"
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"huolala.cn/app-operator/api/client/clientset/versioned"
+	"huolala.cn/app-operator/api/client/clientset/versioned/scheme"
+	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/plugin/view"
+	"huolala.cn/app-operator/resource"
+)
+
+// fieldManager is the name by which the plug-in writes. Flux removes what managers own whose names begin with "kubectl"
+// (https://fluxcd.io/flux/faq/#why-are-kubectl-edits-rolled-back-by-flux), and with it a hold.
+const fieldManager = "happ"
+
+// clients are the user's ways to the API server.
+type clients struct {
+	app       versioned.Interface
+	kube      kubernetes.Interface
+	dynamic   dynamic.Interface
+	namespace string
+	chunk     int64
+}
+
+// connect returns the clients that the flags and the kubeconfig mean.
+func (r *root) connect() (*clients, error) {
+	cfg, err := r.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	// A command is a handful of requests at once; API Priority and Fairness protects the API server.
+	cfg.QPS, cfg.UserAgent = -1, "kubectl-happ/"+r.Version
+	cfg.WarningHandler = rest.NewWarningWriter(r.Err, rest.WarningWriterOptions{Deduplicate: true})
+	namespace, _, err := r.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	app, err := versioned.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	other, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &clients{app: app, kube: kube, dynamic: other, namespace: namespace, chunk: r.chunk}, nil
+}
+
+// lister lists the objects of a type in a namespace.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+}
+
+// kindClient is the client of the custom resources of a kind in a namespace, whatever the kind is.
+type kindClient struct {
+	*gentype.ClientWithList[resource.Object, runtime.Object]
+	chunk int64
+}
+
+func (c kindClient) get(ctx context.Context, name string) (view.Resource, error) {
+	obj, err := c.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return view.Resource{}, err
+	}
+	r, _ := view.Of(obj)
+	return r, nil
+}
+
+func (c kindClient) list(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
+	var found []view.Resource
+	err := eachOf(ctx, c, c.chunk, opts, func(obj runtime.Object) {
+		if r, ok := view.Of(obj); ok {
+			found = append(found, r)
+		}
+	})
+	return found, err
+}
+
+func (c kindClient) patch(ctx context.Context, name string, pt types.PatchType, data []byte) error {
+	_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
+	return err
+}
+
+// eachOf calls do for each object of a list that is requested in chunks.
+func eachOf[L runtime.Object](ctx context.Context, c lister[L], chunk int64, opts metav1.ListOptions, do func(runtime.Object)) error {
+	p := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, opts) })
+	p.PageSize = chunk
+	list, _, err := p.List(ctx, opts)
+	if err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		do(obj)
+		return nil
+	})
+}
+
+// of returns the client of a kind in a namespace; in all for an empty one.
+func (c *clients) of(kind view.Kind, namespace string) kindClient {
+	return kindClient{gentype.NewClientWithList(
+		kind.Plural, c.app.AppV1().RESTClient(), scheme.ParameterCodec, namespace, kind.New, kind.NewList,
+	), c.chunk}
+}
+
+// inWords returns an error of the API server as a user reads it.
+func inWords(err error, verb, what, namespace string) error {
+	where := " in " + namespace
+	if namespace == "" {
+		where = ""
+	}
+	if err == nil {
+		return nil
+	}
+	err = withoutObjects{err}
+	switch {
+	case apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"%s\": %w", verb, what, where, view.PluginCommand(namespace, "check"), err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no %s%s: %w", what, where, err)
+	}
+	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
+}
+
+// withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.
+type withoutObjects struct{ error }
+
+func (e withoutObjects) Error() string { return view.Clean(message.OmitObjects(e.error.Error())) }
+
+func (e withoutObjects) Unwrap() error { return e.error }
+
+// refused returns in a few words why a list could not be read.
+func refused(err error, namespace string) string {
+	if namespace == "" {
+		namespace = "all namespaces"
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return "you may not list them in " + namespace
+	case apierrors.IsNotFound(err):
+		return "the cluster does not have the kind"
+	}
+	return "they cannot be listed: " + view.Clean(err.Error())
+}

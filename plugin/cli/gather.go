@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// target is a custom resource that the user has named.
+type target struct {
+	kind            view.Kind
+	namespace, name string
+}
+
+// is reports whether it is the same resource as another.
+func (t target) is(other target) bool {
+	return t.kind.Name == other.kind.Name && t.namespace == other.namespace && t.name == other.name
+}
+
+// String is how a user names it.
+func (t target) String() string { return t.kind.Argument(t.name) }
+
+// command returns the command line of the plug-in that runs a subcommand on the target.
+func (t target) command(subcommand string) string {
+	return view.PluginCommand(t.namespace, subcommand, t.String())
+}
+
+// gathering collects lists that are requested at once.
+type gathering struct {
+	ctx       context.Context
+	namespace string
+	chunk     int64
+	wait      sync.WaitGroup
+	mu        sync.Mutex
+	missing   []view.Missing
+}
+
+// gather requests a list, and appends it to a slice. What cannot be listed is noted.
+func gather[T any, P interface {
+	*T
+	runtime.Object
+}, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
+	g.wait.Go(func() {
+		var found []T
+		err := eachOf(g.ctx, c, g.chunk, opts, func(obj runtime.Object) {
+			if typed, ok := obj.(P); ok {
+				found = append(found, *typed)
+			}
+		})
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		*into = append(*into, found...)
+		if err != nil {
+			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refused(err, g.namespace)})
+		}
+	})
+}
+
+// snapshot reads a resource and the objects below it in at most nine requests, whatever the size of the cluster, plus one for an adopted
+// Service that keeps the label app.kubernetes.io/instance of others; one for each of an HTTPRoute, a PodMonitor, a NetworkPolicy and a
+// ServiceAccount in the spec; and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
+// Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
+func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
+	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	s := &view.Snapshot{Resource: r, Now: time.Now()}
+	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
+	ours, workloads := oursOf(t, &r), workloadsOf(t, &r)
+	pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
+	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
+	gather(g, "Deployments", apps.Deployments(t.namespace), workloads, &s.Deployments)
+	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
+	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
+	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
+	if r.KeepsData() {
+		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
+		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
+	}
+	if r.Serving != nil {
+		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
+	}
+	if events {
+		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
+		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
+	}
+	g.wait.Wait()
+	if s.LacksService() {
+		gather(g, "Services", core.Services(t.namespace), named(r.Service), &s.Services)
+		g.wait.Wait()
+	}
+	s.Missing = g.missing
+	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
+	return s, ctx.Err()
+}
+
+// named selects the object of a name.
+func named(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+}
+
+// oursOf selects the objects of a resource, and, for a kind with several workloads, also the objects of other resources. For a kind with
+// one workload, objects that keep the label of others since an adoption are missing.
+func oursOf(t target, r *view.Resource) metav1.ListOptions {
+	ours := labels.Set{appv1.LabelManagedBy: appv1.ManagedBy}
+	if len(r.Workloads) == 1 {
+		ours[appv1.LabelInstance] = t.name
+	}
+	return metav1.ListOptions{LabelSelector: ours.String()}
+}
+
+// podSelector selects the pods of a resource.
+func podSelector(t target, r *view.Resource) string {
+	if r.Selector != "" {
+		return r.Selector
+	}
+	return labels.Set{t.kind.PodLabel: t.name}.String()
+}
+
+// workloadsOf selects the Deployments of a resource. It uses the name for a kind with one workload, because that Deployment may lack the
+// operator's labels, or keep the labels of others since an adoption.
+func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
+	if len(r.Workloads) == 1 {
+		return named(r.Workloads[0].Name)
+	}
+	return oursOf(t, r)
+}
+
+// gatherAround requests the wanted types of auxiliary objects, whose objects have the name of the resource.
+func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted func(*view.AroundType) bool) {
+	for i := range view.AroundTypes {
+		if around := &view.AroundTypes[i]; wanted(around) {
+			objects := c.dynamic.Resource(around.Resource).Namespace(g.namespace)
+			gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, named(t.name), &s.Around)
+		}
+	}
+}
+
+// ifDefined lists the objects of a kind, none where the cluster does not have the kind. The API server rejects a user without the right
+// whether or not the cluster has the kind; served reports whether it has.
+type ifDefined struct {
+	dynamic.ResourceInterface
+	served func() bool
+}
+
+// List implements lister.
+func (d ifDefined) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list, err := d.ResourceInterface.List(ctx, opts)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !d.served() {
+		return &unstructured.UnstructuredList{}, nil
+	}
+	return list, err
+}
+
+// serves reports whether the cluster has a kind, which all users may ask. It is true where the answer is not known.
+func (c *clients) serves(kind schema.GroupVersionResource) bool {
+	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Resource })
+}

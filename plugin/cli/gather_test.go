@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// withoutRights answers as an API server whose user may list none of the types around the pods, and which serves these resources.
+func withoutRights(served ...string) func(*http.Request, string) runtime.Object {
+	return func(q *http.Request, body string) runtime.Object {
+		if strings.HasSuffix(q.URL.Path, "/selfsubjectaccessreviews") {
+			review := &authorizationv1.SelfSubjectAccessReview{}
+			if _, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(body), nil, review); err != nil {
+				return status(apierrors.NewBadRequest(err.Error()))
+			}
+			asked := review.Spec.ResourceAttributes
+			review.Status.Allowed = !slices.ContainsFunc(view.AroundTypes, func(t view.AroundType) bool { return t.Resource.Resource == asked.Resource })
+			return review
+		}
+		for i := range view.AroundTypes {
+			kind := view.AroundTypes[i].Resource
+			version := q.URL.Path == "/apis/"+kind.GroupVersion().String() || kind.Group == "" && q.URL.Path == "/api/"+kind.Version
+			switch {
+			case strings.HasSuffix(q.URL.Path, "/"+kind.Resource):
+				return status(apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: kind.Resource}, "", nil))
+			case version && slices.Contains(served, kind.Resource):
+				return &metav1.APIResourceList{GroupVersion: kind.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: kind.Resource}}}
+			}
+		}
+		return nil
+	}
+}
+
+// TestKindsThatTheClusterLacks has a user without the right to list the types around the pods: that is in the way of a deletion, and of what
+// check says of it, for each type that the cluster has, and for no other.
+func TestKindsThatTheClusterLacks(t *testing.T) {
+	app, d := &appv1.App{ObjectMeta: objectMeta("web")}, &appsv1.Deployment{ObjectMeta: objectMeta("web")}
+	d.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
+	served := []string{""}
+	for i := range view.AroundTypes {
+		served = append(served, view.AroundTypes[i].Resource.Resource)
+	}
+	for _, kind := range served {
+		f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
+		without := withoutRights(kind)
+		f.answer = func(q *http.Request, body string) runtime.Object {
+			if q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/deployments") {
+				return &appsv1.DeploymentList{Items: []appsv1.Deployment{*d}}
+			}
+			return without(q, body)
+		}
+		code, out, said := f.run(t, "eject", "web", "--delete", "--yes")
+		if deleted := slices.ContainsFunc(f.writes, func(w string) bool { return strings.HasPrefix(w, "DELETE") }); deleted != (kind == "") || (code == 0) != deleted {
+			t.Errorf("the cluster has %q: exit status %d, writes %q\n%s%s", kind, code, f.writes, out, said)
+		}
+		if kind != "" && !strings.Contains(said, "not printed: ") {
+			t.Errorf("the cluster has %q, which is not said:\n%s", kind, said)
+		}
+		_, out, said = f.run(t, "check")
+		want := "eject --delete   yes"
+		if kind != "" {
+			want = "eject --delete   you may not list " + kind
+		}
+		if !strings.Contains(out, want) {
+			t.Errorf("the cluster has %q: want %q in\n%s%s", kind, want, out, said)
+		}
+	}
+}
+
+// TestEjectWithoutChildren says of a resource that has no child yet that it has none.
+func TestEjectWithoutChildren(t *testing.T) {
+	f := newFakeServer(t, map[string]runtime.Object{"uniteddeployments/uu": &appv1.UnitedDeployment{ObjectMeta: objectMeta("uu")}})
+	if code, _, said := f.run(t, "eject", "ud/uu"); code != 1 || !strings.Contains(said, `has no child yet; see "kubectl happ why uniteddeployment/uu -n shop"`) {
+		t.Errorf("exit status %d: %s", code, said)
+	}
+}

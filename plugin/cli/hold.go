@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+func (r *root) holdCommand() *cobra.Command {
+	var to string
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
+			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if !t.kind.Holds {
+				return fmt.Errorf("%s %s cannot be held; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
+			}
+			replicaSet, err := c.heldReplicaSet(ctx, t, to)
+			if err != nil {
+				return err
+			}
+			if err := c.checkHold(ctx, t, replicaSet); err != nil {
+				return err
+			}
+			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, replicaSet)); err != nil {
+				return err
+			}
+			return r.annotateHold(ctx, c, t, replicaSet)
+		}),
+	}
+	cmd.Flags().StringVar(&to, "to", appv1.HoldLastGood, "What to run: "+appv1.HoldLastGood+", the number of a revision, or the name of a ReplicaSet.")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	return cmd
+}
+
+func (r *root) unholdCommand() *cobra.Command {
+	var yes, wait bool
+	cmd := &cobra.Command{
+		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := c.checkHold(ctx, t, ""); err != nil {
+				return err
+			}
+			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
+				return err
+			}
+			if err := r.annotateHold(ctx, c, t, ""); err != nil {
+				return err
+			}
+			return r.finish(ctx, c, wait, t)
+		}),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until it is ready.")
+	return cmd
+}
+
+// checkHold returns an error if a hold at a value cannot be, or the end of one for an empty value.
+func (c *clients) checkHold(ctx context.Context, t target, value string) error {
+	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	if err := checkNotDeleting(&now); err != nil {
+		return err
+	}
+	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
+		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
+			"Name one of \"%s\"", now.Object(), value, t.command("history"))
+	}
+	return nil
+}
+
+// heldReplicaSet returns the value of the annotation: the name of a ReplicaSet, or last-good.
+func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (string, error) {
+	switch to {
+	case "":
+		return "", wrongUse(errors.New("--to: name a revision, a ReplicaSet, or " + appv1.HoldLastGood))
+	case appv1.HoldLastGood:
+		return to, nil
+	}
+	number, notNumber := strconv.ParseInt(to, 10, 64)
+	if notNumber == nil && number < 1 {
+		return "", wrongUse(fmt.Errorf("--to: %s is less than 1, which is the first revision", to))
+	}
+	s, err := c.snapshot(ctx, t, false)
+	if err != nil {
+		return "", err
+	}
+	h, err := view.HistoryOf(s, "")
+	if err != nil {
+		return "", err
+	}
+	if notNumber != nil {
+		for i := range h.Revisions {
+			if h.Revisions[i].ReplicaSet == to {
+				return to, nil
+			}
+		}
+		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.command("history")))
+	}
+	rev, err := h.Find(number)
+	if err != nil {
+		return "", fmt.Errorf("--to: %w", err)
+	}
+	return rev.ReplicaSet, nil
+}
+
+// annotateHold sets the annotation to a value, or removes it for an empty one.
+func (r *root) annotateHold(ctx context.Context, c *clients, t target, value string) error {
+	done, already := "held at "+value, "held at "+value+" already"
+	if value == "" {
+		done, already = "no longer held", "not held"
+	}
+	resource, err := c.change(ctx, t, func(now *view.Resource) (map[string]any, error) {
+		if now.HeldAt() == value {
+			return nil, errUnchanged
+		}
+		var set any
+		if value != "" {
+			set = value
+		}
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationHold: set}}}, nil
+	})
+	if errors.Is(err, errUnchanged) {
+		fmt.Fprintf(r.Out, "%s is %s\n", resource.Object(), already)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Out, "%s %s%s\n", resource.Object(), done, takesEffect(resource))
+	return nil
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"huolala.cn/app-operator/internal/live"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// The size of a terminal with an unknown size, and of output to no terminal, where nothing is cut.
+const (
+	defaultWidth, defaultHeight = 80, 24
+	// redrawEvery is how often a view that is followed is read again.
+	redrawEvery = 2 * time.Second
+)
+
+// colors are the values of --color.
+var colors = []string{"auto", "always", "never"}
+
+// style returns how text is drawn to a stream.
+func (r *root) style(stream any) (view.Style, error) {
+	s := view.Style{ASCII: !r.unicode()}
+	if !slices.Contains(colors, r.color) {
+		return s, fmt.Errorf("--color: %q is none of auto, always and never", r.color)
+	}
+	width, _, terminal := sizeOf(stream)
+	s.Width = width
+	s.Color = r.color == "always" || r.color == "auto" && terminal && r.Getenv("NO_COLOR") == "" && r.Getenv("TERM") != "dumb"
+	return s, nil
+}
+
+// unicode reports whether the locale has more than ASCII.
+func (r *root) unicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := strings.ToLower(r.Getenv(name)); value != "" {
+			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+		}
+	}
+	return false
+}
+
+// sizeOf returns the size of a terminal; the width is 0 for a stream that is none.
+func sizeOf(stream any) (width, height int, terminal bool) {
+	file, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return defaultWidth, defaultHeight, true
+	}
+	return width, height, true
+}
+
+// printData writes data as JSON or YAML, and reports whether the format is one of them.
+func (r *root) printData(format string, data any) (bool, error) {
+	switch format {
+	case "json":
+		text, err := view.EncodeJSON(data)
+		if err == nil {
+			_, err = r.Out.Write(text)
+		}
+		return true, err
+	case "yaml":
+		text, err := view.EncodeYAML(data)
+		if err == nil {
+			_, err = r.Out.Write(text)
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// outputFlag adds -o with the formats that a command has.
+func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
+	cmd.Flags().StringVarP(into, "output", "o", "", "Output format: "+strings.Join(formats, ", ")+".")
+	check := func(*cobra.Command, []string) error {
+		if *into != "" && !slices.Contains(formats, *into) {
+			return fmt.Errorf("--output: %q is none of %s", *into, strings.Join(formats, ", "))
+		}
+		return nil
+	}
+	cmd.PreRunE = check
+}
+
+// show prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends.
+func (r *root) show(ctx context.Context, follow bool, draw func(view.Style) (string, error)) error {
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	text, err := draw(style)
+	if err != nil {
+		return err
+	}
+	if !follow {
+		fmt.Fprint(r.Out, text)
+		return nil
+	}
+	update := r.updater()
+	for {
+		if err := update(text); err != nil {
+			return err
+		}
+		if !sleep(ctx, redrawEvery) {
+			return nil
+		}
+		style.Width, _, _ = sizeOf(r.Out)
+		next, err := draw(style)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // The user has ended it.
+		}
+		if err != nil {
+			return err
+		}
+		text = next
+	}
+}
+
+// updater returns what replaces the text on a terminal. Elsewhere, it prints each text that is not the one before.
+func (r *root) updater() func(text string) error {
+	if _, _, terminal := sizeOf(r.Out); terminal {
+		block := live.New(r.Out, func() (int, int) {
+			width, height, _ := sizeOf(r.Out)
+			return width, height
+		})
+		return block.Draw
+	}
+	last := ""
+	return func(text string) error {
+		if text != last {
+			fmt.Fprint(r.Out, text)
+		}
+		last = text
+		return nil
+	}
+}
+
+// sleep waits, and returns false if the context ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// confirm lets the user confirm a question. Without a terminal, --yes is required.
+func (r *root) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if _, _, terminal := sizeOf(r.In); !terminal {
+		return fmt.Errorf("%s There is no terminal to ask: add --yes", question)
+	}
+	fmt.Fprint(r.Err, question+" [y/N] ")
+	answer, err := bufio.NewReader(r.In).ReadString('\n')
+	if err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+		return nil
+	}
+	return &exit{code: 1, text: "nothing was changed"}
+}

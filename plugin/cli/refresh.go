@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// refreshOptions are the flags of refresh.
+type refreshOptions struct {
+	selection
+	every     bool
+	wave      string
+	wait, yes bool
+}
+
+func (r *root) refreshCommand() *cobra.Command {
+	var o refreshOptions
+	cmd := &cobra.Command{
+		Use: "refresh [NAME...]", Short: "Take over newer renderings and sizes; the pods may restart", ValidArgsFunction: r.completeNames,
+		Long: "Apply pending changes that are not in the spec, such as a newer rendering or a new definition of a named size. The pods may\n" +
+			"restart. --all refreshes all resources with pending changes, and --wave limits how many at a time. The command stops after the\n" +
+			"first wave that does not become ready.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			targets, err := r.toRefresh(cmd.Context(), c, args, &o)
+			if err != nil {
+				return err
+			}
+			if len(targets) == 0 {
+				fmt.Fprintln(r.Out, "Nothing waits to be refreshed.")
+				return nil
+			}
+			size, err := waveSize(o.wave, len(targets))
+			if err != nil {
+				return err
+			}
+			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", countResources(len(targets)), size)); err != nil {
+				return err
+			}
+			return r.refresh(cmd.Context(), c, targets, size, o.wait || o.wave != "")
+		},
+	}
+	cmd.Flags().BoolVar(&o.every, "all", false, "All resources for which something waits, in place of names.")
+	cmd.Flags().StringVar(&o.wave, "wave", "", "How many at a time, as a number or as a percentage such as 10%. This implies --wait.")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until they are ready.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	o.bind(cmd)
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		if _, err := waveSize(o.wave, 1); err != nil {
+			return err
+		}
+		return o.check(args)
+	}
+	return cmd
+}
+
+// check returns an error unless the names and the flags say which resources to refresh.
+func (o *refreshOptions) check(args []string) error {
+	switch {
+	case o.every && len(args) > 0:
+		return errors.New("names and --all are mutually exclusive; remove one")
+	case !o.every && len(args) == 0:
+		return errors.New("name the resources to refresh, or add --all")
+	case !o.every && (o.all || o.selector != ""):
+		return errors.New("-A and -l go with --all")
+	}
+	return nil
+}
+
+// toRefresh returns the named resources, or with o.every all outdated resources that are not being deleted.
+func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
+	if !o.every {
+		return c.resolveAll(ctx, args)
+	}
+	found, missing, err := c.selected(ctx, &o.selection)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range missing {
+		fmt.Fprintln(r.Err, "Warning: not refreshed: "+m.String())
+	}
+	var targets []target
+	for i := range found {
+		if !found[i].Outdated || found[i].ObjectMeta.DeletionTimestamp != nil {
+			continue
+		}
+		kind, _ := view.KindOf(found[i].Kind)
+		targets = append(targets, target{kind, found[i].ObjectMeta.Namespace, found[i].ObjectMeta.Name})
+	}
+	return targets, nil
+}
+
+// waveSize returns how many resources are refreshed at a time; all without a wave.
+func waveSize(wave string, all int) (int, error) {
+	if wave == "" {
+		return all, nil
+	}
+	number, percent := strings.CutSuffix(wave, "%")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || percent && n > 100 {
+		return 0, fmt.Errorf("--wave: %q is neither a number of resources nor a percentage such as 10%%", wave)
+	}
+	if percent {
+		n = (all*n + 99) / 100
+	}
+	return min(n, all), nil
+}
+
+// refresh refreshes resources, some at a time. With wait, the first ones that do not come up end it.
+func (r *root) refresh(ctx context.Context, c *clients, targets []target, size int, wait bool) error {
+	value := time.Now().UTC().Format(time.RFC3339)
+	for start := 0; start < len(targets); start += size {
+		wave := targets[start:min(start+size, len(targets))]
+		for _, t := range wave {
+			resource, err := c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
+				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationRefresh: value}}}, nil
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.Object(), r.refreshTakesEffect(resource, t))
+		}
+		if !wait {
+			continue
+		}
+		for _, t := range wave {
+			if err := r.waitRefreshed(ctx, c, t); err != nil {
+				return withRest(err, len(targets)-start-len(wave), len(targets))
+			}
+		}
+	}
+	return nil
+}
+
+// refreshTakesEffect returns when a refresh takes effect, empty for now.
+func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
+	if at := resource.HeldAt(); at != "" && !resource.Paused {
+		return fmt.Sprintf("; it is held at %s, so this takes effect after %q", at, t.command("unhold"))
+	}
+	return takesEffect(resource)
+}
+
+// withRest adds to the failure of a wave how many resources come after it.
+func withRest(err error, left, all int) error {
+	var failed *exit
+	if left == 0 || !errors.As(err, &failed) {
+		return err
+	}
+	return &exit{failed.code, fmt.Sprintf("%s; %d of %d were not refreshed", failed.text, left, all)}
+}
+
+// waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
+// so that a status from before looks like one from after.
+func (r *root) waitRefreshed(ctx context.Context, c *clients, t target) error {
+	h, began := c.of(t.kind, t.namespace), time.Now()
+	for {
+		now, err := h.get(ctx, t.name)
+		if err != nil {
+			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
+		}
+		if !now.Outdated || now.State() == view.StateStalled || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
+			break
+		}
+		if time.Since(began) > defaultWait.timeout {
+			return &exit{exitTimeout, fmt.Sprintf("%s is not refreshed after %s", t, defaultWait.timeout)}
+		}
+		if !sleep(ctx, waitEvery) {
+			return ctx.Err()
+		}
+	}
+	return r.waitFor(ctx, c, t, defaultWait)
+}

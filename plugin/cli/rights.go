@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"slices"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// Right is what a user can be allowed to do in a namespace.
+type Right struct {
+	// Verb, Group and Resource are the fields of an RBAC rule.
+	Verb, Group, Resource string
+	// Needed is true if the command does nothing without the right, where the cluster has the kind. Without another right the command shows
+	// less, and names the missing right.
+	Needed bool
+}
+
+// String is the right in a few words, such as "list pods".
+func (r Right) String() string {
+	if r.Group == "" {
+		return r.Verb + " " + r.Resource
+	}
+	return r.Verb + " " + r.Resource + "." + r.Group
+}
+
+// rightsBelow returns the rights to see the objects below a resource.
+func rightsBelow() []Right {
+	rights := []Right{
+		{"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false}, {"list", "apps", "replicasets", false},
+		{"list", "", "pods", false}, {"list", "", "services", false}, {"list", "", "persistentvolumeclaims", false},
+		{"list", "autoscaling", "horizontalpodautoscalers", false},
+	}
+	for i := range view.AroundTypes {
+		around := view.AroundTypes[i].Resource
+		rights = append(rights, Right{"list", around.Group, around.Resource, false})
+	}
+	return rights
+}
+
+// rightsOfCreation returns the rights to find obstacles to the creation of a resource.
+func rightsOfCreation() []Right {
+	rights := []Right{
+		{"get", "apps", "deployments", false}, {"get", "apps", "statefulsets", false}, {"get", "", "services", false},
+		{"get", "autoscaling", "horizontalpodautoscalers", false},
+	}
+	for i := range view.AroundTypes {
+		around := view.AroundTypes[i].Resource
+		rights = append(rights, Right{"get", around.Group, around.Resource, false})
+	}
+	return append(rights,
+		Right{"list", "apps", "deployments", false}, Right{"list", "apps", "statefulsets", false}, Right{"list", "apps", "daemonsets", false},
+		Right{"list", "batch", "cronjobs", false}, Right{"list", "batch", "jobs", false}, Right{"list", "", "pods", false},
+	)
+}
+
+// ours returns a right to all kinds.
+func ours(verb string, needed bool) []Right {
+	var rights []Right
+	for i := range view.Kinds {
+		rights = append(rights, Right{verb, appv1.GroupVersion.Group, view.Kinds[i].Plural, needed})
+	}
+	return rights
+}
+
+// Need is what a command needs.
+type Need struct {
+	Command string
+	Rights  []Right
+}
+
+// Needs returns the rights that each command needs, in the order of the documentation.
+func Needs() []Need {
+	join := func(lists ...[]Right) []Right {
+		var all []Right
+		for _, list := range lists {
+			all = append(all, list...)
+		}
+		return all
+	}
+	get, patch := ours("get", true), ours("patch", true)
+	look := join(get, rightsBelow())
+	restart := []Right{
+		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
+		{"get", "apps", "statefulsets", true}, {"patch", "apps", "statefulsets", true},
+	}
+	restartByPage := slices.Clone(restart)
+	for i := range restartByPage {
+		restartByPage[i].Needed = false
+	}
+	eject, allChildren := join(get, rightsBelow()), rightsBelow()
+	for i := range allChildren {
+		allChildren[i].Needed = true
+	}
+	var cleaned []Right
+	for _, right := range rightsBelow() {
+		if right.Resource != "replicasets" && right.Resource != "pods" && right.Resource != "persistentvolumeclaims" {
+			cleaned = append(cleaned, Right{"patch", right.Group, right.Resource, false})
+		}
+	}
+	events := Right{"list", "", "events", false}
+	followed := []Right{
+		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
+		{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
+	}
+	return []Need{
+		{"list", ours("list", false)},
+		{"tree", look},
+		{"why", join(look, []Right{events})},
+		{"wait", look},
+		{"history", join(look)},
+		{"plan", patch},
+		{"plan -f", join(get, patch, ours("create", true), rightsOfCreation())},
+		{"rollback", join(look, patch)},
+		{"hold", join(get, patch)},
+		{"unhold", join(get, patch)},
+		{"pause", join(get, patch)},
+		{"resume", join(get, patch)},
+		{"refresh", join(get, patch)},
+		{"refresh --all", join(get, patch, ours("list", false))},
+		{"restart", join(get, restart)},
+		{"import", []Right{
+			{"get", "apps", "deployments", true}, {"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
+			{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
+		}},
+		{"adopt", join(get, patch)},
+		{"eject", eject},
+		{"eject --delete", join(get, allChildren, ours("delete", true), cleaned)},
+		{"ui", join(
+			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
+		)},
+	}
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// rollbackOptions are the flags of rollback.
+type rollbackOptions struct {
+	to               int64
+	part             string
+	wait, yes, force bool
+	showValues       bool
+}
+
+func (r *root) rollbackCommand() *cobra.Command {
+	var o rollbackOptions
+	cmd := &cobra.Command{
+		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: takes(1, 1),
+		ValidArgsFunction: r.completeNames,
+		Long: "Restore the spec that a revision was built from, after showing what that changes. The command writes only fields that differ.\n" +
+			"It does not change the number of pods, spec.paused, or fields for other objects, such as ingress and autoscaling.",
+		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := r.rollback(ctx, c, t, &o); err != nil {
+				return err
+			}
+			return r.finish(ctx, c, o.wait, t)
+		}),
+	}
+	cmd.Flags().Int64Var(&o.to, "to", 0, "The revision; by default the newest one whose spec is not the present one.")
+	atLeastOne(cmd, "to")
+	partFlag(cmd, &o.part)
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until it is ready.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Change a resource that is applied from Git, or held, too.")
+	cmd.Flags().BoolVar(&o.showValues, "show-values", false, "Show values that may be secret, too.")
+	return cmd
+}
+
+func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
+	s, err := c.snapshot(ctx, t, false)
+	if err == nil {
+		err = checkNotDeleting(&s.Resource)
+	}
+	if err != nil {
+		return err
+	}
+	if tool := s.Resource.GitOps(); tool != "" && !o.force {
+		return fmt.Errorf("%s applies %s, and restores what is changed here. Change it in Git; or suspend it there, and add --force",
+			tool, s.Resource.Object())
+	}
+	if at := s.Resource.HeldAt(); at != "" && !o.force {
+		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
+			s.Resource.Object(), at, t.command("unhold"))
+	}
+	w, err := s.Resource.Recorded(view.Part(o.part))
+	if err != nil {
+		return err
+	}
+	h, err := view.HistoryOf(s, view.Part(o.part))
+	if err != nil {
+		return err
+	}
+	now := w.Current()
+	rev, err := h.Other(now)
+	if o.to != 0 {
+		rev, err = h.Find(o.to)
+	}
+	if err != nil {
+		for _, m := range h.NotShown {
+			err = fmt.Errorf("%w; not shown: %s", err, m)
+		}
+		return err
+	}
+	ops := view.Rollback(now, w.Path, rev)
+	if len(ops) == 0 {
+		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.Object(), rev.Number)
+		return nil
+	}
+	fmt.Fprintf(r.Out, "%s, back to revision %d:\n", s.Resource.Object(), rev.Number)
+	if err := r.printChanges(view.Changes(now, rev), o.showValues); err != nil {
+		return err
+	}
+	if err := r.confirm(o.yes, "Restore this? The pods restart."); err != nil {
+		return err
+	}
+	r.warnGitOps(&s.Resource)
+	return r.restore(ctx, c, t, &s.Resource, ops, rev.Number)
+}
+
+// restore writes the operations, if the resource is still as it was read.
+func (r *root) restore(ctx context.Context, c *clients, t target, now *view.Resource, ops []view.Operation, revision int64) error {
+	ops = append([]view.Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: now.ObjectMeta.ResourceVersion}}, ops...)
+	data, err := json.Marshal(ops)
+	if err != nil {
+		return err
+	}
+	err = c.of(t.kind, t.namespace).patch(ctx, t.name, types.JSONPatchType, data)
+	if apierrors.IsConflict(err) || isFailedTest(err) {
+		return fmt.Errorf("%s has been changed meanwhile, and nothing was restored: run it again", now.Object())
+	}
+	if err != nil {
+		return inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
+	}
+	fmt.Fprintf(r.Out, "%s rolled back to revision %d\n", now.Object(), revision)
+	return nil
+}
+
+// isFailedTest reports whether the API server has refused a JSON patch for its test: its answer is 422, without any cause.
+func isFailedTest(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/ui"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// rightsLife is how long it is remembered what the user may do.
+const rightsLife = time.Minute
+
+// actor makes the changes that the pages offer, by the code of the commands with the same names.
+type actor struct {
+	clients *clients
+	mu      sync.Mutex
+	rights  map[string]knownRight
+}
+
+// knownRight is the cached result of a check: why the right is missing, nil if the user has it.
+type knownRight struct {
+	missing error
+	until   time.Time
+}
+
+var _ ui.Actor = (*actor)(nil)
+
+// Allowed implements ui.Actor. An API server that does not say it is no obstacle: it decides in the end.
+func (a *actor) Allowed(ctx context.Context, kind view.Kind, namespace string) error {
+	key := namespace + "/" + kind.Plural
+	a.mu.Lock()
+	known, ok := a.rights[key]
+	a.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.missing
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "patch", Group: appv1.GroupVersion.Group, Resource: kind.Plural,
+		},
+	}}
+	answer, err := a.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return nil
+	}
+	known = knownRight{until: time.Now().Add(rightsLife)}
+	if !answer.Status.Allowed {
+		known.missing = fmt.Errorf("you may not patch %s.%s in %s; ask for this right", kind.Plural, appv1.GroupVersion.Group, namespace)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rights[key] = known
+	return known.missing
+}
+
+// operations returns an action as a JSON patch of the resource as it is now.
+func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, []view.Operation, error) {
+	t := target{act.Kind, act.Namespace, act.Name}
+	if act.Do == ui.Rollback {
+		return a.rollback(ctx, t, act.Value)
+	}
+	now, err := a.clients.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	if err := checkNotDeleting(&now); err != nil {
+		return nil, nil, err
+	}
+	var ops []view.Operation
+	switch act.Do {
+	case ui.Pause, ui.Resume:
+		ops = []view.Operation{{Op: "add", Path: "/spec/paused", Value: act.Do == ui.Pause}}
+	case ui.Refresh:
+		ops = annotate(&now, appv1.AnnotationRefresh, time.Now().UTC().Format(time.RFC3339))
+	case ui.Hold:
+		ops = annotate(&now, appv1.AnnotationHold, act.Value)
+	case ui.Unhold:
+		ops = annotate(&now, appv1.AnnotationHold, "")
+	case ui.Scale:
+		n, err := strconv.ParseInt(act.Value, 10, 32)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%q is not a number of pods", act.Value)
+		}
+		ops = []view.Operation{{Op: "add", Path: "/spec/replicas", Value: n}}
+	default:
+		return nil, nil, fmt.Errorf("there is no action %q", act.Do)
+	}
+	return &now, ops, nil
+}
+
+// rollback returns the operations that restore the spec of a revision.
+func (a *actor) rollback(ctx context.Context, t target, revision string) (*view.Resource, []view.Operation, error) {
+	number, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%q is not a revision", revision)
+	}
+	s, err := a.clients.snapshot(ctx, t, false)
+	if err == nil {
+		err = checkNotDeleting(&s.Resource)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ops, err := operationsBack(s, "", number)
+	return &s.Resource, ops, err
+}
+
+// annotate returns the operations that set an annotation, or remove it for an empty value. There are annotations afterwards.
+func annotate(now *view.Resource, key, value string) []view.Operation {
+	path := "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
+	if value == "" {
+		if _, found := now.ObjectMeta.Annotations[key]; !found {
+			return nil
+		}
+		return []view.Operation{{Op: "remove", Path: path}}
+	}
+	var ops []view.Operation
+	if len(now.ObjectMeta.Annotations) == 0 {
+		ops = append(ops, view.Operation{Op: "add", Path: "/metadata/annotations", Value: map[string]any{}})
+	}
+	return append(ops, view.Operation{Op: "add", Path: path, Value: value})
+}
+
+// restart replaces the pods of a resource as it was proposed by its resource version, or proposes it. It changes the workloads, and not
+// the resource, so the operator has no part in the plan: the API server tries it.
+func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui.Proposal, error) {
+	t := target{act.Kind, act.Namespace, act.Name}
+	now, err := a.clients.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	p := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion}
+	if version != "" && version != p.Version {
+		return nil, ui.ErrChanged
+	}
+	done, err := a.clients.restart(ctx, t, &now, version == "")
+	if err != nil && len(done) > 0 {
+		last := done[len(done)-1]
+		return nil, fmt.Errorf("%w: %s %s and those before it are restarted: %w", ui.ErrPartial, last.kind, last.name, err)
+	}
+	for _, w := range done {
+		p.Pods += int(w.pods)
+		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)
+	}
+	return p, err
+}
+
+// Propose implements ui.Actor.
+func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error) {
+	if act.Do == ui.Restart {
+		return a.restart(ctx, act, "")
+	}
+	now, ops, err := a.operations(ctx, act)
+	if err != nil {
+		return nil, err
+	}
+	annotated := *now
+	annotated.ObjectMeta = *now.ObjectMeta.DeepCopy()
+	if len(ops) > 0 && strings.HasPrefix(ops[0].Path, "/metadata/annotations") && ops[0].Op == "add" {
+		annotated.ObjectMeta.Annotations = map[string]string{"": ""} // They are there by then.
+	}
+	data, err := json.Marshal(append(ops, annotate(&annotated, plan.Annotation, plan.Request)...))
+	if err != nil {
+		return nil, err
+	}
+	dry := a.clients.patch(target{act.Kind, act.Namespace, act.Name}, types.JSONPatchType, data, fieldManager, false)
+	p, err := dry.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := view.PlanOf(p)
+	text := all.Text(view.Style{})
+	if tool := now.GitOps(); tool != "" {
+		text += view.Clean(tool) + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
+	}
+	proposal := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods)}
+	if obstacle := all.Obstacle(now); obstacle != nil {
+		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
+	}
+	return proposal, nil
+}
+
+// Preview implements ui.Actor.
+func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) {
+	objects, err := decodeObjects(strings.NewReader(text), "the text")
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	var left []string
+	changes, err := a.clients.changesOf(ctx, objects, "", func(what string) { left = append(left, what+"\n") })
+	if err != nil {
+		return nil, err
+	}
+	all, err := planAll(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	return &ui.Proposal{Text: all.Text(view.Style{}) + view.Clean(strings.Join(left, "")), Pods: int(all.Restarts.Pods)}, nil
+}
+
+// Act implements ui.Actor.
+func (a *actor) Act(ctx context.Context, act ui.Action, version string) error {
+	if act.Do == ui.Restart {
+		_, err := a.restart(ctx, act, version)
+		return err
+	}
+	now, ops, err := a.operations(ctx, act)
+	if err != nil {
+		return err
+	}
+	if now.ObjectMeta.ResourceVersion != version {
+		return ui.ErrChanged
+	}
+	data, err := json.Marshal(append([]view.Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: version}}, ops...))
+	if err != nil {
+		return err
+	}
+	err = a.clients.of(act.Kind, act.Namespace).patch(ctx, act.Name, types.JSONPatchType, data)
+	if apierrors.IsConflict(err) || isFailedTest(err) {
+		return ui.ErrChanged
+	}
+	return inWords(err, "patch", act.Kind.Name+" "+act.Name, act.Namespace)
+}

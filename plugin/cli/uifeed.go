@@ -1,0 +1,407 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"huolala.cn/app-operator/plugin/ui"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+const (
+	// pollPause is the time between two lists of what may not be watched, or between two attempts to list what may not be listed,
+	// and retryPause between two attempts to reach an API server that does not answer.
+	pollPause, retryPause = 10 * time.Second, 2 * time.Second
+)
+
+// Follow implements ui.Follower.
+func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
+	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
+	go f.feelPulse(r.pulse)
+	if topic.Name == "" {
+		f.followAll(r.selection)
+	} else if kind, known := view.KindOf(topic.Kind); known {
+		f.followOne(target{kind, topic.Namespace, topic.Name}) //nolint:contextcheck // The feed has it.
+	}
+	return f
+}
+
+// feed has the watches for the pages of a topic.
+type feed struct {
+	ctx     context.Context //nolint:containedctx // It ends the feed.
+	clients *clients
+	changed func()
+	// rows are the rows of each kind, for the list.
+	rows []rowsOf
+
+	mu    sync.Mutex
+	parts []*part
+	// silent is since when the API server gives no sign of life, zero while it does.
+	silent time.Time
+	// endChildren ends the watches of the objects below a resource, children identifies these watches.
+	endChildren context.CancelFunc
+	children    children
+}
+
+// rowsOf are the rows of a kind.
+type rowsOf struct {
+	*store[view.Row]
+	part *part
+}
+
+// part is a type of objects that is listed, and then watched.
+type part struct {
+	// kinds is the kind in the plural, as a person reads it.
+	kinds, namespace string
+	// required is true if there is nothing to follow without it.
+	required bool
+	// missing is why the objects cannot be listed, unwatched why they cannot be watched. away is the time since when there is no answer.
+	missing, unwatched string
+	away               time.Time
+	// listed is true once the objects have been listed.
+	listed bool
+}
+
+// watcher lists and watches the objects of a type in a namespace.
+type watcher[L runtime.Object] interface {
+	lister[L]
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// follow lists and watches the chosen objects until the context ends.
+func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L], chosen metav1.ListOptions, into keeper) {
+	into.report(func() { f.note(p, func() { p.listed = true }) }, f.changed)
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			opts.LabelSelector, opts.FieldSelector = chosen.LabelSelector, chosen.FieldSelector
+			list, err := c.List(ctx, opts)
+			return list, f.noteAnswer(ctx, p, false, err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			opts.LabelSelector, opts.FieldSelector = chosen.LabelSelector, chosen.FieldSelector
+			w, err := c.Watch(ctx, opts)
+			return w, f.noteAnswer(ctx, p, true, answeredWatch(w, err))
+		},
+	}
+	f.mu.Lock()
+	f.parts = append(f.parts, p)
+	f.mu.Unlock()
+	reflector := cache.NewReflectorWithOptions(source, nil, into, cache.ReflectorOptions{TypeDescription: p.kinds})
+	ctx = logr.NewContext(ctx, logr.Discard())
+	go func() {
+		for ctx.Err() == nil {
+			_ = reflector.ListAndWatchWithContext(ctx) // The source has noted the error.
+			select {
+			case <-ctx.Done():
+			case <-time.After(f.pause(p)):
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.parts = slices.DeleteFunc(f.parts, func(other *part) bool { return other == p })
+	}()
+}
+
+// pause returns how long a part waits after its watch has ended, or could not be started.
+func (f *feed) pause(p *part) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !p.away.IsZero():
+		return retryPause
+	case p.missing != "" && p.required:
+		f.changed() // No event reports a change.
+		return pollPause
+	case p.missing != "", p.unwatched != "":
+		return pollPause
+	}
+	return retryPause / 2
+}
+
+// note changes the state of a part, and calls changed if the state of the feed differs afterwards.
+func (f *feed) note(p *part, change func()) {
+	f.mu.Lock()
+	before, listed := *p, p.listed
+	change()
+	after := *p
+	f.mu.Unlock()
+	if before.missing != after.missing || before.unwatched != after.unwatched || before.away != after.away || listed != after.listed {
+		f.changed()
+	}
+}
+
+// noteAnswer notes what the API server has answered. The reflector repeats some failed watches by itself, ever more rarely: it gets
+// an error that it does not know, so that it is repeated here.
+func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error) error {
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		f.note(p, func() {
+			p.away, p.missing = time.Time{}, ""
+			if watched {
+				p.unwatched = ""
+			}
+		})
+	case apierrors.IsForbidden(err) && watched:
+		f.note(p, func() {
+			p.away, p.unwatched = time.Time{}, strings.Replace(refused(err, p.namespace), "list", "watch", 1)
+		})
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !watched:
+		f.note(p, func() { p.away, p.missing = time.Time{}, refused(err, p.namespace) })
+	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
+	default:
+		f.note(p, func() {
+			if p.away.IsZero() {
+				p.away = time.Now()
+			}
+		})
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// State implements ui.Feed.
+func (f *feed) State() ui.State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := ui.State{Begun: true, Away: f.silent}
+	for _, p := range f.parts {
+		s.Begun = s.Begun && (p.listed || p.missing != "")
+		if !p.away.IsZero() && (s.Away.IsZero() || p.away.Before(s.Away)) {
+			s.Away = p.away
+		}
+		switch {
+		case p.missing == "" && p.unwatched != "":
+			s.Polled = append(s.Polled, view.Missing{Kinds: p.kinds, Why: p.unwatched})
+		case p.missing != "" && p.required:
+			s.Polled = append(s.Polled, view.Missing{Kinds: p.kinds, Why: p.missing})
+		}
+	}
+	slices.SortFunc(s.Polled, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
+	return s
+}
+
+// List implements ui.Feed.
+func (f *feed) List() (*view.List, error) {
+	f.mu.Lock()
+	var missing []view.Missing
+	known := true
+	for _, of := range f.rows {
+		if p := of.part; p.missing != "" {
+			missing = append(missing, view.Missing{Kinds: p.kinds, Why: p.missing})
+		} else if !p.listed {
+			known = false
+		}
+	}
+	f.mu.Unlock()
+	if !known || len(missing) == len(view.Kinds) {
+		return nil, nil
+	}
+	var rows []view.Row
+	for _, of := range f.rows {
+		rows = append(rows, of.all()...)
+	}
+	return view.ListOf(rows, missing), nil
+}
+
+// followAll follows the resources of all kinds that are selected.
+func (f *feed) followAll(s *selection) {
+	namespace := f.clients.namespace
+	if s.all {
+		namespace = ""
+	}
+	chosen := metav1.ListOptions{LabelSelector: s.selector}
+	for _, kind := range view.Kinds {
+		rows := newStore(func(obj runtime.Object) view.Row {
+			r, _ := view.Of(obj)
+			return view.RowOf(&r)
+		})
+		p := &part{kinds: plural(kind), namespace: namespace}
+		f.rows = append(f.rows, rowsOf{rows, p})
+		f.followKind(kind, namespace, chosen, p, rows)
+	}
+}
+
+// followKind follows resources of a kind.
+func (f *feed) followKind(kind view.Kind, namespace string, chosen metav1.ListOptions, p *part, into keeper) {
+	follow(f, f.ctx, p, f.clients.of(kind, namespace), chosen, into)
+}
+
+// children identifies the watches of the objects below a resource. A change of children replaces the watches.
+type children struct {
+	uid, pods, workload string
+}
+
+// followOne follows a resource, and what changes below it as pods come and go.
+func (f *feed) followOne(t target) {
+	chosen := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", t.name).String()}
+	p := &part{kinds: plural(t.kind), namespace: t.namespace, required: true}
+	f.followKind(t.kind, t.namespace, chosen, p, newStore(func(obj runtime.Object) string {
+		r, _ := view.Of(obj)
+		f.followChildren(t, &r)
+		return version(obj)
+	}))
+}
+
+// followChildren follows the objects below a resource, unless they are followed already.
+func (f *feed) followChildren(t target, r *view.Resource) {
+	next := children{uid: string(r.ObjectMeta.UID), pods: podSelector(t, r)}
+	if len(r.Workloads) > 0 {
+		next.workload = r.Workloads[0].Name
+	}
+	f.mu.Lock()
+	if f.children == next {
+		f.mu.Unlock()
+		return
+	}
+	if f.endChildren != nil {
+		f.endChildren()
+	}
+	ctx, end := context.WithCancel(f.ctx)
+	f.children, f.endChildren = next, end
+	f.mu.Unlock()
+	ours := oursOf(t, r)
+	about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", next.uid).String()}
+	pods := metav1.ListOptions{LabelSelector: next.pods}
+	apps, core := f.clients.kube.AppsV1(), f.clients.kube.CoreV1()
+	below := func(kinds string) *part { return &part{kinds: kinds, namespace: t.namespace} }
+	follow(f, ctx, below("Deployments"), apps.Deployments(t.namespace), workloadsOf(t, r), newStore(version))
+	follow(f, ctx, below("ReplicaSets"), apps.ReplicaSets(t.namespace), pods, newStore(version))
+	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
+	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
+	follow(f, ctx, below("Events"), core.Events(t.namespace), about, newStore(version))
+	if r.KeepsData() {
+		follow(f, ctx, below("StatefulSets"), apps.StatefulSets(t.namespace), ours, newStore(version))
+	}
+}
+
+// version identifies what an object is like: it is another one after each change.
+func version(obj runtime.Object) string {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return string(o.GetUID()) + "/" + o.GetResourceVersion()
+}
+
+// keeper keeps what a reflector reads.
+type keeper interface {
+	cache.ReflectorStore
+	// report sets the functions to call after the objects were listed, and after each change.
+	report(listed, changed func())
+}
+
+// store keeps a value of each object, and calls changed when the value changes.
+type store[V any] struct {
+	of              func(runtime.Object) V
+	listed, changed func()
+	mu              sync.Mutex
+	values          map[string]V
+}
+
+func newStore[V any](of func(runtime.Object) V) *store[V] {
+	return &store[V]{of: of, values: map[string]V{}}
+}
+
+func (s *store[V]) report(listed, changed func()) { s.listed, s.changed = listed, changed }
+
+// all returns all values.
+func (s *store[V]) all() []V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values := make([]V, 0, len(s.values))
+	for _, v := range s.values {
+		values = append(values, v)
+	}
+	return values
+}
+
+// value returns the key and the value of an object.
+func (s *store[V]) value(obj any) (key string, v V, err error) {
+	o, ok := obj.(runtime.Object)
+	if !ok {
+		return "", v, errors.New("not an object of the API server")
+	}
+	key, err = cache.MetaNamespaceKeyFunc(obj)
+	return key, s.of(o), err
+}
+
+// Add implements cache.ReflectorStore.
+func (s *store[V]) Add(obj any) error {
+	key, v, err := s.value(obj)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	before, found := s.values[key]
+	s.values[key] = v
+	s.mu.Unlock()
+	if !found || !reflect.DeepEqual(before, v) {
+		s.changed()
+	}
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (s *store[V]) Update(obj any) error { return s.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (s *store[V]) Delete(obj any) error {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.values, key)
+	s.mu.Unlock()
+	s.changed()
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *store[V]) Replace(objects []any, _ string) error {
+	values := make(map[string]V, len(objects))
+	for _, obj := range objects {
+		key, v, err := s.value(obj)
+		if err != nil {
+			return err
+		}
+		values[key] = v
+	}
+	s.mu.Lock()
+	same := reflect.DeepEqual(s.values, values)
+	s.values = values
+	s.mu.Unlock()
+	s.listed()
+	if !same {
+		s.changed()
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (*store[V]) Resync() error { return nil }
+
+// Transformer implements cache.TransformingStore: while the objects are listed, they are kept without what takes most of their memory.
+func (*store[V]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if o, err := meta.Accessor(obj); err == nil {
+			o.SetManagedFields(nil)
+		}
+		return obj, nil
+	}
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// TestStore tells of changes of what is kept of an object, and of no others.
+func TestStore(t *testing.T) {
+	changes, lists := 0, 0
+	rows := newStore(func(obj runtime.Object) view.Row {
+		r, _ := view.Of(obj)
+		return view.RowOf(&r)
+	})
+	rows.report(func() { lists++ }, func() { changes++ })
+	app := func(version, ready string) *appv1.App {
+		a := &appv1.App{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "cart", ResourceVersion: version, CreationTimestamp: metav1.Unix(1, 0),
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		}}
+		a.Status.Ready = ready
+		return a
+	}
+	for i, step := range []struct {
+		do    func() error
+		tells bool
+	}{
+		{func() error { return rows.Replace([]any{app("1", "0/2")}, "1") }, true},
+		{func() error { return rows.Replace([]any{app("2", "0/2")}, "2") }, false},
+		{func() error { return rows.Update(app("3", "0/2")) }, false},
+		{func() error { return rows.Update(app("4", "1/2")) }, true},
+		{func() error { return rows.Delete(app("5", "1/2")) }, true},
+		{func() error { return rows.Add(app("6", "1/2")) }, true},
+		{func() error { return rows.Replace(nil, "7") }, true},
+	} {
+		before := changes
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if tells := changes > before; tells != step.tells {
+			t.Errorf("step %d tells of a change: %t", i, tells)
+		}
+	}
+	if lists != 3 || len(rows.all()) != 0 {
+		t.Errorf("%d lists, %d rows", lists, len(rows.all()))
+	}
+	lean, err := rows.Transformer()(app("1", "0/2"))
+	if err != nil || len(lean.(*appv1.App).ManagedFields) > 0 {
+		t.Errorf("listed with managed fields: %v", err)
+	}
+	if version(app("1", "")) == version(app("2", "")) {
+		t.Error("two versions are the same")
+	}
+}
+
+// TestAnswers notes the answers of the API server, one after the other, and compares the state of the feed and the pause of the part.
+func TestAnswers(t *testing.T) {
+	const watched = true
+	gr := schema.GroupResource{Group: appv1.GroupVersion.Group, Resource: "apps"}
+	forbidden := apierrors.NewForbidden(gr, "", errors.New("no right"))
+	changes := 0
+	f := &feed{ctx: t.Context(), changed: func() { changes++ }}
+	p := &part{kinds: "Apps", namespace: "shop"}
+	f.parts = []*part{p}
+	for _, step := range []struct {
+		what          string
+		watched       bool
+		err           error
+		away, tells   bool
+		polled, lacks string
+		pause         time.Duration
+	}{
+		{"a list", !watched, nil, false, false, "", "", retryPause / 2},
+		{"a watch", watched, nil, false, false, "", "", retryPause / 2},
+		{"no connection", watched, io.ErrUnexpectedEOF, true, true, "", "", retryPause},
+		{"still none", !watched, io.ErrUnexpectedEOF, true, false, "", "", retryPause},
+		{"a list again", !watched, nil, false, true, "", "", retryPause / 2},
+		{"an old version", watched, apierrors.NewResourceExpired("old"), false, false, "", "", retryPause / 2},
+		{"a failing server", watched, apierrors.NewInternalError(errors.New("etcd")), true, true, "", "", retryPause},
+		{"no right to watch", watched, forbidden, false, true, "you may not watch them in shop", "", pollPause},
+		{"a list without it", !watched, nil, false, false, "you may not watch them in shop", "", pollPause},
+		{"the right to watch", watched, nil, false, true, "", "", retryPause / 2},
+		{"no right to list", !watched, forbidden, false, true, "", "you may not list them in shop", pollPause},
+		{"no such kind", !watched, apierrors.NewNotFound(gr, ""), false, true, "", "the cluster does not have the kind", pollPause},
+	} {
+		before := changes
+		err := f.noteAnswer(t.Context(), p, step.watched, step.err)
+		if (err == nil) != (step.err == nil) || step.away && apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+			t.Errorf("%s: the reflector gets %v", step.what, err)
+		}
+		state, polled := f.State(), ""
+		if len(state.Polled) > 0 {
+			polled = state.Polled[0].Why
+		}
+		if state.Away.IsZero() == step.away || polled != step.polled || p.missing != step.lacks {
+			t.Errorf("%s: the state is %+v, missing %q", step.what, state, p.missing)
+		}
+		if tells := changes > before; tells != step.tells {
+			t.Errorf("%s: tells of a change: %t", step.what, tells)
+		}
+		if pause := f.pause(p); pause != step.pause {
+			t.Errorf("%s: the pause is %s, want %s", step.what, pause, step.pause)
+		}
+	}
+	p.required = true
+	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pause(p) != pollPause {
+		t.Errorf("a resource that cannot be listed: %+v", state)
+	}
+}
+
+// TestPulse follows an API server that answers, hangs, refuses and fails. It is away since its last answer, and the requests of many topics
+// are those of one.
+func TestPulse(t *testing.T) {
+	gr := schema.GroupResource{Resource: "version"}
+	var answer error
+	asked := 0
+	p := &pulse{ask: func(context.Context) error {
+		asked++
+		return answer
+	}}
+	check := func(what string, err error, away bool) {
+		t.Helper()
+		p.mu.Lock()
+		p.asked = time.Time{}
+		p.mu.Unlock()
+		answer = err
+		if got := p.check(t.Context()); got.IsZero() == away || away && !p.answered.IsZero() && !got.Equal(p.answered) {
+			t.Errorf("%s: away since %s, the last answer was at %s", what, got, p.answered)
+		}
+	}
+	check("no answer at all", context.DeadlineExceeded, true)
+	check("an answer", nil, false)
+	check("a time-out", context.DeadlineExceeded, true)
+	check("still none", io.ErrUnexpectedEOF, true)
+	check("no right", apierrors.NewForbidden(gr, "", errors.New("no right")), false)
+	check("a failing server", apierrors.NewInternalError(errors.New("etcd")), true)
+	check("an answer again", nil, false)
+	before := asked
+	for range 10 {
+		p.check(t.Context())
+	}
+	if asked != before {
+		t.Errorf("%d requests for 10 topics", asked-before)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	changes := 0
+	f := &feed{ctx: ctx, changed: func() {
+		changes++
+		end()
+	}}
+	answer, p.asked = io.ErrUnexpectedEOF, time.Time{}
+	f.feelPulse(p)
+	if changes != 1 || f.State().Away.IsZero() {
+		t.Errorf("%d changes, the state is %+v", changes, f.State())
+	}
+}
+
+// TestSilentWatch knows a watch that was not answered in time, for which client-go returns no error.
+func TestSilentWatch(t *testing.T) {
+	started := errors.New("refused")
+	for _, c := range []struct {
+		w         watch.Interface
+		err, want error
+	}{{watch.NewEmptyWatch(), nil, errSilent}, {watch.NewFake(), nil, nil}, {nil, started, started}} {
+		if got := answeredWatch(c.w, c.err); !errors.Is(got, c.want) {
+			t.Errorf("%T, %v: %v, want %v", c.w, c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// waitOptions are the state to wait for, and the conditions for giving up.
+type waitOptions struct {
+	until   string
+	timeout time.Duration
+	fail    string
+	grace   time.Duration
+}
+
+// waitEvery is how often a resource is read while it is waited for.
+const waitEvery = time.Second
+
+func (r *root) waitCommand() *cobra.Command {
+	var o waitOptions
+	cmd := &cobra.Command{
+		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: takes(1, -1), ValidArgsFunction: r.completeNames,
+		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
+			"rollout is stalled or paused, a pod cannot run, or the resource is being deleted, 2 after an error, 3 after the timeout.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.connect()
+			if err != nil {
+				return &exit{exitError, err.Error()}
+			}
+			targets, err := c.resolveAll(cmd.Context(), args)
+			if err != nil {
+				return &exit{exitError, err.Error()}
+			}
+			for _, t := range targets {
+				if err := r.waitFor(cmd.Context(), c, t, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&o.until, "for", "ready", "What to wait for: ready, synced (the spec is in force), or deleted.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "When to give up, for each resource.")
+	cmd.Flags().StringVar(&o.fail, "fail", "cause", "What counts as failed: stalled, cause (a pod that cannot run for the time of --grace), or never.")
+	cmd.Flags().DurationVar(&o.grace, "grace", 30*time.Second, "How long a pod may have a cause before that counts as failed.")
+	atLeastZero(cmd, "timeout", "grace")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
+	return cmd
+}
+
+func (o *waitOptions) check() error {
+	switch o.until {
+	case "ready", "synced", "deleted":
+	default:
+		return fmt.Errorf("--for: %q is none of ready, synced and deleted", o.until)
+	}
+	switch o.fail {
+	case "stalled", "cause", "never":
+	default:
+		return fmt.Errorf("--fail: %q is none of stalled, cause and never", o.fail)
+	}
+	return nil
+}
+
+// defaultWait is how --wait of other commands waits.
+var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "cause", grace: 30 * time.Second}
+
+// waitFor waits until a resource is in the wanted state.
+func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions) error {
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	began, since, cause := time.Now(), time.Now(), ""
+	update := r.updater()
+	for {
+		s, err := c.snapshot(ctx, t, false)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if apierrors.IsNotFound(err) && o.until == "deleted" {
+			return update(t.kind.Name + " " + t.namespace + "/" + t.name + " is deleted\n")
+		}
+		if err != nil {
+			return &exit{exitError, err.Error()}
+		}
+		p := view.ProgressOf(s)
+		if p.Cause != cause {
+			cause, since = p.Cause, time.Now()
+		}
+		text := p.Line() + "\n"
+		if width, height, terminal := sizeOf(r.Out); terminal {
+			style.Width = width
+			text = p.Text(style, time.Since(began), o.timeout, height-1)
+		}
+		if err := update(text); err != nil {
+			return err
+		}
+		if p.State != view.StateDeleting && o.reached(s, p) {
+			return nil
+		}
+		if failed := o.failed(p, time.Since(since)); failed != "" {
+			return &exit{1, t.String() + " " + failed + "; see: " + t.command("why")}
+		}
+		if time.Since(began) > o.timeout {
+			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.Line())}
+		}
+		sleep(ctx, waitEvery)
+	}
+}
+
+// reached reports whether the resource is in the wanted state.
+func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
+	switch o.until {
+	case "synced":
+		return view.InForce(&s.Resource)
+	case "deleted":
+		return false
+	}
+	return p.Done()
+}
+
+// failed returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
+func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
+	switch {
+	case o.until == "deleted":
+		return ""
+	case p.State == view.StateDeleting:
+		return "is being deleted"
+	case o.fail == "never":
+		return ""
+	case p.State == view.StateStalled:
+		return "is stalled: " + strings.TrimSpace(p.Message)
+	case p.State == view.StatePaused:
+		return "is paused: no change of its spec takes effect"
+	case o.fail == "cause" && p.Cause != "" && same >= o.grace:
+		return "does not come up: " + p.Cause
+	}
+	return ""
+}

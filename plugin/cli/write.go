@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// retries is how often a change that means the same whatever else has changed is tried again after a conflict.
+const retries = 5
+
+// errUnchanged is the error for a change without an effect.
+var errUnchanged = errors.New("nothing to change")
+
+// checkNotDeleting returns an error for a resource that is being deleted: no change of it takes effect any more.
+func checkNotDeleting(r *view.Resource) error {
+	if r.ObjectMeta.DeletionTimestamp == nil {
+		return nil
+	}
+	return errors.New(r.Object() + " is being deleted, and was not changed")
+}
+
+// change reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. make returns
+// the JSON merge patch without metadata.resourceVersion, which is added.
+func (c *clients) change(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
+	h := c.of(t.kind, t.namespace)
+	for try := 0; ; try++ {
+		r, err := h.get(ctx, t.name)
+		if err != nil {
+			return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		}
+		if err := checkNotDeleting(&r); err != nil {
+			return &r, err
+		}
+		patch, err := what(&r)
+		if err != nil {
+			return &r, err
+		}
+		err = h.patch(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
+		if apierrors.IsConflict(err) && try < retries {
+			continue
+		}
+		return &r, inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
+	}
+}
+
+// mergePatch returns a JSON merge patch with the precondition that the object still has a resource version.
+func mergePatch(patch map[string]any, resourceVersion string) []byte {
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["resourceVersion"] = resourceVersion
+	patch["metadata"] = metadata
+	// Maps of strings and booleans always have a JSON form.
+	data, _ := json.Marshal(patch)
+	return data
+}
+
+// countResources returns a number of resources in words: "1 resource" or "2 resources".
+func countResources(n int) string {
+	if n == 1 {
+		return "1 resource"
+	}
+	return fmt.Sprintf("%d resources", n)
+}
+
+// takesEffect returns when an annotation of a resource takes effect, empty for now.
+func takesEffect(r *view.Resource) string {
+	if r.Paused {
+		return "; it is paused, so this takes effect once it is resumed"
+	}
+	return ""
+}
+
+// warnGitOps warns that a change in the cluster may be reverted from Git.
+func (r *root) warnGitOps(resource *view.Resource) {
+	if tool := resource.GitOps(); tool != "" {
+		fmt.Fprintf(r.Err, "Warning: %s applies %s, and may restore what is changed here. Change it in Git.\n", tool, resource.Object())
+	}
+}
+
+// finish waits for the resources, if that is wanted.
+func (r *root) finish(ctx context.Context, c *clients, wait bool, targets ...target) error {
+	if !wait {
+		return nil
+	}
+	for _, t := range targets {
+		if err := r.waitFor(ctx, c, t, defaultWait); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// Actor changes the cluster as the user.
+type Actor interface {
+	// Allowed returns why the user may not change resources of a kind in a namespace, nil if nothing is known to be in the way.
+	Allowed(ctx context.Context, kind view.Kind, namespace string) error
+	// Propose returns the plan of an action without changing anything.
+	Propose(ctx context.Context, a Action) (*Proposal, error)
+	// Act carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
+	Act(ctx context.Context, a Action, version string) error
+	// Preview returns the plan of applying resources in YAML, without changing anything. The answer has no version.
+	Preview(ctx context.Context, text string) (*Proposal, error)
+}
+
+// ErrChanged is the error for a resource that has changed since an action on it was proposed.
+var ErrChanged = errors.New("changed meanwhile")
+
+// ErrPartial is the error for an action that failed after a part of it was done.
+var ErrPartial = errors.New("only a part was done")
+
+// The actions.
+const (
+	Pause    = "pause"
+	Resume   = "resume"
+	Refresh  = "refresh"
+	Restart  = "restart"
+	Scale    = "scale"
+	Hold     = "hold"
+	Unhold   = "unhold"
+	Rollback = "rollback"
+)
+
+// Action is a change of a resource.
+type Action struct {
+	Kind            view.Kind
+	Namespace, Name string
+	// Do is one of the actions.
+	Do string
+	// Value is the number of pods of a Scale, the name of a ReplicaSet or last-good of a Hold, and the number of the revision of a Rollback.
+	Value string
+}
+
+// Proposal is the plan of an action.
+type Proposal struct {
+	// Version is the resource version of the resource.
+	Version string
+	// Text is the plan, in lines. Pods is how many pods restart.
+	Text string
+	Pods int
+	// Blocked is the obstacle to the change, empty without one.
+	Blocked string
+}
+
+// verbs are the actions in words, as a button has them.
+var verbs = map[string]string{
+	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
+}
+
+// offer is a link to an action, or a form where the action needs a value. Why is the reason why the action is unavailable, empty if it is
+// available.
+type offer struct {
+	Do, Verb, Value, Why string
+}
+
+// The reasons why an action is unavailable.
+const (
+	whyDeleting    = "The resource is being deleted."
+	whyNoWorkload  = "There is no Deployment yet, so there are no pods to restart."
+	whyNothingGood = "No revision with a record of its spec has been ready yet."
+)
+
+// offers returns the actions that suit the state of a resource.
+func offers(kind view.Kind, s *view.Snapshot) []offer {
+	r := &s.Resource
+	var found []offer
+	deleting := ""
+	if r.ObjectMeta.DeletionTimestamp != nil {
+		deleting = whyDeleting
+	}
+	add := func(do, value, why string) { found = append(found, offer{do, verbs[do], value, cmp.Or(deleting, why)}) }
+	if r.Paused {
+		add(Resume, "", "")
+	} else {
+		add(Pause, "", "")
+	}
+	if r.Outdated {
+		add(Refresh, "", "")
+	}
+	if len(r.Workloads) > 0 {
+		why := ""
+		if s.LacksWorkloads() {
+			why = whyNoWorkload
+		}
+		add(Restart, "", why)
+	}
+	switch {
+	case !has(kind, Hold):
+	case r.HeldAt() != "":
+		add(Unhold, "", "")
+	case r.Serving != nil:
+		why := ""
+		if r.LastGood == "" {
+			why = whyNothingGood
+		}
+		add(Hold, view.LastGood, why)
+	}
+	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
+		add(Scale, strconv.FormatInt(int64(r.WantedPods()), 10), "")
+	}
+	return found
+}
+
+// has reports whether a kind of resources has an action.
+func has(kind view.Kind, do string) bool {
+	switch do {
+	case Hold, Unhold:
+		return kind.Holds
+	case Scale, Rollback: // A kind with several numbers of pods has several histories.
+		return kind.Scales
+	}
+	return verbs[do] != ""
+}
+
+// action returns the action in a request's address, false for an action that the kind does not have.
+func action(r *http.Request) (Action, bool) {
+	kind, known := view.KindOf(r.PathValue("kind"))
+	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
+	return a, known && has(kind, a.Do)
+}
+
+// check returns the error in the value of an action, empty for a valid value.
+func (a *Action) check() string {
+	switch a.Do {
+	case Scale:
+		if n, err := strconv.ParseInt(a.Value, 10, 32); err != nil || n < 0 || a.Value != strconv.FormatInt(n, 10) {
+			return "The number of pods must be a whole number from 0."
+		}
+	case Rollback:
+		if n, err := strconv.ParseInt(a.Value, 10, 64); err != nil || n < 1 || a.Value != strconv.FormatInt(n, 10) {
+			return "Choose a revision of the history."
+		}
+	case Hold:
+		if a.Value == "" {
+			return "Choose a revision of the history, or last-good."
+		}
+	}
+	return ""
+}
+
+// actionPage shows the plan of an action, with the button that carries it out.
+func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
+	a, known := action(r)
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	s.propose(w, r, a, http.StatusOK, "")
+}
+
+// propose answers with the plan of an action. problem is the error of an earlier attempt.
+func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
+	data := s.common(r)
+	data["Title"] = verbs[a.Do] + ": " + a.Kind.Name + " " + a.Namespace + "/" + a.Name
+	data["Verb"], data["Value"], data["Back"] = verbs[a.Do], a.Value, s.address(a.Kind.Name, a.Namespace, a.Name)
+	if wrong := a.check(); wrong != "" {
+		status, problem = http.StatusBadRequest, wrong
+	} else if proposal, err := s.options.Actor.Propose(r.Context(), a); err != nil {
+		if !strings.Contains(problem, err.Error()) {
+			problem = strings.TrimSpace(problem + " " + err.Error())
+		}
+		if status == http.StatusOK {
+			status = statusOf(err)
+		}
+	} else {
+		data["Proposal"] = proposal
+	}
+	data["Problem"] = view.Clean(problem)
+	s.render(w, status, "action.html", data)
+}
+
+// act carries out an action as it was proposed, and leads back to the resource.
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	a, known := action(r)
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	version := r.PostFormValue("version")
+	if version == "" || a.check() != "" {
+		s.propose(w, r, a, http.StatusBadRequest, "")
+		return
+	}
+	switch err := s.options.Actor.Act(r.Context(), a, version); {
+	case errors.Is(err, ErrChanged):
+		s.propose(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
+	case errors.Is(err, ErrPartial):
+		s.propose(w, r, a, statusOf(err), err.Error())
+	case err != nil:
+		s.propose(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
+	default:
+		http.Redirect(w, r, s.address(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
+	}
+}
+
+// address is the path of the page of a resource.
+func (s *Server) address(kind, namespace, name string) string {
+	return s.page(strings.ToLower(kind) + "/" + namespace + "/" + name)
+}
+
+// addActions adds the available actions to the page of a resource, or the reason why there are none.
+func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind, shown *view.Snapshot) {
+	if s.options.Actor == nil {
+		return
+	}
+	found := &shown.Resource
+	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
+	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
+	data["Offers"] = offers(kind, shown)
+	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
+		data["NotAllowed"] = err.Error()
+		return
+	}
+	data["Returns"], data["Holds"] = has(kind, Rollback), has(kind, Hold)
+}

@@ -1,0 +1,231 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// visit sends a request with a session, and a form if there is one.
+func visit(s *Server, secret, path string, form url.Values) *httptest.ResponseRecorder {
+	q := request{host: "127.0.0.1:" + s.port, site: "same-origin", method: http.MethodGet, cookie: secret, form: form}
+	if form != nil {
+		q.method, q.contentType, q.token = http.MethodPost, "application/x-www-form-urlencoded", formToken(secret)
+	}
+	return q.send(s, "/"+s.id+"/"+path)
+}
+
+// TestActions shows the plan of each action, and does what was proposed: once, with its value and the version of the plan.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	for do, verb := range verbs {
+		actor := &acted{}
+		s := listenWith(t, newFake(), actor)
+		secret, _ := s.sessions.login(s.NewCode())
+		path := "app/shop/cart/" + do
+		page := visit(s, secret, path+"?value="+values[do], nil)
+		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, "plan of "+do+" cart "+values[do]) ||
+			!strings.Contains(text, "2 pods restart") || !strings.Contains(text, "<button>"+verb+"</button>") || !strings.Contains(text, `name="version" value="7"`) {
+			t.Errorf("%s: %d\n%s", do, page.Code, text)
+		}
+		if len(actor.done) > 0 {
+			t.Errorf("%s: the page has done %v", do, actor.done)
+		}
+		answer := visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
+		if answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != "/"+s.id+"/app/shop/cart" {
+			t.Errorf("%s: %d %v", do, answer.Code, answer.Header())
+		}
+		if want := []string{do + " shop/cart " + values[do] + " 7"}; !slices.Equal(actor.done, want) {
+			t.Errorf("%s: done is %q, want %q", do, actor.done, want)
+		}
+	}
+}
+
+// TestRefusedActions has actions that cannot be done: the page says why, and shows the plan of now where there is one.
+func TestRefusedActions(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "app.huolala.cn", Resource: "apps"}, "cart", errors.New("no right"))
+	for name, c := range map[string]struct {
+		path   string
+		form   url.Values
+		err    error
+		status int
+		says   string
+	}{
+		"changed":        {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
+		"forbidden":      {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
+		"partial":        {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
+		"broken":         {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
+		"no version":     {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
+		"no such":        {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"no such kind":   {"secret/shop/cart/pause", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
+		"scale to what":  {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"many"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale below":    {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"-1"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale as typed": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"+5"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"scale by eight": {"app/shop/cart/scale", url.Values{"version": {"7"}, "value": {"007"}}, nil, http.StatusBadRequest, "must be a whole number"},
+		"back to what":   {"app/shop/cart/rollback", url.Values{"version": {"7"}, "value": {"x"}}, nil, http.StatusBadRequest, "Choose a revision"},
+		"hold what":      {"app/shop/cart/hold", url.Values{"version": {"7"}}, nil, http.StatusBadRequest, "Choose a revision"},
+	} {
+		actor := &acted{err: c.err}
+		s := listenWith(t, newFake(), actor)
+		secret, _ := s.sessions.login(s.NewCode())
+		answer := visit(s, secret, c.path, c.form)
+		if text := answer.Body.String(); answer.Code != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d, want %d\n%s", name, answer.Code, c.status, text)
+		}
+		if len(actor.done) > 0 {
+			t.Errorf("%s: done is %v", name, actor.done)
+		}
+	}
+}
+
+// TestActionsOfKinds asks for each action of each kind: those that a kind does not have are not there, by any address.
+func TestActionsOfKinds(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	lacks := map[string][]string{
+		"app": nil, "modelbox": nil, "uniteddeployment": {Hold, Unhold}, "cloudmanager": {Hold, Unhold, Scale, Rollback},
+	}
+	for kind, lacking := range lacks {
+		for do := range verbs {
+			actor := &acted{}
+			s := listenWith(t, newFake(), actor)
+			secret, _ := s.sessions.login(s.NewCode())
+			path := kind + "/shop/cart/" + do
+			page := visit(s, secret, path+"?value="+values[do], nil)
+			visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
+			want := http.StatusOK
+			if slices.Contains(lacking, do) {
+				want = http.StatusNotFound
+			}
+			if page.Code != want || (len(actor.done) > 0) != (want == http.StatusOK) {
+				t.Errorf("%s: %d, want %d; done is %v", path, page.Code, want, actor.done)
+			}
+		}
+	}
+}
+
+// TestOffers checks which actions the page of a resource offers, and that without the right it offers none and says so.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change       func(*appv1.App)
+		offered, not []string
+	}{
+		"plain":                {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
+		"good":                 {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
+		"paused":               {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
+		"held":                 {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"restart":              {func(*appv1.App) {}, []string{"cart/restart"}, nil},
+		"without a Deployment": {func(app *appv1.App) { app.UID = "none" }, []string{"cart/pause"}, []string{"cart/restart"}},
+		"scaled": {
+			func(app *appv1.App) { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 3} }, []string{"cart/restart"}, []string{"cart/scale"},
+		},
+		"outdated": {func(app *appv1.App) { app.Status.Rendering, app.Status.LatestRendering = 1, 2 }, []string{"cart/refresh"}, nil},
+	} {
+		f := newFake()
+		app := &appv1.App{}
+		app.Namespace, app.Name = "shop", "cart"
+		c.change(app)
+		if app.UID == "" {
+			f.snapshot.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}}
+		}
+		f.snapshot.Resource, _ = view.Of(app)
+		for _, allowed := range []bool{true, false} {
+			actor := &acted{}
+			if !allowed {
+				actor.allowed = errors.New("you may not patch apps in shop")
+			}
+			s := listenWith(t, f, actor)
+			secret, _ := s.sessions.login(s.NewCode())
+			text := visit(s, secret, "app/shop/cart", nil).Body.String()
+			for _, link := range c.offered {
+				if strings.Contains(text, link+`"`) != allowed {
+					t.Errorf("%s, allowed %t: %s\n%s", name, allowed, link, text)
+				}
+			}
+			for _, link := range c.not {
+				if strings.Contains(text, link+`"`) {
+					t.Errorf("%s offers %s", name, link)
+				}
+			}
+			if strings.Contains(text, "you may not patch") == allowed || strings.Contains(text, `<button disabled aria-describedby="not-allowed">`) == allowed {
+				t.Errorf("%s, allowed %t:\n%s", name, allowed, text)
+			}
+			checkDisabled(t, name, text)
+		}
+		s := listenWith(t, f, nil)
+		secret, _ := s.sessions.login(s.NewCode())
+		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, "Actions") {
+			t.Errorf("%s: the page that only reads offers actions", name)
+		}
+		if answer := visit(s, secret, "app/shop/cart/pause", url.Values{"version": {"7"}}); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: the server that only reads answers %d", name, answer.Code)
+		}
+	}
+}
+
+// checkDisabled fails the test unless each disabled button has an element that says why.
+func checkDisabled(t *testing.T, name, text string) {
+	t.Helper()
+	for _, button := range regexp.MustCompile(`<button disabled[^>]*>`).FindAllString(text, -1) {
+		_, id, _ := strings.Cut(button, `aria-describedby="`)
+		id, _, _ = strings.Cut(id, `"`)
+		_, said, found := strings.Cut(text, ` id="`+id+`"`)
+		_, said, _ = strings.Cut(said, ">")
+		if id == "" || !found || strings.HasPrefix(said, "<") {
+			t.Errorf("%s: %s does not say why in\n%s", name, button, text)
+		}
+	}
+}
+
+// TestDisabledSaysWhy looks at buttons that cannot be pressed: of what is being deleted, without a good revision, and with an obstacle.
+func TestDisabledSaysWhy(t *testing.T) {
+	t.Parallel()
+	f, actor := newFake(), &acted{blocked: "RevisionNotFound: there is none"}
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", DeletionTimestamp: ptr.To(metav1.Now())}}
+	f.snapshot.Resource, _ = view.Of(app)
+	s := listenWith(t, f, actor)
+	secret, _ := s.sessions.login(s.NewCode())
+	text := visit(s, secret, "app/shop/cart", nil).Body.String()
+	if n := strings.Count(text, "<button disabled"); n < 4 || strings.Count(text, whyDeleting) != n {
+		t.Errorf("%d disabled buttons:\n%s", n, text)
+	}
+	checkDisabled(t, "deleting", text)
+	text = visit(s, secret, "app/shop/cart/pause", nil).Body.String()
+	if !strings.Contains(text, "<button disabled") || !strings.Contains(text, actor.blocked) {
+		t.Errorf("with an obstacle:\n%s", text)
+	}
+	checkDisabled(t, "obstacle", text)
+}
+
+// TestScaleOfTheSpec checks that the number of pods that is asked for first is that of the spec, and the live one where there is none.
+func TestScaleOfTheSpec(t *testing.T) {
+	t.Parallel()
+	for want, stated := range map[string]*int32{"4": ptr.To[int32](4), "2": nil, "0": ptr.To[int32](0)} {
+		app := &appv1.App{}
+		app.Spec.Replicas, app.Status.Ready = stated, "1/2"
+		r, _ := view.Of(app)
+		kind, _ := view.KindOf("app")
+		all := offers(kind, &view.Snapshot{Resource: r})
+		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {
+			t.Errorf("the offer is %+v, want %s pods", last, want)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package ui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// Follower follows the cluster as the user.
+type Follower interface {
+	// Follow follows what the page of a topic shows until the context ends. It calls changed after each change of it, and of the
+	// feed's State.
+	Follow(ctx context.Context, topic Topic, changed func()) Feed
+}
+
+// Topic is the subject of a page: a resource, or the list of all resources if it has no name.
+type Topic struct {
+	// Kind is the name of a kind.
+	Kind, Namespace, Name string
+}
+
+// Feed is a topic that is followed.
+type Feed interface {
+	// State is how the cluster is followed at the moment.
+	State() State
+	// List returns all resources, nil while they are not known yet. It sends no request. A topic of one resource has none.
+	List() (*view.List, error)
+}
+
+// State is how the cluster is followed.
+type State struct {
+	// Begun is true once all that there is was listed, or could not be.
+	Begun bool
+	// Away is since when the cluster does not answer, zero while it does.
+	Away time.Time
+	// Polled are the kinds that are listed every 10 seconds, each with the reason why it is not watched.
+	Polled []view.Missing
+}
+
+// words returns the text of a page on a state, empty if the connection is good.
+func (s State) words() string {
+	if !s.Away.IsZero() {
+		return "No connection to the cluster since " + s.Away.Format(time.TimeOnly) + ". What you see is of then."
+	}
+	if len(s.Polled) == 0 {
+		return ""
+	}
+	var kinds []string
+	for _, p := range s.Polled {
+		kinds = append(kinds, p.Kinds+" ("+p.Why+")")
+	}
+	return "Read every 10 seconds: " + strings.Join(kinds, ", ") + "."
+}
+
+const (
+	// maxStreams is how many pages are followed at once.
+	maxStreams = 32
+	// maxTabs is how many of them a browser has. It opens no more than six connections to a host, and needs some for the pages.
+	maxTabs = 4
+	// linger is how long a topic is followed after its last page was closed: the next page may be of the same topic.
+	linger = 30 * time.Second
+	// pauseList and pauseResource are the minimum times between two reads of a topic. The list is in memory, a resource takes requests.
+	pauseList, pauseResource = 200 * time.Millisecond, time.Second
+	// pauseProblem is the time until a failed read of a resource is repeated, pauseRefused the same for a read that is forbidden.
+	pauseProblem, pauseRefused = 5 * time.Second, 10 * time.Second
+)
+
+// hub shares the topics among the open pages: each is followed and read once, however many pages show it.
+type hub struct {
+	ctx     context.Context //nolint:containedctx // A topic outlives the request that has begun it.
+	options *Options
+
+	mu     sync.Mutex
+	topics map[Topic]*followed
+	// streams are the streams of all pages, the oldest first.
+	streams []*seat
+}
+
+// seat is the place of an open page.
+type seat struct {
+	// session identifies the browser.
+	session string
+	*followed
+	// news has a value while the page has not received the latest state: one value for any number of changes.
+	news chan struct{}
+	// ousted is closed when a newer page of the same browser takes the place.
+	ousted chan struct{}
+}
+
+// content is the last read state of a topic.
+type content struct {
+	state    State
+	list     *view.List
+	snapshot *view.Snapshot
+	err      error
+	// at is when it was read.
+	at time.Time
+}
+
+// known reports whether there is something to show.
+func (c *content) known() bool { return c.list != nil || c.snapshot != nil || c.err != nil }
+
+// followed is a topic with open pages, or one whose last page was closed a short time ago.
+type followed struct {
+	Topic
+	feed  Feed
+	dirty chan struct{}
+	end   context.CancelFunc
+	// over ends a topic without pages. The hub's mutex guards it.
+	over *time.Timer
+
+	mu     sync.Mutex
+	latest content
+	// failing is the time since when reads of a resource fail although the API server answers the watches, zero while reads succeed.
+	failing time.Time
+	seats   map[*seat]bool
+}
+
+// wake signals news. A signal that is not received yet makes another unnecessary.
+func wake(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// join has a page of a browser show a topic, in the place of its oldest one if it has many. It returns nil if too many pages are open.
+func (h *hub) join(session string, topic Topic) *seat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.streams) >= maxStreams {
+		return nil
+	}
+	tabs, oldest := 0, (*seat)(nil)
+	for _, other := range slices.Backward(h.streams) {
+		if other.session == session {
+			tabs, oldest = tabs+1, other
+		}
+	}
+	if tabs >= maxTabs {
+		close(oldest.ousted)
+		h.remove(oldest)
+	}
+	f := h.follow(topic)
+	taken := &seat{session: session, followed: f, news: make(chan struct{}, 1), ousted: make(chan struct{})}
+	h.streams = append(h.streams, taken)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seats[taken] = true
+	wake(taken.news)
+	return taken
+}
+
+// follow begins to follow a topic, if it is not followed yet. The caller holds the lock.
+func (h *hub) follow(topic Topic) *followed {
+	f := h.topics[topic]
+	if f == nil {
+		ctx, end := context.WithCancel(h.ctx)
+		f = &followed{Topic: topic, dirty: make(chan struct{}, 1), end: end, seats: map[*seat]bool{}}
+		f.feed = h.options.Follower.Follow(ctx, topic, func() { wake(f.dirty) })
+		h.topics[topic] = f
+		wake(f.dirty)
+		go h.read(ctx, f)
+	}
+	if f.over != nil {
+		f.over.Stop()
+		f.over = nil
+	}
+	return f
+}
+
+// leave ends a page.
+func (h *hub) leave(s *seat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(s)
+}
+
+// remove removes a page, if it was not removed yet. After the last page its topic ends a short time later, unless another page opens. The
+// caller holds the lock.
+func (h *hub) remove(s *seat) {
+	at := slices.Index(h.streams, s)
+	if at < 0 {
+		return
+	}
+	h.streams = slices.Delete(h.streams, at, at+1)
+	f := s.followed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.seats, s)
+	if len(f.seats) > 0 {
+		return
+	}
+	var over *time.Timer
+	over = time.AfterFunc(linger, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if f.over == over {
+			delete(h.topics, f.Topic)
+			f.end()
+		}
+	})
+	f.over = over
+}
+
+// read reads a topic after each change until the context ends, not too often, and wakes its pages.
+func (h *hub) read(ctx context.Context, f *followed) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.dirty:
+		}
+		pause := h.readOnce(ctx, f)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// readOnce reads a topic and returns the least time until the next look.
+func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
+	pause = pauseList
+	next := content{state: f.feed.State(), at: h.options.Now()}
+	reads := next.state.Begun && next.state.Away.IsZero()
+	switch {
+	case f.Name == "":
+		next.list, next.err = f.feed.List()
+	case reads:
+		pause = pauseResource
+		kind, _ := view.KindOf(f.Kind)
+		next.snapshot, next.err = h.options.Reader.Snapshot(ctx, kind, f.Namespace, f.Name)
+		next.state = f.feed.State()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	failed := next.err != nil && !apierrors.IsNotFound(next.err) && !apierrors.IsForbidden(next.err)
+	switch {
+	case !failed && (reads || f.Name == ""):
+		f.failing = time.Time{}
+		if apierrors.IsForbidden(next.err) { // No event follows when the right is granted.
+			pause = pauseRefused
+			wake(f.dirty)
+		}
+	case failed:
+		pause = pauseProblem
+		wake(f.dirty)
+		if f.failing.IsZero() {
+			f.failing = time.Now()
+		}
+	}
+	if next.state.Away.IsZero() {
+		next.state.Away = f.failing
+	}
+	if failed || !next.known() {
+		// The previous content stays, or the content that the page was opened with.
+		next.list, next.snapshot, next.err, next.at = f.latest.list, f.latest.snapshot, f.latest.err, f.latest.at
+	}
+	f.latest = next
+	for taken := range f.seats {
+		wake(taken.news)
+	}
+	return pause
+}
+
+// content returns the last read state of the topic.
+func (f *followed) content() content {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.latest
+}

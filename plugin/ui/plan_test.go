@@ -1,0 +1,87 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// TestPlanPage shows the plan of a text, which stays in the form, or what is wrong with it. Nothing is done.
+func TestPlanPage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		says   []string
+	}{
+		"plan":  {nil, http.StatusOK, []string{"plan of kind: App\nspec: {}", "<strong>1 pod restarts.</strong>", "Nothing has changed"}},
+		"wrong": {errors.New("no such field"), http.StatusBadGateway, []string{"no such field"}},
+	} {
+		actor := &acted{err: c.err}
+		s := listenWith(t, newFake(), actor)
+		secret, _ := s.sessions.login(s.NewCode())
+		page := visit(s, secret, "plan", url.Values{"text": {"kind: App\r\nspec: {}"}})
+		text := page.Body.String()
+		for _, wanted := range append(c.says, "autocomplete=\"off\">\nkind: App\nspec: {}</textarea>") {
+			if page.Code != c.status || !strings.Contains(text, wanted) {
+				t.Errorf("%s: %d, want %d and %q\n%s", name, page.Code, c.status, wanted, text)
+			}
+		}
+		if len(actor.done) > 0 {
+			t.Errorf("%s: done is %v", name, actor.done)
+		}
+	}
+}
+
+// TestPlanDraft begins with the text of a resource, unless something in it is hidden.
+func TestPlanDraft(t *testing.T) {
+	t.Parallel()
+	app, hidden := &appv1.App{}, &appv1.App{}
+	app.Spec.Image, hidden.Spec.Image = "nginx:1", "nginx:1"
+	hidden.Spec.Envs = append(hidden.Spec.Envs, envs("DB_PASSWORD", "hidden-value"))
+	for name, c := range map[string]struct {
+		app    *appv1.App
+		of     string
+		err    error
+		status int
+		says   string
+	}{
+		"nothing":     {app, "", nil, http.StatusOK, "autocomplete=\"off\">\n</textarea>"},
+		"a resource":  {app, "app/shop/cart", nil, http.StatusOK, "apiVersion: app.huolala.cn/v1\nkind: App\nmetadata:\n  name: cart\n  namespace: shop\nspec:\n  image: nginx:1\n"},
+		"hidden":      {hidden, "app/shop/cart", nil, http.StatusOK, "values that are hidden"},
+		"no path":     {app, "app/shop", nil, http.StatusBadRequest, "is no KIND/NAMESPACE/NAME"},
+		"no kind":     {app, "secret/shop/cart", nil, http.StatusBadRequest, "is no KIND/NAMESPACE/NAME"},
+		"not at hand": {app, "app/shop/cart", errors.New("no answer"), http.StatusBadGateway, "no answer"},
+	} {
+		f := newFake()
+		c.app.Namespace, c.app.Name = "shop", "cart"
+		f.snapshot.Resource, _ = view.Of(c.app)
+		f.err = c.err
+		s := listen(t, f)
+		secret, _ := s.sessions.login(s.NewCode())
+		page := visit(s, secret, "plan?"+url.Values{"of": {c.of}}.Encode(), nil)
+		if text := page.Body.String(); page.Code != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "hidden-value") {
+			t.Errorf("%s: %d, want %d and %q\n%s", name, page.Code, c.status, c.says, text)
+		}
+	}
+}
+
+// TestPlanOnlyWithActions has no page for plans where nothing may be changed: a plan is a dry run of a change.
+func TestPlanOnlyWithActions(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, newFake(), nil)
+	secret, _ := s.sessions.login(s.NewCode())
+	if page := visit(s, secret, "plan", nil); page.Code != http.StatusNotFound {
+		t.Errorf("%d", page.Code)
+	}
+	for _, path := range []string{"", "app/shop/cart"} {
+		if text := visit(s, secret, path, nil).Body.String(); strings.Contains(text, "/plan") {
+			t.Errorf("%q leads to plans:\n%s", path, text)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package ui
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// Reader reads the cluster as the user.
+type Reader interface {
+	// List returns all resources that the pages are of.
+	List(ctx context.Context) (*view.List, error)
+	// Snapshot returns one resource with the objects below it, and its events.
+	Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error)
+}
+
+// Options are the sources and settings of the pages.
+type Options struct {
+	Reader Reader
+	// Follower sends changes to the pages while they are open.
+	Follower Follower
+	// Actor makes the changes that the pages offer; nil for pages that only read.
+	Actor Actor
+	// Context is the name of the kubeconfig's context, Namespaces where resources are listed, in words.
+	Context, Namespaces string
+	// Port is the port of 127.0.0.1, 0 for a free one.
+	Port int
+	// Now is the present time, time.Now if it is nil.
+	Now func() time.Time
+	// Wait is how long a page waits for the API server, answerTime if it is 0.
+	Wait time.Duration
+}
+
+// Server serves the pages.
+type Server struct {
+	options  Options
+	listener net.Listener
+	port     string
+	// id is the folder of all pages. It keeps the cookie from servers on other ports, and is no secret.
+	id       string
+	sessions *sessions
+	hub      *hub
+	// end ends all that is followed.
+	end     context.CancelFunc
+	handler http.Handler
+	routes  []route
+	last    atomic.Int64
+}
+
+// route is the handler of one method on one path.
+type route struct {
+	method, path string
+	// open is true if no session is needed.
+	open   bool
+	handle http.HandlerFunc
+}
+
+const (
+	// outside is the path of the login and its files, for a browser that does not know the folder of the pages.
+	outside = "/"
+	// idleLife is how long the server runs without a request.
+	idleLife = 12 * time.Hour
+	maxBody  = 64 << 10
+	// lastTime is how long the streams have to report the end of the server to their pages.
+	lastTime = 3 * time.Second
+	// policy lets a page load the style sheet and the program from here, follow a stream of events, and send forms, and nothing else. Only
+	// the one policy "happ" of the program makes markup of texts.
+	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
+		"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types happ"
+)
+
+// Listen returns a server that listens on 127.0.0.1, and on no other address. Its watches end with the context.
+func Listen(ctx context.Context, o Options) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
+	if err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Wait == 0 {
+		o.Wait = answerTime
+	}
+	s := &Server{options: o, listener: listener, id: random(16)}
+	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}}
+	s.hub.ctx, s.end = context.WithCancel(ctx)
+	s.sessions = &sessions{now: o.Now, all: map[[sha256.Size]byte]*session{}}
+	if _, s.port, err = net.SplitHostPort(listener.Addr().String()); err != nil {
+		return nil, err
+	}
+	s.routes = []route{
+		{http.MethodGet, "{$}", false, s.listPage},
+		{http.MethodGet, "events", false, s.listEvents},
+		{http.MethodGet, "{kind}/{namespace}/{name}", false, s.resourcePage},
+		{http.MethodGet, "{kind}/{namespace}/{name}/events", false, s.resourceEvents},
+		{http.MethodPost, "logout", false, s.logout},
+		{http.MethodGet, "login", true, s.loginPage},
+		{http.MethodPost, "login", true, s.login},
+		{http.MethodGet, "style.css", true, serveAsset("style.css", "text/css")},
+		{http.MethodGet, "happ.js", true, serveAsset("happ.js", "text/javascript")},
+		{http.MethodGet, "idiomorph.js", true, serveAsset("vendor/idiomorph.js", "text/javascript")},
+	}
+	if o.Actor != nil {
+		const path = "{kind}/{namespace}/{name}/{action}"
+		s.routes = append(s.routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act},
+			route{http.MethodGet, "plan", false, s.planPage}, route{http.MethodPost, "plan", false, s.showPlan})
+	}
+	mux := http.NewServeMux()
+	for _, r := range s.routes {
+		r.handle = s.boundPage(r)
+		mux.HandleFunc(r.method+" /"+s.id+"/"+r.path, s.guard(r))
+	}
+	// Outside of the folder, nothing names it before the login.
+	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
+	mux.HandleFunc("POST "+outside+"login", s.guard(route{open: true, handle: s.login}))
+	mux.HandleFunc("/", s.elsewhere)
+	s.handler = s.checkHost(mux)
+	return s, nil
+}
+
+// URL is the address of the first page.
+func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + "/" + s.id + "/" }
+
+// NewCode returns a code for the login that is good once.
+func (s *Server) NewCode() string { return s.sessions.newCode() }
+
+// Serve serves until the context ends, or no request has come for 12 hours.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s.last.Store(s.options.Now().UnixNano())
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		tick := time.NewTicker(time.Minute)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				s.end() // The streams say so.
+				last, end := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+				_ = server.Shutdown(last)
+				end()
+				_ = server.Close()
+				return
+			case <-tick.C:
+				if s.options.Now().Sub(time.Unix(0, s.last.Load())) > idleLife {
+					stop()
+				}
+			}
+		}
+	}()
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-closed
+	return nil
+}
+
+// checkHost refuses requests under another name, as a page of another site sends them once its name leads here, and sets the
+// headers that all answers have.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.last.Store(s.options.Now().UnixNano())
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Permissions-Policy", "")
+		if r.Host != "127.0.0.1:"+s.port && r.Host != "localhost:"+s.port {
+			http.Error(w, "This server answers only as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) cookieName() string { return "happ-" + s.port }
+
+// secret returns the secret of the request's session, and whether there is one.
+func (s *Server) secret(r *http.Request) (string, bool) {
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil || !s.sessions.valid(cookie.Value) {
+		return "", false
+	}
+	return cookie.Value, true
+}
+
+// guard lets a request through to its route if it may come.
+func (s *Server) guard(route route) http.HandlerFunc {
+	origins := http.NewCrossOriginProtection()
+	return func(w http.ResponseWriter, r *http.Request) {
+		write := r.Method != http.MethodGet && r.Method != http.MethodHead
+		if write && !s.checkForm(w, r) {
+			return
+		}
+		if route.open {
+			route.handle(w, r)
+			return
+		}
+		secret, ok := s.secret(r)
+		if !ok {
+			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.page("")), "")
+			return
+		}
+		token := formToken(secret)
+		if write && (origins.Check(r) != nil || subtle.ConstantTimeCompare([]byte(r.PostFormValue("token")), []byte(token)) != 1) {
+			http.Error(w, "The request comes from another page. Reload this one, and try again.", http.StatusForbidden)
+			return
+		}
+		if write && !s.sessions.mayWrite(secret) {
+			http.Error(w, "Too many requests. Try again in a second.", http.StatusTooManyRequests)
+			return
+		}
+		route.handle(w, r)
+	}
+}
+
+// checkForm reads a form, and answers the request if it is none, or too large.
+func (s *Server) checkForm(w http.ResponseWriter, r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		http.Error(w, "Send a form.", http.StatusUnsupportedMediaType)
+		return false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form cannot be read, or is too large.", http.StatusBadRequest)
+		return false
+	}
+	return true
+}
+
+// elsewhere answers all other paths with the login, which does not name the folder: no other user of the machine is to learn it. One below
+// the folder of another server leads to the same page here.
+func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	id, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if id == s.id {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	if len(id) != len(s.id) {
+		rest = ""
+	}
+	s.showLogin(w, r, http.StatusUnauthorized, rest, "")
+}
+
+// page returns the path of a page, whatever "to" is: always one below the folder.
+func (s *Server) page(to string) string {
+	path := &url.URL{Path: "/" + s.id + "/" + strings.TrimLeft(to, "/")}
+	return path.EscapedPath()
+}
+
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, ok := s.secret(r); ok {
+		http.Redirect(w, r, s.page(""), http.StatusSeeOther)
+		return
+	}
+	s.showLogin(w, r, http.StatusOK, "", "")
+}
+
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
+	base := outside
+	if strings.HasPrefix(r.URL.Path, s.page("")) {
+		base = s.page("")
+	}
+	s.render(w, status, "login.html", map[string]any{"Base": base, "To": to, "Problem": problem})
+}
+
+// login takes a code from any page, as the code itself is the proof: a file on this machine sends it. The answer is a page that
+// leads on, as a browser does not send the cookie along with a redirect that another site has started.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	to := r.PostFormValue("to")
+	secret, ok := s.sessions.login(strings.TrimSpace(r.PostFormValue("code")))
+	if !ok {
+		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookieName(), Value: secret, Path: "/" + s.id + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(sessionLife / time.Second),
+	})
+	s.render(w, http.StatusOK, "welcome.html", map[string]any{"Base": s.page(""), "Next": s.page(to)})
+}
+
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+	if secret, ok := s.secret(r); ok {
+		s.sessions.logout(secret)
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Path: "/" + s.id + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, s.page("login"), http.StatusSeeOther)
+}

@@ -1,0 +1,257 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+const (
+	// beat is the time between two comments of a stream, by which either side notices that the other one is gone. With each comment the
+	// ages on the page are updated.
+	beat = 15 * time.Second
+	// writeTime is how long a tab may take nothing. The browser opens the stream of a tab that is there once more.
+	writeTime = time.Minute
+	// maxRate is how many bytes a second a stream has at most, seen over some seconds.
+	maxRate = 40 << 10
+)
+
+// fragment is a part of a page that changes as a whole.
+type fragment struct {
+	ID   string `json:"id"`
+	HTML string `json:"html"`
+	// In is the ID of the element that it is added to if the page does not have it.
+	In string `json:"in,omitempty"`
+}
+
+// gone is a fragment that the page no longer has.
+type gone struct {
+	ID string `json:"id"`
+}
+
+// order is the order of all children of an element. It has no others.
+type order struct {
+	ID  string   `json:"id"`
+	IDs []string `json:"ids"`
+}
+
+// connection is how a page is connected with the cluster.
+type connection struct {
+	Connected bool `json:"connected"`
+	// Since is since when there is no connection.
+	Since *time.Time `json:"since,omitempty"`
+	// Text is the message on the connection, empty for a good connection.
+	Text string `json:"text"`
+}
+
+// The fragments of the pages, by the names of their templates, which are their IDs.
+var (
+	listFragments     = []string{"problem", "counts", "menus", "missing", "rest"}
+	resourceFragments = []string{"problem", "why", "actions", "pods", "tree", "history", "happened", "spec"}
+)
+
+// rows is the ID of the element with the rows of the list.
+const rows = "rows"
+
+// renderer renders the fragments of a page from its content, and returns the order of the rows.
+type renderer func(c *content) ([]fragment, []string, error)
+
+// execute renders a template.
+func execute(name string, data any) (string, error) {
+	var text bytes.Buffer
+	err := pages.ExecuteTemplate(&text, name, data)
+	return text.String(), err
+}
+
+// fragmentsOf renders the fragments of a page.
+func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
+	var all []fragment
+	for _, name := range names {
+		text, err := execute(name, data)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, fragment{ID: name, HTML: text})
+	}
+	return all, nil
+}
+
+// listEvents follows the list.
+func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
+	chosen := choiceOf(r.URL)
+	s.serveStream(w, r, Topic{}, func(c *content) ([]fragment, []string, error) {
+		data := s.common(r)
+		s.addList(data, chosen, c.list, c.err)
+		all, err := fragmentsOf(listFragments, data)
+		items, _ := data["Items"].([]item)
+		ids := []string{}
+		for i := range items {
+			if err != nil {
+				break
+			}
+			row := fragment{ID: items[i].ID(), In: rows}
+			row.HTML, err = execute("row", &items[i])
+			all, ids = append(all, row), append(ids, row.ID)
+		}
+		return all, ids, err
+	})
+}
+
+// resourceEvents follows a resource.
+func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
+	kind, known := view.KindOf(r.PathValue("kind"))
+	if !known {
+		http.Error(w, "There is no such page.", http.StatusNotFound)
+		return
+	}
+	topic := Topic{Kind: kind.Name, Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	s.serveStream(w, r, topic, func(c *content) ([]fragment, []string, error) {
+		data := s.common(r)
+		found := c.snapshot
+		if found != nil { // Its time is the time of the read, and ages need the present time.
+			now := *found
+			now.Now = s.options.Now()
+			found = &now
+		}
+		s.addResource(r, data, kind, found, c.err)
+		all, err := fragmentsOf(resourceFragments, data)
+		return all, nil, err
+	})
+}
+
+// serveStream sends changes to a page, until the page is closed or its session ends.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic, render renderer) {
+	secret, _ := s.secret(r)
+	seat := s.hub.join(formToken(secret), topic) //nolint:contextcheck // The topic outlives the request.
+	if seat == nil {
+		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.hub.leave(seat)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	out := &stream{render: render, sent: map[string][sha256.Size]byte{}}
+	send := func(text []byte) bool {
+		if !s.sessions.valid(secret) {
+			return false
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
+		_, err := w.Write(text)
+		return err == nil && control.Flush() == nil
+	}
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for more := send([]byte("retry: 2000\n\n")); more; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.hub.ctx.Done():
+			send([]byte("event: end\ndata: {}\n\n"))
+			return
+		case <-seat.ousted:
+			send([]byte("event: pause\ndata: {}\n\n"))
+			return
+		case <-ticker.C: // Ages grow, although nothing changes.
+			text, err := out.update(seat.content())
+			if err != nil {
+				return
+			}
+			more = send(append(text, ": here\n\n"...))
+		case <-seat.news:
+			first := len(out.sent) == 0
+			text, err := out.update(seat.content())
+			if err != nil || len(text) > 0 && !send(text) {
+				return
+			}
+			if first {
+				continue
+			}
+			// The pause is proportional to the length of the text.
+			select {
+			case <-r.Context().Done():
+			case <-s.hub.ctx.Done():
+			case <-seat.ousted:
+			case <-time.After(time.Duration(len(text)) * time.Second / maxRate):
+			}
+		}
+	}
+}
+
+// stream is the state that a page has received: a checksum of each fragment, and no text. Nothing is queued for a slow page, because each
+// update is the difference between the received state and the present state.
+type stream struct {
+	render renderer
+	sent   map[string][sha256.Size]byte
+	order  []string
+	state  *connection
+}
+
+// update returns the events that bring a page from the received state to the present state.
+func (s *stream) update(c content) ([]byte, error) {
+	var text bytes.Buffer
+	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.words()}
+	if !now.Connected {
+		now.Since = &c.state.Away
+	}
+	if s.state == nil && now.Connected && !c.known() {
+		return nil, nil // Nothing has answered yet: the page is as it was opened.
+	}
+	if s.state == nil || now.Connected != s.state.Connected || now.Text != s.state.Text {
+		if err := write(&text, "state", now); err != nil {
+			return nil, err
+		}
+		s.state = &now
+	}
+	if !c.known() {
+		return text.Bytes(), nil
+	}
+	fragments, ids, err := s.render(&c)
+	if err != nil {
+		return nil, err
+	}
+	first := len(s.sent) == 0
+	left := map[string]bool{}
+	for id := range s.sent {
+		left[id] = true
+	}
+	for _, f := range fragments {
+		delete(left, f.ID)
+		sum := sha256.Sum256([]byte(f.HTML))
+		if s.sent[f.ID] == sum {
+			continue
+		}
+		s.sent[f.ID] = sum
+		if err := write(&text, "fragment", f); err != nil {
+			return nil, err
+		}
+	}
+	for id := range left {
+		delete(s.sent, id)
+		if err := write(&text, "gone", gone{id}); err != nil {
+			return nil, err
+		}
+	}
+	s.order = slices.DeleteFunc(s.order, func(id string) bool { return left[id] })
+	if ids != nil && (first || !slices.Equal(ids, s.order)) {
+		err = write(&text, "order", order{rows, ids})
+	}
+	s.order = ids
+	return text.Bytes(), err
+}
+
+// write writes an event. JSON has no line breaks, and no page parses it as markup: the template of a fragment has escaped its values.
+func write(text *bytes.Buffer, event string, data any) error {
+	_, _ = text.WriteString("event: " + event + "\ndata: ")
+	e := json.NewEncoder(text) // It ends with a line break.
+	e.SetEscapeHTML(false)
+	err := e.Encode(data)
+	_ = text.WriteByte('\n')
+	return err
+}
