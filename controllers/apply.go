@@ -35,6 +35,7 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 		if err != nil {
 			return nil, 0, err
 		}
+		child.StatedLabels = w.StatedLabels(obj)
 		wanted = append(wanted, obj)
 		req.Objects = append(req.Objects, child)
 	}

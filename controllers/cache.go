@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,8 @@ import (
 
 // The indexes of the cache.
 const (
-	// indexInstance finds pods by the label app.kubernetes.io/instance, which is the custom resource that they belong to, or what the
-	// selector of an adopted workload object says.
+	// indexInstance finds pods by the name of the custom resource that they belong to, or by the label app.kubernetes.io/instance in the
+	// selector of an adopted workload object; see instanceKeys.
 	indexInstance = "instance"
 	// indexTarget finds autoscalers by what they scale; see apply.ScaleTarget.
 	indexTarget = "target"
@@ -89,7 +90,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 		}
 		if row.Role.Has(apply.RolePod) {
 			err = indexer.IndexField(ctx, row.Object, indexInstance, func(obj client.Object) []string {
-				return []string{obj.GetLabels()[appv1.LabelInstance]}
+				return instanceKeys(obj)
 			})
 		}
 		if row.Role.Has(apply.RoleScaler) {
@@ -115,6 +116,19 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 		}
 	}
 	return nil
+}
+
+// instanceKeys returns the values by which a pod is found in the index: of the label app.kubernetes.io/instance, which a spec can state, and
+// of the label of the operator's kinds that a new workload selects its pods by.
+func instanceKeys(pod client.Object) []string {
+	labels := pod.GetLabels()
+	keys := []string{labels[appv1.LabelInstance]}
+	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager} {
+		if value, ok := labels[key]; ok && !slices.Contains(keys, value) {
+			keys = append(keys, value)
+		}
+	}
+	return keys
 }
 
 // serviceNames returns the name that a stored resource states for its Service, none if it states none.

@@ -225,7 +225,7 @@ func (db *database) request(ctx context.Context, seen *observed, w *resource.Wor
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
 	startable = unlisted == nil && (seen.set() != nil || startable)
 	for _, obj := range w.Objects() {
-		child := apply.Object{Desired: obj, Live: seen.liveObject(obj)}
+		child := apply.Object{Desired: obj, Live: seen.liveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
 		case set && startable:
 			child.Replace = grows

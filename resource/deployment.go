@@ -9,7 +9,7 @@ import (
 // buildDeployment returns the Deployment that runs the workload's pods.
 func buildDeployment(w *Workload) *appsv1.Deployment {
 	meta := w.meta()
-	meta.Annotations = merged(w.Annotations, w.Record)
+	meta.Labels, meta.Annotations = w.override(w.OwnLabels), merged(w.Annotations, w.OwnAnnotations, w.Record)
 	template := w.Template
 	if w.TemplateKept { // A template without containers is not applied.
 		template = corev1.PodTemplateSpec{}

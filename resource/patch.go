@@ -140,7 +140,7 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 	for _, key := range slices.Sorted(maps.Keys(merged(result.Labels, keysOf(stated)))) {
 		reason := messageSetByOperator
 		switch {
-		case key == appv1.LabelName || key == appv1.LabelComponent:
+		case key == appv1.LabelName || key == appv1.LabelInstance || key == appv1.LabelComponent:
 			reason = messageSetInPodLabels
 		case !rules.OperatorLabel(key):
 			continue

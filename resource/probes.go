@@ -13,14 +13,11 @@ import (
 // The readiness probe has a default. The liveness probe has a default only for kinds that restart a container by default
 // (restarts), and only together with a startup probe: it runs every second, so that it adds no delay, and fails only after a day,
 // so that it never ends a container that starts slowly. As a startup probe delays the other probes, there is no default startup
-// probe if the spec states any probe, which may be for another port.
+// probe if the spec states any probe, which may be for another port. A spec that disables the default probes has those that it states.
 func probes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in Inputs) (liveness, readiness, startup *corev1.Probe) {
-	if spec.Disabled {
-		return nil, nil, nil
-	}
 	liveness, readiness, startup = spec.Liveness, spec.Readiness, spec.Startup
 	port := firstTCP(ports)
-	if port == 0 || in.Rendering == RenderingTutorial {
+	if spec.Disabled || port == 0 || in.Rendering == RenderingTutorial {
 		return liveness, readiness, startup
 	}
 	// The default startup probe protects only the default liveness probe.

@@ -54,8 +54,8 @@ func TestDefaultProbes(t *testing.T) {
 				t.Errorf("%s, with %q stated: %q, want %q", v.what, c.stated, got, v.want)
 			}
 			spec.Disabled = true
-			if l, r, s := probes(spec, ports, v.restarts, in); l != nil || r != nil || s != nil {
-				t.Errorf("%s: there are probes although they are disabled", v.what)
+			if l, r, s := probes(spec, ports, v.restarts, in); l != spec.Liveness || r != spec.Readiness || s != spec.Startup {
+				t.Errorf("%s, with %q stated: default probes are disabled, and there are others than the stated probes", v.what, c.stated)
 			}
 		}
 	}

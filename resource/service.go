@@ -19,7 +19,7 @@ func buildService(w *Workload) *corev1.Service {
 	}
 	meta := w.meta()
 	meta.Name = w.ServiceName
-	meta.Annotations = merged(w.Annotations, w.Access.Annotations)
+	meta.Labels, meta.Annotations = w.override(w.Access.Labels), merged(w.Annotations, w.Access.Annotations)
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
 		ObjectMeta: meta,

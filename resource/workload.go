@@ -26,8 +26,10 @@ type Workload struct {
 	// object, existing values take precedence over them.
 	Labels        map[string]string
 	DefaultLabels []string
-	// Annotations are the annotations of every object.
-	Annotations map[string]string
+	// OwnLabels are the labels that the spec states for the workload object alone. They override the labels of every object.
+	OwnLabels map[string]string
+	// Annotations are the annotations of every object, OwnAnnotations the further annotations of the workload object.
+	Annotations, OwnAnnotations map[string]string
 	// Record holds the annotations of the workload object that record the spec and the inputs of the build.
 	Record map[string]string
 	// Recorded is true if the record holds the whole spec rather than its hash.
@@ -65,6 +67,8 @@ type Workload struct {
 	Retain      bool
 	// claimLabels are the labels of the claims, which do not depend on the spec.
 	claimLabels map[string]string
+	// ownsComponent is true if the spec cannot override the label app.kubernetes.io/component.
+	ownsComponent bool
 	// refused is true if the patch of the pod template was not applied, or set forbidden labels.
 	refused bool
 	// container is the name of the main container.
@@ -127,7 +131,10 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		Name:                    p.name,
 		Namespace:               p.namespace,
 		Owner:                   p.owner,
+		OwnLabels:               spec.WorkloadLabels,
 		Annotations:             spec.Annotations,
+		OwnAnnotations:          spec.WorkloadAnnotations,
+		ownsComponent:           p.ownsComponent,
 		Selector:                selector,
 		Strategy:                strategy(spec),
 		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
@@ -200,7 +207,7 @@ func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[
 // statedLabels returns the labels of a spec that override the operator's labels.
 func statedLabels(given map[string]string) map[string]string {
 	stated := map[string]string{}
-	for _, key := range []string{appv1.LabelName, appv1.LabelComponent} {
+	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent} {
 		if value, ok := given[key]; ok {
 			stated[key] = value
 		}
@@ -227,7 +234,7 @@ func (w *Workload) record(spec any, identity func() json.RawMessage, seen BuildO
 		return
 	}
 	var record string
-	record, w.Recorded = EncodeSpec(spec, identity, w.Annotations)
+	record, w.Recorded = EncodeSpec(spec, identity, merged(w.Annotations, w.OwnAnnotations))
 	w.Record = map[string]string{
 		appv1.AnnotationLastAppliedSpec:   record,
 		appv1.AnnotationLastAppliedInputs: seen.Inputs.Encode(),
@@ -243,6 +250,33 @@ func (w *Workload) meta() metav1.ObjectMeta {
 		Annotations:     w.Annotations,
 		OwnerReferences: []metav1.OwnerReference{w.Owner},
 	}
+}
+
+// StatedLabels returns the labels that the spec states for an object of the workload alone; nil if there are none. An adopted object does
+// not keep its own values of these labels.
+func (w *Workload) StatedLabels(obj metav1.Object) map[string]string {
+	switch obj.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet:
+		return w.OwnLabels
+	case *corev1.Service:
+		if obj.GetName() == w.ServiceName {
+			return w.Access.Labels
+		}
+	}
+	return nil
+}
+
+// override returns the labels of every object with the labels that the spec states for one object. Labels that only the operator sets stay.
+func (w *Workload) override(stated map[string]string) map[string]string {
+	if len(stated) == 0 {
+		return w.Labels
+	}
+	all := merged(w.Labels, stated)
+	all[appv1.LabelManagedBy] = appv1.ManagedBy
+	if w.ownsComponent {
+		all[appv1.LabelComponent] = w.Labels[appv1.LabelComponent]
+	}
+	return all
 }
 
 // merged returns all entries of several maps, nil for no entries; the last value of a key takes precedence.

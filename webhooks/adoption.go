@@ -172,7 +172,7 @@ func workloadChildren(w *resource.Workload, lives map[string]client.Object) []ap
 func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Object) (made adoption, ok bool) {
 	req := apply.Request{
 		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Policy: apply.Policy{Adopt: true, DefaultLabels: c.workload.DefaultLabels},
-		Objects: []apply.Object{{Desired: c.object, Live: live}},
+		Objects: []apply.Object{{Desired: c.object, Live: live, StatedLabels: c.workload.StatedLabels(c.object)}},
 	}
 	whole := req
 	whole.Objects = slices.Concat(around, req.Objects)

@@ -333,8 +333,8 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
 
-	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name and component take the
-	// place of the operator's. Its others are refused: app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
+	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name, instance and component take
+	// the place of the operator's. Its others are refused: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodLabels map[string]string `json:"podLabels,omitempty"`
@@ -345,9 +345,9 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 
-	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name and component take
-	// the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are refused, too:
-	// app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
+	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name, instance and
+	// component take the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are
+	// refused, too: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Labels map[string]string `json:"labels,omitempty"`
@@ -357,6 +357,18 @@ type WorkloadSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// workloadLabels are further labels of the Deployment alone, or of a database's StatefulSet. They take precedence over labels,
+	// and the same are refused.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	WorkloadLabels map[string]string `json:"workloadLabels,omitempty"`
+
+	// workloadAnnotations are annotations of the Deployment alone, or of a database's StatefulSet. They take precedence over
+	// annotations.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	WorkloadAnnotations map[string]string `json:"workloadAnnotations,omitempty"`
 
 	// podTemplatePatch is a strategic merge patch
 	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,
@@ -429,6 +441,11 @@ type ServiceSpec struct {
 	// +optional
 	ClusterIP string `json:"clusterIP,omitempty"`
 
+	// labels are further labels of the Service alone; what finds a Service by its labels goes by them, such as a ServiceMonitor. They
+	// take precedence over the labels of every object, and the same are refused.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
 	// annotations are annotations of the Service alone; load balancers take their settings from them.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -498,7 +515,6 @@ type ServiceSpec struct {
 }
 
 // Probes are the ways in which the kubelet looks after the main container.
-// +kubebuilder:validation:XValidation:rule="!has(self.disabled) || !self.disabled || (!has(self.liveness) && !has(self.readiness) && !has(self.startup))",message="disabled: true and probes are mutually exclusive; remove one",fieldPath=".disabled"
 type Probes struct {
 	// liveness says when the container is restarted. Defaults to none; for a ModelBox, to a connection to the first TCP port
 	// every 10 seconds, with a failureThreshold of 6.
@@ -515,7 +531,8 @@ type Probes struct {
 	// +optional
 	Startup *corev1.Probe `json:"startup,omitempty"`
 
-	// disabled makes no probe at all if it is true. Defaults to false.
+	// disabled leaves out the default probes if it is true: the container has the probes that are stated here, and no other. So a
+	// container can have a liveness probe without a readiness probe. Defaults to false.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 }

@@ -45,16 +45,15 @@ func (p *plan) keepLabels(req *Request, live client.Object) error {
 	if !p.claim.takesOver() || metav1.IsControlledBy(live, req.Owner) {
 		return nil
 	}
-	return p.stateWanted(req, foreignLabels(req, p.object.Desired, live))
+	return p.stateWanted(req, foreignLabels(req, p.object, live))
 }
 
 // foreignLabels returns the labels that others have set on a live object, also to the values of the owner's defaults, sorted.
-func foreignLabels(req *Request, desired, live client.Object) []string {
+func foreignLabels(req *Request, object *Object, live client.Object) []string {
 	var kept []string
 	for _, key := range req.Policy.DefaultLabels {
-		_, sets := desired.GetLabels()[key]
 		_, has := live.GetLabels()[key]
-		if sets && has && !appliedLabel(live, key) {
+		if object.defaultsLabel(key) && has && !appliedLabel(live, key) {
 			kept = append(kept, key)
 		}
 	}
@@ -62,9 +61,16 @@ func foreignLabels(req *Request, desired, live client.Object) []string {
 	return kept
 }
 
+// defaultsLabel reports whether the object is to have a label that the owner does not state for it.
+func (o *Object) defaultsLabel(key string) bool {
+	_, sets := o.Desired.GetLabels()[key]
+	_, stated := o.StatedLabels[key]
+	return sets && !stated
+}
+
 // recordedLabels returns the labels of a live object that the record names, and that nothing of the operator's has set, sorted. A label that
 // is gone counts if the record is the operator's: its owner has removed it. live may be nil.
-func recordedLabels(req *Request, desired, live client.Object) []string {
+func recordedLabels(req *Request, object *Object, live client.Object) []string {
 	if live == nil {
 		return nil
 	}
@@ -76,9 +82,8 @@ func recordedLabels(req *Request, desired, live client.Object) []string {
 	var kept []string
 	for _, key := range req.Policy.DefaultLabels {
 		_, recorded := record[key]
-		_, sets := desired.GetLabels()[key]
 		_, has := live.GetLabels()[key]
-		if recorded && sets && (has || ours) && !appliedLabel(live, key) {
+		if recorded && object.defaultsLabel(key) && (has || ours) && !appliedLabel(live, key) {
 			kept = append(kept, key)
 		}
 	}

@@ -113,7 +113,7 @@ func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of clien
 		edit()
 		adopted.SetLabels(all)
 		later := plan{object: &Object{Desired: p.object.Desired, Live: adopted}, gvk: p.gvk, self: p.self}
-		if err := later.stateWanted(req, recordedLabels(req, p.object.Desired, adopted)); err != nil {
+		if err := later.stateWanted(req, recordedLabels(req, p.object, adopted)); err != nil {
 			t.Fatal(err)
 		}
 		if later.sum != p.sum || !reflect.DeepEqual(later.wanted, p.wanted) {
@@ -147,7 +147,7 @@ func TestRecordOfLabels(t *testing.T) {
 			Labels: c.labels, Annotations: map[string]string{appv1.AnnotationKeptLabels: c.record}, ManagedFields: []metav1.ManagedFieldsEntry{c.manager},
 		}}
 		req := &Request{Policy: Policy{DefaultLabels: defaultLabels}, Manager: "app-operator/app"}
-		if got := recordedLabels(req, desired, live); !slices.Equal(got, c.want) {
+		if got := recordedLabels(req, &Object{Desired: desired}, live); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q are kept, want %q", name, got, c.want)
 		}
 	}

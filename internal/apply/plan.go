@@ -115,7 +115,7 @@ func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
 	if err := p.checkDesired(); err != nil {
 		return p, err
 	}
-	if err := p.stateWanted(req, recordedLabels(req, object.Desired, object.Live)); err != nil {
+	if err := p.stateWanted(req, recordedLabels(req, object, object.Live)); err != nil {
 		return p, err
 	}
 	if object.Live == nil {

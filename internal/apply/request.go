@@ -45,7 +45,8 @@ type Policy struct {
 	AllOrNothing bool
 	// AcceptOverrides accepts the values that the API server stores in place of stated ones.
 	AcceptOverrides bool
-	// DefaultLabels are the labels of the objects that the owner does not state. An adopted object keeps its own values of them.
+	// DefaultLabels are the labels of the objects that the owner does not state, apart from Object.StatedLabels. An adopted object keeps
+	// its own values of them.
 	DefaultLabels []string
 }
 
@@ -71,6 +72,8 @@ type Object struct {
 	Desired client.Object
 	// Live is the last observed object, nil if there is none.
 	Live client.Object
+	// StatedLabels are the labels that the owner states for this object alone.
+	StatedLabels map[string]string
 	// Retained is an object that outlives the owner. Desired has no owner reference, and names its owner by the annotation
 	// app.huolala.cn/retained-for, as "<kind>.<name>".
 	Retained bool

@@ -28,7 +28,7 @@ import (
 
 // fileChanges returns the changes that applying files would make. Objects of other kinds are named and left out.
 func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]change, error) {
-	objects, err := r.readObjects(o)
+	objects, err := r.readObjects(o.files, o.recursive)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +175,9 @@ func appliedBy(fields []metav1.ManagedFieldsEntry) string {
 }
 
 // readObjects reads the objects of all files.
-func (r *root) readObjects(o *planOptions) ([]*unstructured.Unstructured, error) {
+func (r *root) readObjects(files []string, recursive bool) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	for _, name := range o.files {
+	for _, name := range files {
 		if name == "-" {
 			found, err := decodeObjects(r.In, "standard input")
 			if err != nil {
@@ -186,7 +186,7 @@ func (r *root) readObjects(o *planOptions) ([]*unstructured.Unstructured, error)
 			objects = append(objects, found...)
 			continue
 		}
-		paths, err := filesOf(name, o.recursive)
+		paths, err := filesOf(name, recursive)
 		if err != nil {
 			return nil, err
 		}

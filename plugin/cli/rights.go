@@ -120,8 +120,10 @@ func Needs() []Need {
 		{"refresh --all", join(get, patch, ours("list", false))},
 		{"restart", join(get, restart)},
 		{"import", []Right{
-			{"get", "apps", "deployments", true}, {"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
+			{"get", "apps", "deployments", true}, {"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false},
+			{"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
 			{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
+			{"list", "networking.k8s.io", "networkpolicies", false},
 		}},
 		{"adopt", join(get, patch)},
 		{"eject", eject},

@@ -102,7 +102,8 @@ func TestWrongNames(t *testing.T) {
 		{[]string{"tree", ""}, `"": write NAME or KIND/NAME`}, {[]string{"tree", "/x"}, `"/x": write NAME or KIND/NAME`},
 		{[]string{"why", "app/"}, `"app/": write NAME or KIND/NAME`}, {[]string{"wait", "a/b/c"}, `"a/b/c": write NAME or KIND/NAME`},
 		{[]string{"pause", "web", ""}, `"": write NAME or KIND/NAME`}, {[]string{"why", "node/x"}, `"node" is no kind that belongs to`},
-		{[]string{"import", "web"}, "write deployment/NAME"}, {[]string{"import", "deployment/a/b"}, "write deployment/NAME"},
+		{[]string{"import", "statefulset/web"}, "write NAME or deployment/NAME"}, {[]string{"import", "deployment/a/b"}, "write NAME or deployment/NAME"},
+		{[]string{"import"}, "--all, --selector or --filename"}, {[]string{"import", "-l", "a=b=c"}, "--selector"},
 		{[]string{"hold", "web", "--to", "0"}, "--to: 0 is less than 1"}, {[]string{"hold", "web", "--to", "-4"}, "--to: -4 is less than 1"},
 		{[]string{"hold", "web", "--to", ""}, "--to: name a revision"},
 	} {

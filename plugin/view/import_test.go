@@ -87,25 +87,9 @@ func plainTemplate(t *testing.T, template *corev1.PodTemplateSpec) map[string]an
 	t.Helper()
 	template = template.DeepCopy()
 	maps.DeleteFunc(template.Labels, func(key, _ string) bool {
-		return validation.OperatorLabel(key) || key == appv1.LabelName || key == appv1.LabelComponent
+		return validation.OperatorLabel(key) || key == appv1.LabelName || key == appv1.LabelInstance || key == appv1.LabelComponent
 	})
-	pod := &template.Spec
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		c.TerminationMessagePath, c.TerminationMessagePolicy = "", ""
-		slices.SortFunc(c.Ports, func(a, b corev1.ContainerPort) int { return int(a.ContainerPort - b.ContainerPort) })
-	}
-	if pod.SecurityContext == nil {
-		pod.SecurityContext = &corev1.PodSecurityContext{}
-	}
-	if pod.TerminationGracePeriodSeconds == nil {
-		pod.TerminationGracePeriodSeconds = ptr.To[int64](30)
-	}
-	pod.RestartPolicy, pod.SchedulerName = "", ""
-	if pod.DNSPolicy == corev1.DNSClusterFirst {
-		pod.DNSPolicy = ""
-	}
-	pod.DeprecatedServiceAccount = ""
+	normalizePod(&template.Spec, nil)
 	data, err := json.Marshal(template)
 	if err != nil {
 		t.Fatal(err)
@@ -125,11 +109,13 @@ func TestImport(t *testing.T) {
 		change func(*corev1.PodSpec)
 		source func(*Source)
 		notes  []string
-		holds  func(*appv1.AppSpec) bool
+		// differs are the fields of live objects that the App does not have.
+		differs []string
+		holds   func(*appv1.AppSpec) bool
 	}{
 		"plain": {holds: func(s *appv1.AppSpec) bool {
 			return s.ContainerName == "main" && *s.Replicas == 3 && s.MaxSurge == nil && s.MaxUnavailable.IntVal == 1 && s.PodTemplatePatch == nil &&
-				s.PodLabels["team"] == "a" && len(s.PodLabels) == 1 && s.PodAnnotations["note"] == "b"
+				s.PodLabels["team"] == "a" && s.PodLabels["run"] == "web" && len(s.PodLabels) == 2 && s.PodAnnotations["note"] == "b"
 		}},
 		"fields without a name of their own": {change: func(p *corev1.PodSpec) {
 			p.HostNetwork, p.SchedulerName, p.EnableServiceLinks, p.ShareProcessNamespace = true, "mine", ptr.To(false), ptr.To(true)
@@ -165,7 +151,9 @@ func TestImport(t *testing.T) {
 			first.Spec.Type, first.Spec.ExternalIPs = corev1.ServiceTypeNodePort, []string{"192.0.2.1"}
 			first.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 			s.Services = []corev1.Service{other, wider, second, first}
-		}, notes: []string{"Service second spec", "Service web spec.externalIPs", "Service wider spec.selector"}, holds: func(s *appv1.AppSpec) bool {
+		}, differs: []string{`Service web spec.externalIPs: ["192.0.2.1"] -> none`}, notes: []string{
+			"Service second spec", "Service web spec.externalIPs", "Service wider spec.selector",
+		}, holds: func(s *appv1.AppSpec) bool {
 			return s.Service.Type == corev1.ServiceTypeNodePort && s.Service.Name == "" && s.Service.ExternalTrafficPolicy == "" &&
 				len(s.Ports) == 1 && s.Ports[0].TargetPort.StrVal == "http"
 		}},
@@ -182,13 +170,13 @@ func TestImport(t *testing.T) {
 		}, notes: []string{"Deployment spec.template.spec.containers[main].ports[80]", "Deployment spec.template.spec.containers[main].ports[9000]"}},
 		"a Service by another name": {source: func(s *Source) { s.Services = []corev1.Service{foreignService("front", own)} },
 			holds: func(s *appv1.AppSpec) bool { return s.Service.Name == "front" }},
-		"an autoscaler without figures": {source: func(s *Source) {
+		"an autoscaler that an App refuses": {source: func(s *Source) {
 			scaler := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 			scaler.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
-				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}, MaxReplicas: 5,
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}, MinReplicas: ptr.To[int32](9), MaxReplicas: 5,
 			}
 			s.Autoscalers = []autoscalingv2.HorizontalPodAutoscaler{scaler}
-		}, notes: []string{"App spec.autoscaling"}, holds: func(s *appv1.AppSpec) bool { return s.Autoscaling == nil && s.Replicas == nil }},
+		}, notes: []string{"App spec.autoscaling.maxReplicas"}, holds: func(s *appv1.AppSpec) bool { return s.Autoscaling == nil && s.Replicas == nil }},
 		"what stands around": {change: func(p *corev1.PodSpec) {
 			p.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("100m")}
 		}, source: func(s *Source) {
@@ -228,6 +216,17 @@ func TestImport(t *testing.T) {
 			if slices.Sort(notes); !slices.Equal(notes, c.notes) {
 				t.Errorf("notes are %q, want %q", notes, c.notes)
 			}
+			verified, err := Verify(made, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var differs []string
+			for _, d := range verified.Differences {
+				differs = append(differs, d.String())
+			}
+			if !slices.Equal(differs, c.differs) {
+				t.Errorf("the App differs in %q, want %q", differs, c.differs)
+			}
 			if c.holds != nil && !c.holds(&made.App.Spec) {
 				t.Errorf("the spec is %+v", made.App.Spec)
 			}
@@ -244,10 +243,10 @@ func TestImport(t *testing.T) {
 				t.Fatal(err)
 			}
 			var read appv1.App
-			if err := yaml.UnmarshalStrict(text, &read); err != nil || read.Annotations[appv1.AnnotationAdopt] != appv1.AdoptWithoutRestart {
+			if err := yaml.UnmarshalStrict(text, &read); err != nil || len(read.Annotations) > 0 {
 				t.Errorf("%v in\n%s", err, text)
 			}
-			if strings.Contains(string(text), "null") || strings.Count(made.Comments(), "\n") != len(made.Notes) {
+			if strings.Contains(string(text), "null") || strings.Count(made.Comments(), "\n") != len(made.Notes)+1 {
 				t.Errorf("the manifest is\n%s%s", made.Comments(), text)
 			}
 		})

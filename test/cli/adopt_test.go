@@ -37,18 +37,18 @@ func handMadeService(ns string) *corev1.Service {
 	return s
 }
 
-// imported creates the App that import prints, without its annotation, and waits until it reports what is in its way.
+// imported creates the App that import prints, and waits until it reports what is in its way.
 func imported(t *testing.T, u *user) *appv1.App {
 	t.Helper()
-	text := u.run("import", "deployment/web")
+	text := u.run("import", "web")
 	app := &appv1.App{}
 	if err := yaml.UnmarshalStrict([]byte(text), app); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	if app.Annotations[appv1.AnnotationAdopt] != appv1.AdoptWithoutRestart {
-		t.Errorf("it does not adopt without a restart:\n%s", text)
+	if len(app.Annotations) > 0 || !strings.Contains(text, "kubectl happ adopt web -n "+u.namespace) {
+		t.Errorf("an annotation outlives the adoption, or no command is named:\n%s", text)
 	}
-	app.Annotations = nil
+	says(t, u.run("import", "--all", "--verify"), "App "+u.namespace+"/web: the same as Deployment web, Service web")
 	plane.Create(t, app)
 	plane.Stands(t, app, "Applied=False/ResourceExists")
 	return app
@@ -107,7 +107,7 @@ func TestAdoptRefuses(t *testing.T) {
 	if code, out, said = u.try("adopt", "hud/web", "--yes"); code != 1 || !strings.Contains(said, "only resources of the kinds App and ModelBox can") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
-	for _, argument := range []string{"web", "statefulset/web", "deployment/none"} {
+	for _, argument := range []string{"none", "statefulset/web", "deployment/none"} {
 		if code, out, said = u.try("import", argument); code == 0 || said == "" || out != "" {
 			t.Errorf("import %s: exit status %d\n%s%s", argument, code, out, said)
 		}

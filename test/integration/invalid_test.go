@@ -129,7 +129,6 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, service: {loadBalancerClass: a.b/c}}`, "spec.service.loadBalancerClass: Invalid value: is valid only with the type LoadBalancer"},
 		{`{image: a, service: {externalTrafficPolicy: Nearby}}`, `spec.service.externalTrafficPolicy: Unsupported value: "Nearby"`},
 		{`{image: a, service: {sessionAffinity: Cookie}}`, `spec.service.sessionAffinity: Unsupported value: "Cookie"`},
-		{`{image: a, probes: {disabled: true, liveness: {exec: {command: [a]}}}}`, "spec.probes.disabled: Invalid value: disabled: true and probes are mutually exclusive"},
 		{`{image: a, volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]}`, "spec.volumes[1]: Duplicate value"},
 		{`{image: a, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]}`, "spec.volumeMounts[1]: Duplicate value"},
 		{`{image: a, containers: [{name: a, image: a}, {name: a, image: b}]}`, "spec.containers[1]: Duplicate value"},

@@ -165,7 +165,7 @@ func TestServingOfAnInvalidSpec(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	app := newServed(ns, "web", "ingress", "autoscaling")
-	app.Spec.Labels = map[string]string{appv1.LabelInstance: "another"}
+	app.Spec.Labels = map[string]string{appv1.LabelManagedBy: "another"}
 	plane.Create(t, app)
 	invalid := "/" + appv1.ReasonInvalid
 	plane.Stands(t, app, "Applied=False"+invalid, "Exposed=False"+invalid, "Autoscaled=False"+invalid)

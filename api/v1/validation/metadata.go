@@ -22,8 +22,11 @@ import (
 func metadata(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	errs := labels(spec.Labels, path.Child("labels"))
 	errs = append(errs, labels(spec.PodLabels, path.Child("podLabels"))...)
+	errs = append(errs, labels(spec.WorkloadLabels, path.Child("workloadLabels"))...)
+	errs = append(errs, labels(spec.Service.Labels, path.Child("service", "labels"))...)
 	errs = append(errs, annotations(spec.Annotations, path.Child("annotations"))...)
 	errs = append(errs, annotations(spec.PodAnnotations, path.Child("podAnnotations"))...)
+	errs = append(errs, annotations(spec.WorkloadAnnotations, path.Child("workloadAnnotations"))...)
 	errs = append(errs, annotations(spec.Service.Annotations, path.Child("service", "annotations"))...)
 	return append(errs, size(spec, path)...)
 }
@@ -43,17 +46,22 @@ func annotationBytes(annotations map[string]string) int {
 	return n
 }
 
-// size checks that the annotations of every object, and of the Service with its own annotations, leave room for the operator's.
+// size checks that the annotations of every object, and of the Service and the workload object with their own annotations, leave room
+// for the operator's.
 func size(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	const most = maxAnnotations
-	every, own := annotationBytes(spec.Annotations), annotationBytes(spec.Service.Annotations)
-	switch {
-	case every > most:
+	every := annotationBytes(spec.Annotations)
+	if every > most {
 		return field.ErrorList{field.TooLong(path.Child("annotations"), "", most)}
-	case every+own > most:
-		return field.ErrorList{field.TooLong(path.Child("service", "annotations"), "", most-every)}
 	}
-	return nil
+	var errs field.ErrorList
+	if every+annotationBytes(spec.Service.Annotations) > most {
+		errs = append(errs, field.TooLong(path.Child("service", "annotations"), "", most-every))
+	}
+	if every+annotationBytes(spec.WorkloadAnnotations) > most {
+		errs = append(errs, field.TooLong(path.Child("workloadAnnotations"), "", most-every))
+	}
+	return errs
 }
 
 // labelMap checks labels in the order of their keys: a message that changes is a write of the status, and an event.
@@ -100,7 +108,7 @@ func labels(given map[string]string, path *field.Path) field.ErrorList {
 
 // OperatorLabel reports whether a label is the operator's alone to set.
 func OperatorLabel(key string) bool {
-	return key == appv1.LabelInstance || key == appv1.LabelManagedBy || reserved(key)
+	return key == appv1.LabelManagedBy || reserved(key)
 }
 
 // annotations checks that annotations are well formed, and none of them the operator's or the Deployment controller's.

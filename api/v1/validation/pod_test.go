@@ -65,8 +65,11 @@ func TestModelBox(t *testing.T) {
 		"minReadySeconds below its deadline": {`{minReadySeconds: 600, progressDeadlineSeconds: 601}`, nil},
 
 		"labels of the operator": {`{labels: {app.kubernetes.io/name: a, app.huolala.cn/a: b}, podLabels: {app.kubernetes.io/instance: a, app.kubernetes.io/component: a, app.kubernetes.io/managed-by: a}}`, []string{
-			"FieldValueForbidden spec.labels[app.huolala.cn/a]",
-			"FieldValueForbidden spec.podLabels[app.kubernetes.io/instance]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/managed-by]"}},
+			"FieldValueForbidden spec.labels[app.huolala.cn/a]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/managed-by]"}},
+		"labels of one object": {`{workloadLabels: {app.kubernetes.io/instance: a, app.huolala.cn/a: b}, service: {labels: {a: b, app.kubernetes.io/managed-by: a}}}`, []string{
+			"FieldValueForbidden spec.service.labels[app.kubernetes.io/managed-by]", "FieldValueForbidden spec.workloadLabels[app.huolala.cn/a]"}},
+		"annotations of one object": {`{workloadAnnotations: {a: b, deployment.kubernetes.io/revision: "1"}}`, []string{
+			"FieldValueForbidden spec.workloadAnnotations[deployment.kubernetes.io/revision]"}},
 		"a security profile":            {`{securityProfile: restricted}`, nil},
 		"a security profile of none":    {`{securityProfile: baseline}`, []string{"FieldValueNotSupported spec.securityProfile"}},
 		"numbers of a rolling update":   {`{maxSurge: 1, maxUnavailable: 0}`, nil},

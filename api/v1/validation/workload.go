@@ -46,10 +46,20 @@ func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.
 		errs = append(errs, deadline(spec, f.minReadySeconds, path)...)
 	}
 	errs = append(errs, metadata(spec, path)...)
-	if _, stated := spec.Labels[appv1.LabelComponent]; stated && f.ownsComponent {
-		errs = append(errs, field.Forbidden(path.Child("labels").Key(appv1.LabelComponent), messageComponentLabelSetByOperator))
+	if f.ownsComponent {
+		errs = append(errs, noComponent(spec.Labels, path.Child("labels"))...)
+		errs = append(errs, noComponent(spec.WorkloadLabels, path.Child("workloadLabels"))...)
+		errs = append(errs, noComponent(spec.Service.Labels, path.Child("service", "labels"))...)
 	}
 	return collected(append(errs, p.annotations(spec.PodAnnotations, path.Child("podAnnotations"))...))
+}
+
+// noComponent refuses the label app.kubernetes.io/component of an object whose role the operator sets.
+func noComponent(given map[string]string, path *field.Path) field.ErrorList {
+	if _, stated := given[appv1.LabelComponent]; stated {
+		return field.ErrorList{field.Forbidden(path.Key(appv1.LabelComponent), messageComponentLabelSetByOperator)}
+	}
+	return nil
 }
 
 // defined checks that a size is: one of a later release, or of a schema that was edited, must not pass for none.

@@ -469,6 +469,34 @@ func (b *DatabaseApplyConfiguration) WithAnnotations(entries map[string]string) 
 	return b
 }
 
+// WithWorkloadLabels puts the entries into the WorkloadLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the WorkloadLabels field,
+// overwriting an existing map entries in WorkloadLabels field with the same key.
+func (b *DatabaseApplyConfiguration) WithWorkloadLabels(entries map[string]string) *DatabaseApplyConfiguration {
+	if b.WorkloadSpecApplyConfiguration.WorkloadLabels == nil && len(entries) > 0 {
+		b.WorkloadSpecApplyConfiguration.WorkloadLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.WorkloadSpecApplyConfiguration.WorkloadLabels[k] = v
+	}
+	return b
+}
+
+// WithWorkloadAnnotations puts the entries into the WorkloadAnnotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the WorkloadAnnotations field,
+// overwriting an existing map entries in WorkloadAnnotations field with the same key.
+func (b *DatabaseApplyConfiguration) WithWorkloadAnnotations(entries map[string]string) *DatabaseApplyConfiguration {
+	if b.WorkloadSpecApplyConfiguration.WorkloadAnnotations == nil && len(entries) > 0 {
+		b.WorkloadSpecApplyConfiguration.WorkloadAnnotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.WorkloadSpecApplyConfiguration.WorkloadAnnotations[k] = v
+	}
+	return b
+}
+
 // WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplatePatch field is set to the value of the last call.

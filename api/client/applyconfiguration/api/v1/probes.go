@@ -23,7 +23,8 @@ type ProbesApplyConfiguration struct {
 	// startup says when the container has started; until then the others wait. Defaults to none; where a ModelBox states no
 	// probe, to a connection to the first TCP port every second, for a day.
 	Startup *corev1.Probe `json:"startup,omitempty"`
-	// disabled makes no probe at all if it is true. Defaults to false.
+	// disabled leaves out the default probes if it is true: the container has the probes that are stated here, and no other. So a
+	// container can have a liveness probe without a readiness probe. Defaults to false.
 	Disabled *bool `json:"disabled,omitempty"`
 }
 

@@ -25,6 +25,9 @@ type ServiceSpecApplyConfiguration struct {
 	// clusterIP is None for a headless Service, whose name leads to the addresses of the pods. It can be set only until
 	// the Service is made. Left out, the cluster gives the Service an address of its own.
 	ClusterIP *string `json:"clusterIP,omitempty"`
+	// labels are further labels of the Service alone; what finds a Service by its labels goes by them, such as a ServiceMonitor. They
+	// take precedence over the labels of every object, and the same are refused.
+	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are annotations of the Service alone; load balancers take their settings from them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// loadBalancerClass names the implementation of a Service of type LoadBalancer. It cannot be changed while the type
@@ -85,6 +88,20 @@ func (b *ServiceSpecApplyConfiguration) WithType(value corev1.ServiceType) *Serv
 // If called multiple times, the ClusterIP field is set to the value of the last call.
 func (b *ServiceSpecApplyConfiguration) WithClusterIP(value string) *ServiceSpecApplyConfiguration {
 	b.ClusterIP = &value
+	return b
+}
+
+// WithLabels puts the entries into the Labels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Labels field,
+// overwriting an existing map entries in Labels field with the same key.
+func (b *ServiceSpecApplyConfiguration) WithLabels(entries map[string]string) *ServiceSpecApplyConfiguration {
+	if b.Labels == nil && len(entries) > 0 {
+		b.Labels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Labels[k] = v
+	}
 	return b
 }
 

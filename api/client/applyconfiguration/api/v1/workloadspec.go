@@ -142,19 +142,25 @@ type WorkloadSpecApplyConfiguration struct {
 	DNSConfig *corev1.PodDNSConfig `json:"dnsConfig,omitempty"`
 	// hostAliases are further lines of the pods' hosts file.
 	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
-	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name and component take the
-	// place of the operator's. Its others are refused: app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
+	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name, instance and component take
+	// the place of the operator's. Its others are refused: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
 	// operator's.
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
-	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name and component take
-	// the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are refused, too:
-	// app.kubernetes.io/instance and managed-by, and all of app.huolala.cn.
+	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name, instance and
+	// component take the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are
+	// refused, too: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are annotations of every object that is made, though not of the pods. Those of app.huolala.cn are the
 	// operator's.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// workloadLabels are further labels of the Deployment alone, or of a database's StatefulSet. They take precedence over labels,
+	// and the same are refused.
+	WorkloadLabels map[string]string `json:"workloadLabels,omitempty"`
+	// workloadAnnotations are annotations of the Deployment alone, or of a database's StatefulSet. They take precedence over
+	// annotations.
+	WorkloadAnnotations map[string]string `json:"workloadAnnotations,omitempty"`
 	// podTemplatePatch is a strategic merge patch
 	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,
 	// for everything that no other field here covers. The operator applies it last, and it takes precedence, except for the
@@ -598,6 +604,34 @@ func (b *WorkloadSpecApplyConfiguration) WithAnnotations(entries map[string]stri
 	}
 	for k, v := range entries {
 		b.Annotations[k] = v
+	}
+	return b
+}
+
+// WithWorkloadLabels puts the entries into the WorkloadLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the WorkloadLabels field,
+// overwriting an existing map entries in WorkloadLabels field with the same key.
+func (b *WorkloadSpecApplyConfiguration) WithWorkloadLabels(entries map[string]string) *WorkloadSpecApplyConfiguration {
+	if b.WorkloadLabels == nil && len(entries) > 0 {
+		b.WorkloadLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.WorkloadLabels[k] = v
+	}
+	return b
+}
+
+// WithWorkloadAnnotations puts the entries into the WorkloadAnnotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the WorkloadAnnotations field,
+// overwriting an existing map entries in WorkloadAnnotations field with the same key.
+func (b *WorkloadSpecApplyConfiguration) WithWorkloadAnnotations(entries map[string]string) *WorkloadSpecApplyConfiguration {
+	if b.WorkloadAnnotations == nil && len(entries) > 0 {
+		b.WorkloadAnnotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.WorkloadAnnotations[k] = v
 	}
 	return b
 }

@@ -1,0 +1,156 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// otherOwner returns the field, name or owner, by which an object cannot belong to the App, and the problem with the field. Both are empty
+// if the object can belong to the App.
+func (i *importing) otherOwner(obj metav1.Object) (field, wrong string) {
+	switch {
+	case obj.GetName() != i.App.Name:
+		return "metadata.name", "is not " + i.App.Name
+	case metav1.GetControllerOf(obj) != nil:
+		return "metadata.ownerReferences", "name another owner"
+	}
+	return "", ""
+}
+
+// importAutoscaler states the autoscaler of the Deployment. It decides the number of pods then.
+func (i *importing) importAutoscaler() {
+	for n := range i.from.Autoscalers {
+		scaler := &i.from.Autoscalers[n]
+		target, name := scaler.Spec.ScaleTargetRef, "HorizontalPodAutoscaler "+scaler.Name
+		if target.Kind != "Deployment" || target.Name != i.App.Name {
+			continue
+		}
+		i.App.Spec.Replicas = nil
+		if at, wrong := i.otherOwner(scaler); wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it goes on scaling the Deployment. To have its figures in the App, state them in "+
+				"spec.autoscaling and delete it", wrong)
+			continue
+		}
+		i.App.Spec.Autoscaling = &appv1.AutoscalingSpec{
+			MinReplicas: scaler.Spec.MinReplicas, MaxReplicas: scaler.Spec.MaxReplicas, Metrics: scaler.Spec.Metrics, Behavior: scaler.Spec.Behavior,
+		}
+		i.noteMetadata(name, scaler, false)
+	}
+}
+
+// importBudget states the disruption budget of the pods.
+func (i *importing) importBudget() {
+	for n := range i.from.Budgets {
+		budget := &i.from.Budgets[n]
+		name := "PodDisruptionBudget " + budget.Name
+		if s := budget.Spec.Selector; s == nil || !selects(s.MatchLabels, i.from.Deployment.Spec.Template.Labels) || len(s.MatchLabels) == 0 {
+			continue
+		}
+		at, wrong := i.otherOwner(budget)
+		if s := budget.Spec.Selector; wrong == "" && (len(s.MatchExpressions) > 0 || !maps.Equal(s.MatchLabels, i.selector)) {
+			at, wrong = "spec.selector", "is not that of the Deployment"
+		}
+		if wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it stays as it is. State no spec.disruptionBudget besides it: pods with two budgets "+
+				"cannot be evicted", wrong)
+			continue
+		}
+		i.noteMetadata(name, budget, false)
+		into := &appv1.DisruptionBudgetSpec{MinAvailable: budget.Spec.MinAvailable, MaxUnavailable: budget.Spec.MaxUnavailable}
+		into.UnhealthyPodEvictionPolicy = ptr.Deref(budget.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget)
+		i.App.Spec.DisruptionBudget = into
+	}
+}
+
+// importIngress sets the Ingress that leads to the Service, if an App can express it.
+func (i *importing) importIngress(service *corev1.Service) {
+	for n := range i.from.Ingresses {
+		ingress := &i.from.Ingresses[n]
+		name := "Ingress " + ingress.Name
+		if service == nil || !leadsTo(ingress, service.Name) {
+			continue
+		}
+		if at, wrong := i.otherOwner(ingress); wrong != "" {
+			i.note(name, at, "%s, so it is not taken over; it stays as it is, and goes on leading to the Service", wrong)
+			continue
+		}
+		if into := ingressSpec(ingress, service.Name); into != nil {
+			i.noteMetadata(name, ingress, true)
+			into.Annotations = ownAnnotations(ingress.Annotations)
+			i.App.Spec.Ingress = into
+		} else {
+			i.note(name, "spec", "has more than one type of path, backend or certificate, or a rule without a host; it stays as it is")
+		}
+	}
+}
+
+// notePolicies notes the NetworkPolicies that select the pods by their labels.
+func (i *importing) notePolicies() {
+	for n := range i.from.Policies {
+		policy := &i.from.Policies[n]
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil || selector.Empty() || !selector.Matches(labels.Set(i.from.Deployment.Spec.Template.Labels)) {
+			continue
+		}
+		i.note("NetworkPolicy "+policy.Name, "spec.podSelector", "selects the pods; it stays as it is, and applies to the pods of the App, too")
+	}
+}
+
+// leadsTo reports whether any path of an Ingress leads to a Service.
+func leadsTo(ingress *networkingv1.Ingress, service string) bool {
+	return slices.ContainsFunc(ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool {
+		return rule.HTTP != nil && slices.ContainsFunc(rule.HTTP.Paths, func(path networkingv1.HTTPIngressPath) bool {
+			return path.Backend.Service != nil && path.Backend.Service.Name == service
+		})
+	})
+}
+
+// ingressSpec returns the block of an App that means an Ingress, nil if none does.
+func ingressSpec(ingress *networkingv1.Ingress, service string) *appv1.IngressSpec {
+	into := &appv1.IngressSpec{ClassName: ingress.Spec.IngressClassName}
+	if ingress.Spec.DefaultBackend != nil || len(ingress.Spec.TLS) > 1 {
+		return nil
+	}
+	var backend *networkingv1.ServiceBackendPort
+	hosts := map[string]bool{}
+	for _, rule := range ingress.Spec.Rules {
+		if rule.Host == "" || rule.HTTP == nil || hosts[rule.Host] {
+			return nil
+		}
+		hosts[rule.Host] = true
+		made := appv1.IngressRule{Host: appv1.Hostname(rule.Host)}
+		for _, path := range rule.HTTP.Paths {
+			kind, to := ptr.Deref(path.PathType, networkingv1.PathTypeImplementationSpecific), path.Backend.Service
+			if to == nil || to.Name != service || into.PathType != "" && into.PathType != kind || backend != nil && *backend != to.Port {
+				return nil
+			}
+			into.PathType, backend = kind, &to.Port
+			made.Paths = append(made.Paths, appv1.HTTPPath(path.Path))
+		}
+		into.Rules = append(into.Rules, made)
+	}
+	if backend != nil {
+		port := intstr.FromInt32(backend.Number)
+		if backend.Name != "" {
+			port = intstr.FromString(backend.Name)
+		}
+		into.Port = &port
+	}
+	for _, tls := range ingress.Spec.TLS {
+		if len(tls.Hosts) != len(hosts) || slices.ContainsFunc(tls.Hosts, func(host string) bool { return !hosts[host] }) || tls.SecretName == "" {
+			return nil
+		}
+		into.TLS = &appv1.IngressTLS{SecretName: tls.SecretName}
+	}
+	return into
+}

@@ -1,0 +1,175 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// unlessDefault returns a pointer to a value, nil if it is the default.
+func unlessDefault[T comparable](value *T, standard T) *T {
+	if value == nil || *value == standard {
+		return nil
+	}
+	return value
+}
+
+// importDeployment states how pods are counted and replaced.
+func (i *importing) importDeployment() {
+	d, spec := i.from.Deployment, &i.App.Spec.WorkloadSpec
+	spec.Replicas = ptr.To(ptr.Deref(d.Spec.Replicas, 1))
+	spec.RevisionHistoryLimit = unlessDefault(d.Spec.RevisionHistoryLimit, 10)
+	spec.ProgressDeadlineSeconds = unlessDefault(d.Spec.ProgressDeadlineSeconds, 600)
+	spec.MinReadySeconds = unlessDefault(&d.Spec.MinReadySeconds, 0)
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		spec.Strategy = d.Spec.Strategy.Type
+	} else if u := d.Spec.Strategy.RollingUpdate; u != nil {
+		quarter := intstr.FromString("25%")
+		spec.MaxSurge, spec.MaxUnavailable = unlessDefault(u.MaxSurge, quarter), unlessDefault(u.MaxUnavailable, quarter)
+	}
+	if d.Spec.Paused {
+		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"%s\"", Command(d.Namespace, resumeRollouts, deploymentOf+d.Name))
+	}
+}
+
+// importContainer states the first container, which is the main one of an App.
+func (i *importing) importContainer() {
+	spec, main := &i.App.Spec.WorkloadSpec, &i.from.Deployment.Spec.Template.Spec.Containers[0]
+	if main.Name != i.App.Name {
+		spec.ContainerName = main.Name
+	}
+	spec.Image, spec.Command, spec.Args = main.Image, main.Command, main.Args
+	if main.ImagePullPolicy != corev1.PullIfNotPresent {
+		spec.ImagePullPolicy = main.ImagePullPolicy
+	}
+	spec.Envs, spec.EnvFrom, spec.Resources = main.Env, main.EnvFrom, main.Resources
+	spec.VolumeMounts, spec.Lifecycle, spec.SecurityContext = main.VolumeMounts, main.Lifecycle, main.SecurityContext
+	for _, p := range main.Ports {
+		if p.HostPort == 0 && p.HostIP == "" {
+			spec.ContainerPorts = append(spec.ContainerPorts, appv1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+		}
+	}
+}
+
+// importPod sets the fields of the pods beyond the main container.
+func (i *importing) importPod() {
+	spec, pod := &i.App.Spec.WorkloadSpec, &i.from.Deployment.Spec.Template.Spec
+	spec.InitContainers, spec.Containers, spec.Volumes = pod.InitContainers, pod.Containers[1:], pod.Volumes
+	spec.ServiceAccountName, spec.AutomountServiceAccountToken = pod.ServiceAccountName, pod.AutomountServiceAccountToken
+	spec.ImagePullSecrets, spec.NodeSelector, spec.Tolerations = pod.ImagePullSecrets, pod.NodeSelector, pod.Tolerations
+	if pod.SecurityContext != nil && !reflect.DeepEqual(pod.SecurityContext, &corev1.PodSecurityContext{}) {
+		spec.PodSecurityContext = pod.SecurityContext
+	}
+	spec.Affinity, spec.TopologySpreadConstraints = pod.Affinity, pod.TopologySpreadConstraints
+	if len(pod.TopologySpreadConstraints) == 0 {
+		i.note("Deployment", "spec.template.spec.topologySpreadConstraints",
+			"are none; an App spreads its pods over nodes and zones where that is possible, from the next change on")
+	}
+	spec.TerminationGracePeriodSeconds = unlessDefault(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	spec.PriorityClassName, spec.RuntimeClassName = pod.PriorityClassName, pod.RuntimeClassName
+	if pod.DNSPolicy != corev1.DNSClusterFirst {
+		spec.DNSPolicy = pod.DNSPolicy
+	}
+	spec.DNSConfig, spec.HostAliases = pod.DNSConfig, pod.HostAliases
+}
+
+var (
+	// statedPod and statedContainer are the fields of a pod, and of its main container, that the spec of an App states under names of
+	// its own.
+	statedPod = []string{
+		"initContainers", "containers", "volumes", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
+		"nodeSelector", "tolerations", "securityContext", "affinity", "topologySpreadConstraints", "terminationGracePeriodSeconds",
+		"priorityClassName", "runtimeClassName", "dnsPolicy", "dnsConfig", "hostAliases",
+	}
+	statedContainer = []string{
+		"image", "imagePullPolicy", "command", "args", "env", "envFrom", "resources", "volumeMounts", "lifecycle", "securityContext",
+		"livenessProbe", "readinessProbe", "startupProbe",
+	}
+	// standard are the fields that are left out with the value that the API server gives them.
+	standard = map[string]any{
+		"restartPolicy": "Always", "schedulerName": "default-scheduler", "terminationMessagePath": "/dev/termination-log",
+		"terminationMessagePolicy": "File", "enableServiceLinks": true,
+	}
+)
+
+// importRest states all else of the pod template in its patch, so that no field of it is lost.
+func (i *importing) importRest() error {
+	template := &i.from.Deployment.Spec.Template
+	pod, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec)
+	if err != nil {
+		return err
+	}
+	main, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec.Containers[0])
+	if err != nil {
+		return err
+	}
+	leave := func(from map[string]any, stated []string) {
+		maps.DeleteFunc(from, func(name string, value any) bool {
+			return slices.Contains(stated, name) || value != nil && reflect.DeepEqual(standard[name], value)
+		})
+	}
+	leave(pod, statedPod)
+	leave(main, statedContainer)
+	// Ports of the nodes are no part of an App's container ports.
+	var ports []corev1.ContainerPort
+	for _, p := range template.Spec.Containers[0].Ports {
+		if p.HostPort != 0 || p.HostIP != "" {
+			ports = append(ports, p)
+		}
+	}
+	if delete(main, "ports"); len(ports) > 0 {
+		main["ports"] = ports
+	}
+	if len(main) > 1 { // More than its name.
+		pod["containers"] = []any{main}
+	}
+	if len(pod) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(map[string]any{"spec": pod})
+	if err != nil {
+		return err
+	}
+	i.App.Spec.PodTemplatePatch = &runtime.RawExtension{Raw: data}
+	return nil
+}
+
+// notePorts notes the ports of the main container that the App names or declares because its Service has them as targets.
+func (i *importing) notePorts() {
+	main := &i.from.Deployment.Spec.Template.Spec.Containers[0]
+	for _, p := range i.App.Spec.Ports {
+		number := p.Port
+		if p.TargetPort != nil {
+			number = p.TargetPort.IntVal
+		}
+		declared := slices.IndexFunc(main.Ports, func(c corev1.ContainerPort) bool {
+			return c.ContainerPort == number && cmp.Or(c.Protocol, corev1.ProtocolTCP) == cmp.Or(p.Protocol, corev1.ProtocolTCP)
+		})
+		field := fmt.Sprintf("spec.template.spec.containers[%s].ports[%d]", main.Name, number)
+		switch {
+		case number == 0: // By name.
+		case declared < 0:
+			i.note("Deployment", field, "is not declared; an App declares it, from the next change on")
+		case main.Ports[declared].Name == "" && p.Name != "":
+			i.note("Deployment", field, "has no name; an App names it %s, from the next change on", p.Name)
+		}
+	}
+}
+
+// importProbes states the probes of the main container, after its ports: an App with ports has a readiness probe by default.
+func (i *importing) importProbes() {
+	main, spec := &i.from.Deployment.Spec.Template.Spec.Containers[0], &i.App.Spec.WorkloadSpec
+	spec.Probes = appv1.Probes{Liveness: main.LivenessProbe, Readiness: main.ReadinessProbe, Startup: main.StartupProbe}
+	spec.Probes.Disabled = len(spec.Ports) > 0 && main.ReadinessProbe == nil
+}

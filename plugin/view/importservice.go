@@ -1,0 +1,151 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// importService states the Service that leads to the pods, and returns it; nil if there is none.
+func (i *importing) importService() *corev1.Service {
+	found := i.findService()
+	if found == nil {
+		return nil
+	}
+	spec := &found.Spec
+	into := &i.App.Spec.Service
+	for _, p := range spec.Ports {
+		port := appv1.Port{Name: p.Name, Port: p.Port, AppProtocol: p.AppProtocol}
+		if nodePortStated(found, &p) {
+			port.NodePort = p.NodePort
+		}
+		if p.Protocol != corev1.ProtocolTCP {
+			port.Protocol = p.Protocol
+		}
+		if target := p.TargetPort; target != intstr.FromInt32(p.Port) && target != (intstr.IntOrString{}) {
+			port.TargetPort = &target
+		}
+		i.App.Spec.Ports = append(i.App.Spec.Ports, port)
+	}
+	if found.Name != i.App.Name {
+		into.Name = found.Name
+	}
+	if spec.Type != corev1.ServiceTypeClusterIP {
+		into.Type = spec.Type
+	}
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		into.ClusterIP = spec.ClusterIP
+	}
+	into.LoadBalancerClass, into.LoadBalancerSourceRanges = spec.LoadBalancerClass, spec.LoadBalancerSourceRanges
+	if spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster {
+		into.ExternalTrafficPolicy = spec.ExternalTrafficPolicy
+	}
+	if spec.SessionAffinity != corev1.ServiceAffinityNone {
+		into.SessionAffinity, into.SessionAffinityConfig = spec.SessionAffinity, spec.SessionAffinityConfig
+	}
+	into.PublishNotReadyAddresses, into.TrafficDistribution = spec.PublishNotReadyAddresses, spec.TrafficDistribution
+	into.InternalTrafficPolicy = unlessDefault(spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	if policy := spec.IPFamilyPolicy; policy != nil && *policy != corev1.IPFamilyPolicySingleStack {
+		into.IPFamilyPolicy = policy
+	}
+	if isStated(found, "spec", "ipFamilies") {
+		into.IPFamilies = spec.IPFamilies
+	}
+	i.noteServiceFields(found)
+	return found
+}
+
+// noteServiceFields notes the fields of a Service that an App cannot state, unless the cluster chose them.
+func (i *importing) noteServiceFields(s *corev1.Service) {
+	spec, name := &s.Spec, "Service "+s.Name
+	for _, f := range []struct {
+		field  string
+		stated bool
+	}{
+		{"spec.allocateLoadBalancerNodePorts", !ptr.Deref(spec.AllocateLoadBalancerNodePorts, true)},
+		{"spec.clusterIP", spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone && isStated(s, "spec", "clusterIP")},
+		{"spec.externalIPs", len(spec.ExternalIPs) > 0},
+		{"spec.healthCheckNodePort", spec.HealthCheckNodePort != 0 && isStated(s, "spec", "healthCheckNodePort")},
+		{"spec.loadBalancerIP", spec.LoadBalancerIP != ""},
+	} {
+		if f.stated {
+			i.note(name, f.field, "stays as it is while the Service exists; an App cannot state it")
+		}
+	}
+}
+
+// isStated reports whether a user or a tool has set a field, and not the cluster: a field that the API server allocates belongs to no
+// manager. All fields of an object that is not from a cluster are stated.
+func isStated(obj metav1.Object, path ...any) bool {
+	if obj.GetUID() == "" {
+		return true
+	}
+	at := fieldpath.MakePathOrDie(path...)
+	return slices.ContainsFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		set := &fieldpath.Set{}
+		return entry.Subresource == "" && entry.FieldsV1 != nil && set.FromJSON(entry.FieldsV1.GetRawReader()) == nil && set.Has(at)
+	})
+}
+
+// nodePortStated reports whether a port of a Service has a node port that a user has chosen.
+func nodePortStated(s *corev1.Service, p *corev1.ServicePort) bool {
+	key := fieldpath.KeyByFields("port", int64(p.Port), "protocol", string(p.Protocol))
+	return p.NodePort != 0 && isStated(s, "spec", "ports", key, "nodePort")
+}
+
+// findService returns the Service of the pods. Of the Services that have no controller and select the same pods, it is the Service with the
+// Deployment's name, or else the first.
+func (i *importing) findService() *corev1.Service {
+	var found *corev1.Service
+	for n := range i.from.Services {
+		s := &i.from.Services[n]
+		same, name := maps.Equal(s.Spec.Selector, i.selector), "Service "+s.Name
+		switch {
+		case len(s.Spec.Selector) == 0 || !selects(s.Spec.Selector, i.from.Deployment.Spec.Template.Labels):
+			if s.Name == i.App.Name {
+				i.note(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
+			}
+		case !same:
+			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
+		case i.sharedWith(s) != "":
+			i.note(name, "spec.selector", "also selects the pods of %s; the Service stays as it is, and leads to the pods as before", i.sharedWith(s))
+		case metav1.GetControllerOf(s) != nil:
+			i.note(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
+		case found == nil:
+			found = s
+		case s.Name == i.App.Name:
+			i.note("Service "+found.Name, "spec", "is not taken over, as an App has one Service; it stays as it is")
+			found = s
+		default:
+			i.note(name, "spec", "is not taken over, as an App has one Service; it stays as it is")
+		}
+	}
+	return found
+}
+
+// sharedWith returns the first other workload whose pods a Service selects, empty if there is none.
+func (i *importing) sharedWith(s *corev1.Service) string {
+	for _, other := range i.from.Others {
+		if selects(s.Spec.Selector, other.Labels) {
+			return other.Kind + " " + other.Name
+		}
+	}
+	return ""
+}
+
+// selects reports whether a selector selects pods with labels.
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if found, ok := labels[key]; !ok || found != value {
+			return false
+		}
+	}
+	return true
+}
