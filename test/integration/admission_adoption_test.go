@@ -27,18 +27,18 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// adoptee makes a Deployment and a Service by hand that an App of the name takes over, with a sidecar and more that it does
+// createAdoptee makes a Deployment and a Service by hand that an App of the name takes over, with a sidecar and more that it does
 // not state.
-func adoptee(t *testing.T, ns, name string) *appsv1.Deployment {
+func createAdoptee(t *testing.T, ns, name string) *appsv1.Deployment {
 	t.Helper()
-	d := handMade(ns, name)
+	d := newHandMade(ns, name)
 	pod := &d.Spec.Template.Spec
 	pod.Volumes = []corev1.Volume{{Name: "w", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	pod.Containers = []corev1.Container{
 		{Name: name, Image: "nginx:old", Command: []string{"hunter2"}, Env: []corev1.EnvVar{{Name: "THEIRS", Value: "hunter2"}}},
 		{Name: "helper", Image: "envoy"},
 	}
-	plane.Create(t, d, handMadeService(ns, name))
+	plane.Create(t, d, newHandMadeService(ns, name))
 	return d
 }
 
@@ -68,7 +68,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := startGuarded(t, ns)
-	d := adoptee(t, ns, "web")
+	d := createAdoptee(t, ns, "web")
 	m.Idle(t)
 	m.Requests.Reset()
 	u := newUser(t)
@@ -114,7 +114,7 @@ func TestAdoptionIsAnnounced(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Paused = false })
 	plane.Stands(t, app, progressing...)
 	plane.Read(t, d)
-	if c := container(d); len(d.Spec.Template.Spec.Containers) != 1 || len(c.Command) != 1 || len(c.Env) != 1 || len(d.Spec.Template.Spec.Volumes) != 1 {
+	if c := containerOf(d); len(d.Spec.Template.Spec.Containers) != 1 || len(c.Command) != 1 || len(c.Env) != 1 || len(d.Spec.Template.Spec.Volumes) != 1 {
 		t.Errorf("the adoption does otherwise: %+v", d.Spec.Template.Spec)
 	}
 	plane.Read(t, app)
@@ -132,7 +132,7 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	startGuarded(t, ns)
-	adoptee(t, ns, "web")
+	createAdoptee(t, ns, "web")
 	app := newApp(ns, "web")
 	plane.Create(t, app)
 	plane.Stands(t, app, exists...)
@@ -174,7 +174,7 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 		"CloudManager": {`{front: {deployment: {name: front, image: 'nginx:1', size: small}}, identity: {deployment: {image: 'a:1'}},
 			db: {statefulSet: {image: 'a:1', storage: {size: 1Gi}}}}`, "front", []string{"spec", "front", "deployment", "size"}},
 	} {
-		d := handMade(ns, c.child)
+		d := newHandMade(ns, c.child)
 		d.Spec.Template.Spec.Containers = []corev1.Container{{
 			Name: c.child, Image: "nginx:old", Resources: corev1.ResourceRequirements{Requests: amounts},
 		}}
@@ -209,14 +209,14 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 	}
 }
 
-// post sends a review straight to the webhooks' port and returns the answer.
-func post(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App) *admissionv1.AdmissionResponse {
+// postReview sends a review straight to the webhooks' port and returns the answer.
+func postReview(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App) *admissionv1.AdmissionResponse {
 	t.Helper()
-	return postAs(t, port, operation, app, old, false)
+	return postReviewAs(t, port, operation, app, old, false)
 }
 
-// postAs is post for a dry run, or not.
-func postAs(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App, dryRun bool) *admissionv1.AdmissionResponse {
+// postReviewAs is post for a dry run, or not.
+func postReviewAs(t *testing.T, port int, operation admissionv1.Operation, app, old *appv1.App, dryRun bool) *admissionv1.AdmissionResponse {
 	t.Helper()
 	review := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
@@ -224,14 +224,14 @@ func postAs(t *testing.T, port int, operation admissionv1.Operation, app, old *a
 			UID: "forged", Operation: operation, Namespace: app.Namespace, Name: app.Name,
 			Kind:     metav1.GroupVersionKind{Group: appv1.GroupVersion.Group, Version: "v1", Kind: "App"},
 			Resource: metav1.GroupVersionResource{Group: appv1.GroupVersion.Group, Version: "v1", Resource: "apps"},
-			Object:   runtime.RawExtension{Raw: marshal(t, app)}, DryRun: &dryRun,
+			Object:   runtime.RawExtension{Raw: marshalJSON(t, app)}, DryRun: &dryRun,
 		},
 	}
 	if old != nil {
-		review.Request.OldObject = runtime.RawExtension{Raw: marshal(t, old)}
+		review.Request.OldObject = runtime.RawExtension{Raw: marshalJSON(t, old)}
 	}
 	poster := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // Who posts is the attacker.
-	answer, err := poster.Post(fmt.Sprintf("https://127.0.0.1:%d/validate-app-huolala-cn-v1-app", port), "application/json", bytes.NewReader(marshal(t, review)))
+	answer, err := poster.Post(fmt.Sprintf("https://127.0.0.1:%d/validate-app-huolala-cn-v1-app", port), "application/json", bytes.NewReader(marshalJSON(t, review)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +255,8 @@ func TestForgedReviewLearnsNothing(t *testing.T) {
 	opts := plane.Webhooks(t, ns)
 	m := plane.Start(t, ns, harness.WithWebhooks(opts))
 	awaitWebhooks(t, ns)
-	adoptee(t, ns, "web")
-	adoptee(t, ns, "other")
+	createAdoptee(t, ns, "web")
+	createAdoptee(t, ns, "other")
 	app := newApp(ns, "web")
 	app.Spec.Paused = true
 	app.Spec.PodSecurityContext, app.Spec.SecurityContext = restrictedContexts()
@@ -289,7 +289,7 @@ func TestForgedReviewLearnsNothing(t *testing.T) {
 		if c.operation == admissionv1.Create {
 			old = nil
 		}
-		said := post(t, opts.Port, c.operation, wanted, old)
+		said := postReview(t, opts.Port, c.operation, wanted, old)
 		if !said.Allowed || len(aboutAdoption(t, said.Warnings)) != 2 {
 			t.Errorf("%s: the answer is %v", name, said)
 		}
@@ -304,7 +304,7 @@ func TestForgedReviewLearnsNothing(t *testing.T) {
 	}
 	m.Requests.Reset()
 	wanted, old := forge(func(*appv1.App, *appv1.App) {})
-	if said := post(t, opts.Port, admissionv1.Update, wanted, old); !strings.Contains(fmt.Sprint(said.Warnings), "containers[helper]") {
+	if said := postReview(t, opts.Port, admissionv1.Update, wanted, old); !strings.Contains(fmt.Sprint(said.Warnings), "containers[helper]") {
 		t.Errorf("who knows the App is answered %v", said)
 	}
 	if got := m.Requests.Counts(); got["get deployments"] != 1 || got["get services"] != 1 || len(got) != 2 {
@@ -323,7 +323,7 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 		}
 		return send()
 	}))
-	adoptee(t, ns, "web")
+	createAdoptee(t, ns, "web")
 	app := newApp(ns, "web")
 	app.Spec.Paused = true
 	plane.Create(t, app)
@@ -338,11 +338,4 @@ func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
 		t.Errorf("without an answer it warns of %q", said)
 	}
-}
-
-// restrictedContexts are security contexts that the strictest Pod Security Standard takes.
-func restrictedContexts() (*corev1.PodSecurityContext, *corev1.SecurityContext) {
-	yes, no := true, false
-	return &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		&corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 }

@@ -8,19 +8,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,99 +27,6 @@ import (
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/harness"
 )
-
-// startGuarded starts a manager that serves the webhooks for a namespace, and waits until the API server asks them.
-func startGuarded(t testing.TB, ns string, options ...harness.Option) *harness.Manager {
-	t.Helper()
-	m := plane.Start(t, ns, append(options, harness.WithWebhooks(plane.Webhooks(t, ns)))...)
-	awaitWebhooks(t, ns)
-	return m
-}
-
-// awaitWebhooks waits until the API server asks the webhooks of both kinds for a namespace.
-func awaitWebhooks(t testing.TB, ns string) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		box := &appv1.ModelBox{}
-		box.Namespace, box.Name, box.Spec.Image = ns, "probe", "a:1"
-		if err := plane.Client.Create(t.Context(), box, client.DryRunAll); err != nil {
-			return err
-		}
-		if box.Spec.Name == "" {
-			return errors.New("the mutating webhook is not asked")
-		}
-		return turnedAway(plane.Client.Create(t.Context(), invalidApp(ns, "probe"), client.DryRunAll), "vapp.app.huolala.cn")
-	})
-}
-
-// invalidApp is an App that the schema takes and the rules do not.
-func invalidApp(ns, name string) *appv1.App {
-	app := newApp(ns, name)
-	app.Spec.MinReadySeconds = ptr.To[int32](600)
-	return app
-}
-
-// turnedAway checks that an error is that of a validating webhook, with its words.
-func turnedAway(err error, words ...string) error {
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "admission webhook ") {
-		return errors.Join(errors.New("not refused by a webhook"), err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			return fmt.Errorf("the refusal does not say %q: %w", word, err)
-		}
-	}
-	return nil
-}
-
-// user is a client that notes the warnings it gets.
-type user struct {
-	client.Client
-	mu            sync.Mutex
-	said, planned []string
-}
-
-// newUser returns an administrator.
-func newUser(t testing.TB) *user {
-	t.Helper()
-	u := &user{}
-	cfg := rest.CopyConfig(plane.Config)
-	cfg.WarningHandler = u
-	var err error
-	if u.Client, err = client.New(cfg, client.Options{Scheme: harness.Scheme()}); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
-// HandleWarningHeader implements rest.WarningHandler.
-func (u *user) HandleWarningHeader(_ int, _ string, text string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if line, ok := strings.CutPrefix(text, "plan: "); ok {
-		u.planned = append(u.planned, line)
-		return
-	}
-	u.said = append(u.said, text)
-}
-
-// plan returns the lines of plans since the last call.
-func (u *user) plan() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	planned := u.planned
-	u.planned = nil
-	return planned
-}
-
-// warnings returns those since the last call, but for plans.
-func (u *user) warnings() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	said := u.said
-	u.said = nil
-	return said
-}
 
 // parseResource is a resource of a kind as a user writes it, in YAML.
 func parseResource(t testing.TB, namespace, name, kind, spec string) *unstructured.Unstructured {
@@ -214,7 +118,7 @@ func TestAdmissionRefuses(t *testing.T) {
 						words = "spec." + after
 					}
 				}
-				if wrong := turnedAway(err, words); wrong != nil {
+				if wrong := checkTurnedAway(err, words); wrong != nil {
 					t.Error(wrong)
 				}
 			}
@@ -225,7 +129,7 @@ func TestAdmissionRefuses(t *testing.T) {
 			if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 				t.Errorf("the refusal has no causes for programs: %v", err)
 			}
-			if err := turnedAway(plane.Client.Create(t.Context(), parseResource(t, ns, name, c.kind, c.spec), client.DryRunAll)); err != nil {
+			if err := checkTurnedAway(plane.Client.Create(t.Context(), parseResource(t, ns, name, c.kind, c.spec), client.DryRunAll)); err != nil {
 				t.Errorf("dry-run: %v", err)
 			}
 			plane.Absent(t, parseResource(t, ns, name, c.kind, c.spec))
@@ -359,12 +263,12 @@ func TestAdmissionNeighbours(t *testing.T) {
 		}
 	}
 
-	plane.Create(t, handMade(ns, "taken"), handMadeService(ns, "taken-too"))
+	plane.Create(t, newHandMade(ns, "taken"), newHandMadeService(ns, "taken-too"))
 	m.Idle(t)
 	said(t, "metadata.name", newApp(ns, "taken"), "")
 	said(t, "metadata.name", newApp(ns, "taken-too"), serviceInTheWay("taken-too"))
 	adopted := newApp(ns, "adopted")
-	plane.Create(t, handMade(ns, "adopted"))
+	plane.Create(t, newHandMade(ns, "adopted"))
 	m.Idle(t)
 	adopted.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	if err := u.Create(t.Context(), adopted); err != nil {
@@ -376,8 +280,8 @@ func TestAdmissionNeighbours(t *testing.T) {
 		}
 	}
 	set := namedStatefulSet(ns, "taken-db")
-	set.Spec.Selector = handMade(ns, "x").Spec.Selector
-	set.Spec.Template = handMade(ns, "x").Spec.Template
+	set.Spec.Selector = newHandMade(ns, "x").Spec.Selector
+	set.Spec.Template = newHandMade(ns, "x").Spec.Template
 	plane.Create(t, set)
 	m.Idle(t)
 	cm := newCloudManager(ns)
@@ -401,7 +305,7 @@ func TestAdmissionNeighbours(t *testing.T) {
 	scaler.Namespace, scaler.Name = ns, "scaler"
 	scaler.Spec.MaxReplicas = 3
 	scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "scaled"}
-	plane.Create(t, handMade(ns, "scaled"), scaler)
+	plane.Create(t, newHandMade(ns, "scaled"), scaler)
 	m.Idle(t)
 	said(t, "spec.deploymentName", newUnited(ns, "on-scaled", "scaled"), scaledByOther("scaled"))
 	// Another Deployment is another question.
@@ -459,7 +363,7 @@ func TestAdmissionUnchanged(t *testing.T) {
 	}
 	plane.Read(t, app)
 	app.Spec.Image = "b:1"
-	if err := turnedAway(u.Update(t.Context(), app), "spec.minReadySeconds"); err != nil {
+	if err := checkTurnedAway(u.Update(t.Context(), app), "spec.minReadySeconds"); err != nil {
 		t.Error(err)
 	}
 	plane.Delete(t, app)
@@ -538,7 +442,7 @@ func TestDefaultChangesNothing(t *testing.T) {
 	box.Namespace, box.Name, box.Spec.Image = ns, "box", "a:1"
 	plane.Create(t, box)
 	plane.Stands(t, box, progressing...)
-	d := named(ns, "box")
+	d := namedDeployment(ns, "box")
 	plane.Read(t, d)
 	template := d.Spec.Template
 	older.Stop(t)
@@ -600,7 +504,7 @@ func TestAdmissionDown(t *testing.T) {
 			awaitWebhooks(t, ns)
 			app := invalidApp(ns, "web")
 			told := plane.Client.Create(t.Context(), app)
-			if err := turnedAway(told); err != nil {
+			if err := checkTurnedAway(told); err != nil {
 				t.Fatal(err)
 			}
 			m.Stop(t)
@@ -649,7 +553,7 @@ func TestAdmissionForbidden(t *testing.T) {
 	if said := u.warnings(); len(said) > 0 {
 		t.Errorf("warnings: %q", said)
 	}
-	if err := turnedAway(plane.Client.Create(t.Context(), invalidApp(ns, "bad"))); err != nil {
+	if err := checkTurnedAway(plane.Client.Create(t.Context(), invalidApp(ns, "bad"))); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func chartLabels() map[string]string {
 // chartObjects returns an object of each type that an App of the name web can take over, with the labels of a chart. optional adds the
 // types that a cluster may lack.
 func chartObjects(ns string, optional bool) map[string]client.Object {
-	d, s := handMade(ns, "web"), handMadeService(ns, "web")
+	d, s := newHandMade(ns, "web"), newHandMadeService(ns, "web")
 	d.Spec.Selector = ownPods()
 	d.Spec.Template.Labels = ownPods().MatchLabels
 	s.Spec.Selector = ownPods().MatchLabels
@@ -267,7 +267,7 @@ func TestPlannedLabels(t *testing.T) {
 			}
 			warnings := u.warnings()
 			made := askPlan(t, plane.Client, wanted)
-			annotate(t, app, appv1.AnnotationAdopt, "true")
+			setAnnotation(t, app, appv1.AnnotationAdopt, "true")
 			plane.Stands(t, app, "Applied=True/Applied")
 			said := map[string][]string{}
 			for _, object := range made.Objects {

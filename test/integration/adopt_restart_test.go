@@ -19,8 +19,8 @@ var keeping = append([]string{"Applied=True/TemplateKept"}, progressing...)
 // keptDeployment returns an App with a Deployment that others made, and whose pod template it keeps.
 func keptDeployment(t *testing.T, ns, name string) (*appv1.App, *appsv1.Deployment) {
 	t.Helper()
-	d := handMade(ns, name)
-	plane.Create(t, d, handMadeService(ns, name))
+	d := newHandMade(ns, name)
+	plane.Create(t, d, newHandMadeService(ns, name))
 	app := newApp(ns, name)
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: appv1.AdoptWithoutRestart}
 	plane.Create(t, app)
@@ -90,7 +90,7 @@ func TestTemplateKept(t *testing.T) {
 	plane.Stands(t, app, keeping...)
 	sameTemplate(t, d, template)
 
-	annotate(t, app, appv1.AnnotationRefresh, "1")
+	setAnnotation(t, app, appv1.AnnotationRefresh, "1")
 	plane.Stands(t, app, append([]string{"Applied=True/Applied"}, progressing...)...)
 	m.Idle(t)
 	plane.Read(t, d)
@@ -140,7 +140,7 @@ func TestAdoptionRestarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, s := handMade(ns, name), handMadeService(ns, name)
+			d, s := newHandMade(ns, name), newHandMadeService(ns, name)
 			selector, spec := c.make(ns, name)
 			d.Spec.Selector, s.Spec = &selector, spec
 			plane.Create(t, d, s)

@@ -27,7 +27,7 @@ func TestAdopt(t *testing.T) {
 				t.Fatal(err)
 			}
 			obj.GetObjectKind().SetGroupVersionKind(gvk)
-			patch := client.RawPatch(types.ApplyPatchType, marshal(t, obj))
+			patch := client.RawPatch(types.ApplyPatchType, marshalJSON(t, obj))
 			if err := plane.Client.Patch(t.Context(), obj, patch, client.FieldOwner("kubectl")); err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestAdopt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns, m := plane.Shared(t)
-			d, s := handMade(ns, "web"), handMadeService(ns, "web")
+			d, s := newHandMade(ns, "web"), newHandMadeService(ns, "web")
 			pod := &d.Spec.Template.Spec
 			pod.NodeSelector = map[string]string{"disk": "ssd"}
 			pod.Containers = append(pod.Containers, corev1.Container{Name: "web", Image: "httpd",
@@ -48,7 +48,7 @@ func TestAdopt(t *testing.T) {
 			plane.Create(t, app)
 			plane.Stands(t, app, exists...)
 
-			annotate(t, app, appv1.AnnotationAdopt, "true")
+			setAnnotation(t, app, appv1.AnnotationAdopt, "true")
 			plane.Stands(t, app, progressing...)
 			checkAdopted(t, app, d, s)
 			m.Idle(t)
@@ -60,7 +60,7 @@ func TestAdopt(t *testing.T) {
 			plane.Stands(t, app, progressing...)
 			plane.Read(t, d)
 			envs := map[string]string{}
-			for _, env := range container(d).Env {
+			for _, env := range containerOf(d).Env {
 				envs[env.Name] = env.Value
 			}
 			if diff := cmp.Diff(map[string]string{"B": "2", "OTHER": "hand"}, envs); diff != "" {
@@ -100,10 +100,10 @@ func checkAdopted(t *testing.T, app *appv1.App, d *appsv1.Deployment, s *corev1.
 	if app.Status.Selector != "run=web" {
 		t.Errorf("selector in the status is %s", app.Status.Selector)
 	}
-	if n := len(d.Spec.Template.Spec.Containers); n != 1 || container(d).Name != "web" {
-		t.Errorf("there are %d containers, the first is %q: one made by hand runs next to the App's", n, container(d).Name)
+	if n := len(d.Spec.Template.Spec.Containers); n != 1 || containerOf(d).Name != "web" {
+		t.Errorf("there are %d containers, the first is %q: one made by hand runs next to the App's", n, containerOf(d).Name)
 	}
-	if *d.Spec.Replicas != 2 || container(d).Image != "nginx:1.16.1" || d.Spec.Template.Spec.NodeSelector["disk"] != "ssd" {
+	if *d.Spec.Replicas != 2 || containerOf(d).Image != "nginx:1.16.1" || d.Spec.Template.Spec.NodeSelector["disk"] != "ssd" {
 		t.Errorf("Deployment is %+v", d.Spec)
 	}
 	if got := portsOf(d, s); got != ":8080/TCP>80 | :80/TCP" {
@@ -159,7 +159,7 @@ func TestAdoptOrphans(t *testing.T) {
 			plane.Create(t, again)
 			plane.Stands(t, again, c.stands...)
 			harness.Says(t, again, "Ready", c.says)
-			annotate(t, again, appv1.AnnotationAdopt, "true")
+			setAnnotation(t, again, appv1.AnnotationAdopt, "true")
 			for _, child := range []client.Object{d, s} {
 				plane.Until(t, child, func() error {
 					if owners := child.GetOwnerReferences(); len(owners) != 1 || !metav1.IsControlledBy(child, again) {
@@ -176,8 +176,8 @@ func TestAdoptOrphans(t *testing.T) {
 			plane.Change(t, again, func() { again.Spec.Envs, again.Spec.Args = again.Spec.Envs[:1], nil })
 			plane.Stands(t, again, progressing...)
 			plane.Read(t, d)
-			if len(container(d).Env) != 1 || container(d).Args != nil {
-				t.Errorf("what left the spec stays: %+v", container(d))
+			if len(containerOf(d).Env) != 1 || containerOf(d).Args != nil {
+				t.Errorf("what left the spec stays: %+v", containerOf(d))
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestAdoptLeavesOwnedObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := controlled(t, handMade(ns, name))
+			d := controlled(t, newHandMade(ns, name))
 			if apiVersion != "v1" {
 				d.OwnerReferences[0] = metav1.OwnerReference{APIVersion: apiVersion, Kind: "App", Name: name, UID: "another", Controller: ptr.To(true)}
 			}

@@ -15,19 +15,6 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// handMadeSet returns a StatefulSet as a user writes one.
-func handMadeSet(namespace, name string) *appsv1.StatefulSet {
-	set := namedStatefulSet(namespace, name)
-	set.Spec = appsv1.StatefulSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"run": name}}, ServiceName: name,
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"run": name}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "postgres:16"}}},
-		},
-	}
-	return set
-}
-
 // strangers are objects of other people by names that a CloudManager wants, each with the tier that it is in the way of,
 // and whether it is of a kind that is watched.
 var strangers = map[string]struct {
@@ -35,10 +22,10 @@ var strangers = map[string]struct {
 	tier    string
 	watched bool
 }{
-	"StatefulSet db": {func(ns string) client.Object { return handMadeSet(ns, "db") }, "db", true},
-	"Service db":     {func(ns string) client.Object { return handMadeService(ns, "db") }, "db", true},
+	"StatefulSet db": {func(ns string) client.Object { return newHandMadeSet(ns, "db") }, "db", true},
+	"Service db":     {func(ns string) client.Object { return newHandMadeService(ns, "db") }, "db", true},
 	"Service db-headless": {func(ns string) client.Object {
-		return handMadeService(ns, "db-headless")
+		return newHandMadeService(ns, "db-headless")
 	}, "db", true},
 	"Secret dbauth": {func(ns string) client.Object {
 		secret := namedSecret(ns, "dbauth")
@@ -50,9 +37,9 @@ var strangers = map[string]struct {
 		claim.Labels, claim.Annotations = map[string]string{"team": "a"}, nil
 		return claim
 	}, "db", false},
-	"Deployment identity": {func(ns string) client.Object { return handMade(ns, "identity") }, "identity", true},
-	"Deployment front":    {func(ns string) client.Object { return handMade(ns, "front") }, "front", true},
-	"Service front":       {func(ns string) client.Object { return handMadeService(ns, "front") }, "front", true},
+	"Deployment identity": {func(ns string) client.Object { return newHandMade(ns, "identity") }, "identity", true},
+	"Deployment front":    {func(ns string) client.Object { return newHandMade(ns, "front") }, "front", true},
+	"Service front":       {func(ns string) client.Object { return newHandMadeService(ns, "front") }, "front", true},
 }
 
 // madeBeside is how many objects are made next to a stranger: those of the tiers before, and of its own tier all that do not
@@ -106,7 +93,7 @@ func TestCloudManagerForeign(t *testing.T) {
 				plane.Change(t, claim, func() { claim.Finalizers = nil }) // As its controller does once no pod uses it.
 			}
 			if !c.watched && name != "Secret dbauth" {
-				annotate(t, cm, "test", "again") // It is looked for after a minute. That is waited for once, with the Secret.
+				setAnnotation(t, cm, "test", "again") // It is looked for after a minute. That is waited for once, with the Secret.
 			}
 			awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 		})

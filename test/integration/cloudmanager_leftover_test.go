@@ -27,7 +27,7 @@ func TestPasswordOutlivesClaims(t *testing.T) {
 			t.Parallel()
 			ns, _ := plane.Shared(t)
 			cm := newCloudManager(ns)
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			for _, claim := range c.claims {
 				plane.Create(t, namedClaim(ns, claim))
 			}

@@ -68,7 +68,7 @@ func TestCloudManagerSecrecy(t *testing.T) {
 			plane.Create(t, mine)
 			cm := newCloudManager(ns)
 			c.state(cm)
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			password := passwordOf(t, ns)
 			if made := name == "made"; made && !strong.MatchString(password) || !made && password != stated {
 				t.Errorf("the password is %q", password)
@@ -87,7 +87,7 @@ func TestCloudManagerSecrecy(t *testing.T) {
 			restate("another-one")
 			plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
 			plane.Undisclosed(t, ns, password, l, append(c.except, "Secret/dbauth")...)
-			if text := string(marshal(t, cm.Status)) + strings.Join(listEvents(t, cm), ""); strings.Contains(text, "another-one") || strings.Contains(text, password) {
+			if text := string(marshalJSON(t, cm.Status)) + strings.Join(listEvents(t, cm), ""); strings.Contains(text, "another-one") || strings.Contains(text, password) {
 				t.Errorf("the status or an event has a password: %s", text)
 			}
 			restate("")
@@ -135,20 +135,6 @@ func collectChildren(ctx context.Context, owner client.Object) int {
 	return found
 }
 
-// objectsOf returns the objects of a list.
-func objectsOf(t testing.TB, list client.ObjectList) []client.Object {
-	t.Helper()
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects := make([]client.Object, len(items))
-	for i := range items {
-		objects[i] = items[i].(client.Object)
-	}
-	return objects
-}
-
 // TestCloudManagerKeepsPassword deletes a CloudManager and makes it again, with claims and without, and with the Secret
 // lost: a database that may have data never gets another password.
 func TestCloudManagerKeepsPassword(t *testing.T) {
@@ -160,14 +146,14 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 		return cm
 	}
 	cm := fresh()
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	password := passwordOf(t, ns)
 
 	// Nothing of it has been used yet, and it is kept all the same.
 	m.Idle(t)
 	leaveRetained(t, cm)
 	cm = fresh()
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	if is := passwordOf(t, ns); is != password {
 		t.Errorf("without a claim the password has become %q", is)
 	}
@@ -177,7 +163,7 @@ func TestCloudManagerKeepsPassword(t *testing.T) {
 	m.Idle(t)
 	leaveRetained(t, cm)
 	cm = fresh()
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	if is := passwordOf(t, ns); is != password {
 		t.Errorf("with a claim the password has become %q", is)
 	}
@@ -211,7 +197,7 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	plane.Create(t, namedClaim(ns, "datadir-db-0"))
 	for name, value := range map[string]string{"same": "123456", "other": "1234567"} {
 		mine := namedSecret(ns, name)
@@ -254,7 +240,7 @@ func TestCloudManagerRetain(t *testing.T) {
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.RootPass = ""
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	password := passwordOf(t, ns)
 	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
 	plane.Read(t, set)

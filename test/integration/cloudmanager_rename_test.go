@@ -35,7 +35,7 @@ func TestCloudManagerRetainsOnRename(t *testing.T) {
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
 	claims := []*corev1.PersistentVolumeClaim{namedClaim(ns, "datadir-db-0"), namedClaim(ns, "datadir-db-7")}
 	claimsGoWith(t, set, claims...)
@@ -100,7 +100,7 @@ func TestCloudManagerForgetsOnRename(t *testing.T) {
 	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Name = "data" })
 	settleNew(t, cm)
@@ -111,19 +111,6 @@ func TestCloudManagerForgetsOnRename(t *testing.T) {
 	if !metav1.IsControlledBy(secret, cm) {
 		t.Error("the Secret of the new database does not go with the CloudManager")
 	}
-}
-
-// settleNew takes a CloudManager whose database is new, and called data, to Ready.
-func settleNew(t testing.TB, cm *appv1.CloudManager) {
-	t.Helper()
-	ns := cm.Namespace
-	awaitPhase(t, cm, appv1.PhaseDatabase)
-	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
-	for _, d := range []*appsv1.Deployment{namedDeployment(ns, "identity"), namedDeployment(ns, "front")} {
-		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
-		completeRollout(t, d)
-	}
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 }
 
 // releaseClaim takes the references off a claim.
@@ -140,7 +127,7 @@ func TestCloudManagerReleases(t *testing.T) {
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Retain = ptr.To(false)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	set, claim, other := namedStatefulSet(ns, "db"), namedClaim(ns, "datadir-db-7"), namedClaim(ns, "datadir-other-0")
 	claimsGoWith(t, set, claim, other)
 	plane.Read(t, cm)
@@ -160,7 +147,7 @@ func TestCloudManagerRenameBack(t *testing.T) {
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8000}}
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	uids := map[string]string{}
 	all := map[string]func() client.Object{
 		"db":       func() client.Object { return namedStatefulSet(ns, "db") },
@@ -211,4 +198,17 @@ func lookup[T client.Object](t testing.TB, obj T) T {
 	t.Helper()
 	plane.Read(t, obj)
 	return obj
+}
+
+// settleNew takes a CloudManager whose database is new, and called data, to Ready.
+func settleNew(t testing.TB, cm *appv1.CloudManager) {
+	t.Helper()
+	ns := cm.Namespace
+	awaitPhase(t, cm, appv1.PhaseDatabase)
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
+	for _, d := range []*appsv1.Deployment{namedDeployment(ns, "identity"), namedDeployment(ns, "front")} {
+		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
+		completeRollout(t, d)
+	}
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 }

@@ -56,7 +56,7 @@ func TestCloudManagerReplaceRefused(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	playControllers(t, ns)
 	set := namedStatefulSet(ns, "db")
 	plane.Read(t, set)
@@ -100,7 +100,7 @@ func countSets(t *testing.T, ns string, hard, used string) {
 		quota.Status = corev1.ResourceQuotaStatus{Hard: limits, Used: corev1.ResourceList{counted: resource.MustParse(used)}}
 	})
 	harness.Eventually(t, func() error {
-		probe := handMadeSet(ns, "probe")
+		probe := newHandMadeSet(ns, "probe")
 		if err := plane.Client.Create(t.Context(), probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "limited: count/statefulsets.apps="+hard) {
 			return fmt.Errorf("the quota is not in force: %w", err)
 		}
@@ -118,7 +118,7 @@ func TestCloudManagerReplaceWithinQuota(t *testing.T) {
 			ns := plane.Namespace(t)
 			m := plane.Start(t, ns, harness.WithForbidden()) // By the quota.
 			cm := newCloudManager(ns)
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			playControllers(t, ns)
 			set := namedStatefulSet(ns, "db")
 			plane.Read(t, set)
@@ -178,7 +178,7 @@ func TestCloudManagerRepairsBesideTrouble(t *testing.T) {
 			t.Parallel()
 			ns, _ := plane.Shared(t)
 			cm := newCloudManager(ns)
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			playControllers(t, ns)
 			plane.Create(t, namedClaim(ns, "datadir-db-0"))
 			plane.Read(t, cm)
@@ -209,7 +209,7 @@ func TestCloudManagerGuards(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 	m.Stop(t)
 

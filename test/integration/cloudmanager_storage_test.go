@@ -131,7 +131,7 @@ func refuseLargeSets(t *testing.T, ns string) {
 	plane.Create(t, policy, binding)
 	t.Cleanup(func() { removeAtEnd(t, policy); removeAtEnd(t, binding) })
 	harness.Eventually(t, func() error {
-		probe := handMadeSet(ns, "probe")
+		probe := newHandMadeSet(ns, "probe")
 		probe.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: namedClaim(ns, "a").Spec}}
 		probe.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("30Gi")
 		if err := plane.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -150,7 +150,7 @@ func bringUpRefused(t *testing.T, ns, name string) *appv1.CloudManager {
 	cm.Spec.DB.StatefulSet.Storage.Class = ptr.To("class-" + ns)
 	cm.Spec.DB.StatefulSet.Envs = []corev1.EnvVar{{Name: "MODE", Value: "safe"}}
 	cm.Spec.DB.StatefulSet.Replicas = ptr.To[int32](1)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	playControllers(t, ns)
 	claim := namedClaim(ns, "datadir-db-0")
 	claim.Spec.StorageClassName = cm.Spec.DB.StatefulSet.Storage.Class

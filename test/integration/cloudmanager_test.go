@@ -48,8 +48,8 @@ func awaitPhase(t testing.TB, cm *appv1.CloudManager, phase appv1.Phase, conditi
 	plane.Stands(t, cm, conditions...)
 }
 
-// bringUp creates a CloudManager and takes it to Ready, tier by tier.
-func bringUp(t testing.TB, cm *appv1.CloudManager) {
+// bringUpTiers creates a CloudManager and takes it to Ready, tier by tier.
+func bringUpTiers(t testing.TB, cm *appv1.CloudManager) {
 	t.Helper()
 	ns, spec := cm.Namespace, &cm.Spec
 	db, identity, front := spec.DB.StatefulSet.Name, spec.Identity.Deployment.Name, spec.Front.Deployment.Name
@@ -165,7 +165,7 @@ func checkTiers(t *testing.T, cm *appv1.CloudManager) {
 		if !metav1.IsControlledBy(obj, cm) {
 			t.Errorf("%T %s is not the CloudManager's", obj, obj.GetName())
 		}
-		if text := string(marshal(t, obj)); strings.Contains(text, "123456") {
+		if text := string(marshalJSON(t, obj)); strings.Contains(text, "123456") {
 			t.Errorf("%T %s has the password", obj, obj.GetName())
 		}
 	}
@@ -179,7 +179,7 @@ func TestCloudManagerRestart(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 	m.Stop(t)
 	again := plane.Start(t, ns)
@@ -196,7 +196,7 @@ func TestCloudManagerGrows(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 	set := namedStatefulSet(ns, "db")
 	plane.Read(t, set)
@@ -275,7 +275,7 @@ func TestCloudManagerPassword(t *testing.T) {
 	set("third", nil)
 	plane.Stands(t, cm, "Stalled=True/PasswordMismatch")
 	harness.Says(t, cm, "Stalled", "spec.db.rootPass", "Secret dbauth", "only when it initializes", "datadir-db-0")
-	if text := string(marshal(t, cm.Status)); strings.Contains(text, "second") || strings.Contains(text, "third") {
+	if text := string(marshalJSON(t, cm.Status)); strings.Contains(text, "second") || strings.Contains(text, "third") {
 		t.Errorf("the status has a password: %s", text)
 	}
 	password("second")
@@ -305,31 +305,13 @@ func TestCloudManagerPassword(t *testing.T) {
 	})
 }
 
-// namedClaim is a claim as the StatefulSet controller makes it of the template.
-func namedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name,
-			Labels: map[string]string{
-				appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelCloudManager: "cm", appv1.LabelPart: "db",
-			},
-			Annotations: map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"},
-		},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: ptr.To("local-path"),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}},
-		},
-	}
-}
-
 // TestCloudManagerRename gives each component another name: the old one stays until the new one is up and nothing is led to
 // the old one any more.
 func TestCloudManagerRename(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 
 	rename := func(change func()) {
@@ -405,7 +387,7 @@ func TestCloudManagerDegrades(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
 	setReadyPods(t, set, 0)
 	awaitPhase(t, cm, appv1.PhaseDegraded, "Ready=False", "DatabaseReady=False/Progressing", "FrontReady=True")
@@ -430,7 +412,7 @@ func TestCloudManagerStorage(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
 	was := readWhole(t, set)
@@ -479,7 +461,7 @@ func TestCloudManagerVolumesStay(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	m.Idle(t)
 	set := namedStatefulSet(ns, "db")
 	was := readWhole(t, set)

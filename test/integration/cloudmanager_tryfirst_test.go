@@ -48,7 +48,7 @@ func TestCloudManagerRefusedPart(t *testing.T) {
 			cm := newCloudManager(ns)
 			cm.Spec.DB.StatefulSet.Storage.Class = new(string)
 			*cm.Spec.DB.StatefulSet.Storage.Class = "class-" + ns
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			claim := namedClaim(ns, "datadir-db-0")
 			claim.Spec.StorageClassName = cm.Spec.DB.StatefulSet.Storage.Class
 			plane.Create(t, claim)
@@ -98,7 +98,7 @@ func TestCloudManagerRepairsWithoutPassword(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	playControllers(t, ns)
 	plane.Create(t, namedClaim(ns, "datadir-db-0"))
 	plane.Read(t, cm)
@@ -149,7 +149,7 @@ func TestCloudManagerRecreatesTiers(t *testing.T) {
 			t.Parallel()
 			ns, m := plane.Shared(t)
 			cm := newCloudManager(ns)
-			bringUp(t, cm)
+			bringUpTiers(t, cm)
 			fail(t, cm)
 			plane.Stands(t, cm, "DatabaseReady=False")
 			m.Idle(t)
@@ -171,7 +171,7 @@ func TestCloudManagerRepairsWhileRenamed(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() {
 		cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Ports = "data", []appv1.Port{{Port: 3307}}
@@ -215,7 +215,7 @@ func TestCloudManagerRepairsPreviousNames(t *testing.T) {
 	ns, m := plane.Shared(t)
 	cm := newCloudManager(ns)
 	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8080}}
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() {
 		db, identity, front := &cm.Spec.DB.StatefulSet, &cm.Spec.Identity.Deployment, &cm.Spec.Front.Deployment
@@ -279,7 +279,7 @@ func TestCloudManagerLedToWhatIsInForce(t *testing.T) {
 	t.Parallel()
 	ns, _ := plane.Shared(t)
 	cm := newCloudManager(ns)
-	bringUp(t, cm)
+	bringUpTiers(t, cm)
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() {
 		cm.Spec.DB.StatefulSet.Ports, cm.Spec.DB.StatefulSet.Storage.Size = []appv1.Port{{Port: 3307}}, resource.MustParse("1Gi")

@@ -31,20 +31,6 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// newConfigMap returns a ConfigMap.
-func newConfigMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-}
-
-// newFollower returns an App that follows the key "level" of the ConfigMap "settings".
-func newFollower(namespace, name string) *appv1.App {
-	app := newApp(namespace, name)
-	app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
-	app.Spec.Envs = []corev1.EnvVar{{Name: "LEVEL", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: "level"}}}}
-	return app
-}
-
 // settleConfig creates a ConfigMap and an App that follows it, and plays the Deployment's controller.
 func settleConfig(t testing.TB, app *appv1.App, config *corev1.ConfigMap) *appsv1.Deployment {
 	t.Helper()
@@ -72,15 +58,8 @@ func settleFollower(t testing.TB, app *appv1.App) {
 	plane.Stands(t, app, "Ready=True", "ConfigFollowed=True/Followed")
 }
 
-// setData changes a ConfigMap.
-func setData(t testing.TB, config *corev1.ConfigMap, key, value string) {
-	t.Helper()
-	plane.Read(t, config)
-	plane.Change(t, config, func() { config.Data[key] = value })
-}
-
-// configSum waits until the annotation of a Deployment's pods is another one than before, and returns it.
-func configSum(t testing.TB, d *appsv1.Deployment, before string) string {
+// awaitConfigSum waits until the annotation of a Deployment's pods is another one than before, and returns it.
+func awaitConfigSum(t testing.TB, d *appsv1.Deployment, before string) string {
 	t.Helper()
 	sum := ""
 	plane.Until(t, d, func() error {
@@ -103,38 +82,16 @@ func recordedConfig(t testing.TB, d *appsv1.Deployment) resource.ConfigInputs {
 	return in.Config
 }
 
-// afterQuiet returns once content that had changed before would have replaced pods: once it has for another App.
-func afterQuiet(t testing.TB, namespace string) {
+// awaitQuietContent returns once content that had changed before would have replaced pods: once it has for another App.
+func awaitQuietContent(t testing.TB, namespace string) {
 	t.Helper()
 	name := fmt.Sprintf("canary-%d", time.Now().UnixNano())
 	app, config := newFollower(namespace, name), newConfigMap(namespace, name, map[string]string{"level": "1"})
 	app.Spec.Envs[0].ValueFrom.ConfigMapKeyRef.Name = name
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
-	configSum(t, d, "")
+	awaitConfigSum(t, d, "")
 	plane.Delete(t, app)
-}
-
-// listsOf returns how often a manager has listed or watched from the beginning the objects of a resource.
-func listsOf(m *harness.Manager, resource string) int {
-	lists := 0
-	for _, q := range m.Requests.All() {
-		if q.Resource == resource && (q.Verb == "list" || q.Streams) {
-			lists++
-		}
-	}
-	return lists
-}
-
-// countsOf are the requests about objects of a name.
-func countsOf(m *harness.Manager, names ...string) map[string]int {
-	counts := map[string]int{}
-	for _, q := range m.Requests.All() {
-		if slices.Contains(names, q.Name) && q.Resource != "leases" {
-			counts[q.Verb+" "+q.Resource]++
-		}
-	}
-	return counts
 }
 
 // TestConfigRolloutBudgets counts the requests of an App that follows a ConfigMap.
@@ -164,7 +121,7 @@ func TestConfigRolloutBudgets(t *testing.T) {
 			map[string]int{"get configmaps": 1, "patch deployments": 1, "patch apps/status": 1, "create events": 1}, true},
 		{"pods become available", func() { completeRollout(t, d) }, map[string]int{"patch apps/status": 1}, false},
 		{"nothing", func() {}, map[string]int{}, false},
-		{"the ConfigMap is deleted", func() { plane.Delete(t, config); afterQuiet(t, ns) }, nil, false},
+		{"the ConfigMap is deleted", func() { plane.Delete(t, config); awaitQuietContent(t, ns) }, nil, false},
 		{"it is there again", func() {
 			config = newConfigMap(ns, "settings", map[string]string{"level": "2"})
 			plane.Create(t, config)
@@ -180,12 +137,12 @@ func TestConfigRolloutBudgets(t *testing.T) {
 			plane.Read(t, app)
 			plane.Change(t, app, func() { app.Spec.ConfigRollout = appv1.ConfigRolloutNever })
 		}, map[string]int{"patch deployments": 1, "patch apps/status": 1, "create events": 1}, false},
-		{"a used key while it is off", func() { setData(t, config, "level", "3"); afterQuiet(t, ns) }, nil, false},
+		{"a used key while it is off", func() { setData(t, config, "level", "3"); awaitQuietContent(t, ns) }, nil, false},
 		{"turned on again", func() {
 			plane.Read(t, app)
 			plane.Change(t, app, func() { app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange })
 		}, map[string]int{"get configmaps": 1, "patch deployments": 1, "patch apps/status": 1, "create events": 1}, false},
-		{"nothing is new then", func() { afterQuiet(t, ns) }, nil, false},
+		{"nothing is new then", func() { awaitQuietContent(t, ns) }, nil, false},
 		{"restart", func() { m.Stop(t); m = plane.Start(t, ns) }, map[string]int{}, false},
 		{"delete", func() { plane.Delete(t, app) }, map[string]int{}, false},
 	} {
@@ -197,7 +154,7 @@ func TestConfigRolloutBudgets(t *testing.T) {
 		} else if got := countsOf(m, "web", "settings"); len(got) > 0 {
 			t.Errorf("%s: %v", step.what, got)
 		}
-		if now := template(); !step.restarts && !apiEqual(now, was) {
+		if now := template(); !step.restarts && !equalAsJSON(now, was) {
 			t.Errorf("%s: the pod template has changed: %v", step.what, diffOf(was, now))
 		} else {
 			was = now
@@ -205,7 +162,7 @@ func TestConfigRolloutBudgets(t *testing.T) {
 	}
 }
 
-func apiEqual(a, b corev1.PodTemplateSpec) bool {
+func equalAsJSON(a, b corev1.PodTemplateSpec) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return bytes.Equal(x, y)
@@ -219,18 +176,18 @@ func TestConfigRolloutWaits(t *testing.T) {
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
-	first := configSum(t, d, "")
+	first := awaitConfigSum(t, d, "")
 	m.Idle(t) // The status follows the Deployment.
 	m.Requests.Reset()
 	for i := range 5 {
 		setData(t, config, "level", fmt.Sprint(3+i))
 	}
-	afterQuiet(t, ns)
+	awaitQuietContent(t, ns)
 	if got := countsOf(m, "web", "settings"); len(got) > 0 {
 		t.Errorf("while a rollout is under way: %v", got)
 	}
 	completeRollout(t, d)
-	second := configSum(t, d, first)
+	second := awaitConfigSum(t, d, first)
 	if got := countsOf(m, "settings"); got["get configmaps"] != 1 {
 		t.Errorf("five changes: %v", got)
 	}
@@ -241,9 +198,9 @@ func TestConfigRolloutWaits(t *testing.T) {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 	})
 	plane.Stands(t, app, "Stalled=True/ProgressDeadlineExceeded")
-	afterQuiet(t, ns)
+	awaitQuietContent(t, ns)
 	setData(t, config, "level", "cure")
-	configSum(t, d, second)
+	awaitConfigSum(t, d, second)
 }
 
 // heldClock tells the time, or the same time for as long as it is held.
@@ -293,7 +250,7 @@ func TestConfigRolloutOneApply(t *testing.T) {
 		awaitImage(t, d, fmt.Sprintf("nginx:1.%d", 17+i))
 		completeRollout(t, d)
 		plane.Stands(t, app, "Ready=True")
-		afterQuiet(t, ns)
+		awaitQuietContent(t, ns)
 		if plane.Read(t, d); d.Generation != before+1 {
 			t.Errorf("order %d: the Deployment has changed %d times", i, d.Generation-before)
 		}
@@ -338,7 +295,7 @@ func TestConfigRolloutShared(t *testing.T) {
 	m.Requests.Reset()
 	setData(t, config, "level", "2")
 	forEachNumber(t, apps, func(i int) {
-		configSum(t, deployment(newOne(i)), "")
+		awaitConfigSum(t, deployment(newOne(i)), "")
 		plane.Stands(t, newOne(i), progressing...)
 	})
 	m.Idle(t)
@@ -414,10 +371,10 @@ func TestConfigRolloutMissing(t *testing.T) {
 	completeRollout(t, d)
 	more := newConfigMap(ns, "more", map[string]string{"a": "1"})
 	plane.Create(t, more)
-	sum := configSum(t, d, "")
+	sum := awaitConfigSum(t, d, "")
 	completeRollout(t, d)
 	plane.Delete(t, more)
-	afterQuiet(t, ns)
+	awaitQuietContent(t, ns)
 	if now := recordedConfig(t, d).Sum; now != sum {
 		t.Error("a deletion has replaced the pods")
 	}
@@ -431,7 +388,7 @@ func TestConfigRolloutInvalidSpec(t *testing.T) {
 	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
 	d := settleConfig(t, app, config)
 	setData(t, config, "level", "2")
-	configSum(t, d, "")
+	awaitConfigSum(t, d, "")
 	completeRollout(t, d)
 	was := *d.Spec.Template.DeepCopy()
 	plane.Read(t, app)
@@ -464,7 +421,7 @@ func TestConfigRolloutKeepsOthersVariable(t *testing.T) {
 	}, client.FieldOwner("Reloader"))
 	completeRollout(t, d)
 	setData(t, config, "level", "2")
-	configSum(t, d, "")
+	awaitConfigSum(t, d, "")
 	if !slices.Contains(d.Spec.Template.Spec.Containers[0].Env, theirs) || d.Annotations["reloader.stakater.com/auto"] != "true" {
 		t.Errorf("the variables are %v", d.Spec.Template.Spec.Containers[0].Env)
 	}
@@ -520,7 +477,7 @@ func TestConfigRolloutForbidden(t *testing.T) {
 	m.Idle(t)
 	was := *deploymentOf(t, d).Spec.Template.DeepCopy()
 	setData(t, config, "level", "2")
-	configSum(t, d, "")
+	awaitConfigSum(t, d, "")
 	was.Annotations = d.Spec.Template.Annotations
 	sameTemplate(t, d, was)
 }
@@ -575,7 +532,7 @@ func TestConfigRolloutSecrets(t *testing.T) {
 		d := deployment(app)
 		completeRollout(t, d)
 		plane.Change(t, s, func() { s.Data["password"] = []byte("second-secret-value") })
-		sums[configSum(t, d, "")] = true
+		sums[awaitConfigSum(t, d, "")] = true
 		sums[recordedConfig(t, d).Objects["Secret/"+name]] = true
 		plane.Stands(t, app, "ConfigFollowed=True/Followed")
 		completeRollout(t, d)
@@ -668,11 +625,11 @@ func TestConfigRolloutKilled(t *testing.T) {
 				}
 				killed.Stop(t)
 				next := plane.Start(t, ns)
-				sum := configSum(t, d, "")
+				sum := awaitConfigSum(t, d, "")
 				next.Idle(t)
 				completeRollout(t, d)
 				plane.Stands(t, app, "Ready=True")
-				afterQuiet(t, ns)
+				awaitQuietContent(t, ns)
 				if c := recordedConfig(t, d); c.Sum != sum || d.Spec.Template.Annotations[appv1.AnnotationConfig] != sum {
 					t.Errorf("a second rollout: %+v", c)
 				}

@@ -1,16 +1,12 @@
 package integration
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,7 +97,7 @@ var tasks = map[string]task{
 	},
 	"hold": {settled: true, begin: func(t testing.TB, app *appv1.App) {
 		makeEarlierGood(t, app)
-		annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
+		setAnnotation(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
 	}},
 	"rollback": {
 		prepare: func(app *appv1.App) { app.Spec.Rollback = appv1.RollbackOnStall }, settled: true,
@@ -117,7 +112,7 @@ var tasks = map[string]task{
 
 // setBlocks states blocks, and the request that an autoscaler counts from.
 func setBlocks(app *appv1.App, names []string) {
-	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity("100m")}
+	app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: parseQuantity("100m")}
 	for _, name := range names {
 		blocks[name].set(&app.Spec.ServingSpec)
 	}
@@ -127,32 +122,6 @@ func setBlocks(app *appv1.App, names []string) {
 // requests are not seen, and not tried here.
 var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "keep": 7, "return": 7, "unkeep": 5,
 	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4}
-
-// errRefused is what a request returns that reaches no API server.
-var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-
-// mishaps are the ways in which a request can go wrong.
-var mishaps = map[string]harness.Fault{
-	"refused": func(harness.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errRefused },
-	"lost": func(_ harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		resp, err := send()
-		if err == nil {
-			// The API server has done all that it does.
-			_, err = io.Copy(io.Discard, resp.Body)
-			err = errors.Join(err, resp.Body.Close())
-		}
-		return nil, errors.Join(io.ErrUnexpectedEOF, err)
-	},
-	"error": answerRequests(func(harness.Request) apierrors.APIStatus {
-		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
-	}),
-	"conflict": answerRequests(func(q harness.Request) apierrors.APIStatus {
-		return apierrors.NewConflict(schema.GroupResource{Resource: q.Resource}, q.Name, errors.New("the object has been modified"))
-	}),
-	"busy": answerRequests(func(harness.Request) apierrors.APIStatus {
-		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
-	}),
-}
 
 // answerRequests is a request that the API server answers with an error and does not carry out.
 func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Fault {

@@ -132,7 +132,7 @@ func TestNodePortTaken(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	d := newDriver(t, ns, "web")
-	other := handMadeService(ns, "other")
+	other := newHandMadeService(ns, "other")
 	other.Spec.Type = corev1.ServiceTypeNodePort
 	// In the part of the range that the API server hands out last: once free, nobody else is given it.
 	const taken = 30050

@@ -22,19 +22,19 @@ func TestHoldWithoutThePort(t *testing.T) {
 	createInPlace(t, app)
 	m.Idle(t)
 	makeEarlierGood(t, app)
-	annotate(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
+	setAnnotation(t, app, appv1.AnnotationHold, appv1.HoldLastGood)
 	plane.Stands(t, app, "Applied=False/Held", "Exposed=False/Held")
 	harness.Says(t, app, "Exposed", "Ingress web has no backend", "port of spec.ingress", "Correct the spec")
-	leadsTo(t, ns, "web")
+	checkLeadsTo(t, ns, "web")
 	m.Idle(t)
 	m.Requests.Reset()
-	annotate(t, app, "example.com/look", "again")
+	setAnnotation(t, app, "example.com/look", "again")
 	checkRequests(t, m, "another look", map[string]int{})
 
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Ingress.Port = nil })
 	plane.Stands(t, app, "Applied=False/Held", "Exposed=Unknown/"+appv1.ReasonNoAddress)
-	annotate(t, app, appv1.AnnotationHold, "")
+	setAnnotation(t, app, appv1.AnnotationHold, "")
 	plane.Stands(t, app, "Applied=True/Applied", "Exposed=Unknown/"+appv1.ReasonNoAddress)
 }
 
@@ -49,7 +49,7 @@ func TestLastGoodWhilePaused(t *testing.T) {
 	setPaused(t, app, true)
 	plane.Stands(t, app, "Reconciling=False/Paused")
 	plane.Read(t, d)
-	plane.Change(t, d, func() { container(d).Image = "other/image" })
+	plane.Change(t, d, func() { containerOf(d).Image = "other/image" })
 	makeReplicaSet(t, d, "hand")
 	plane.Until(t, app, func() error {
 		if app.Status.ReplicaSet != "web-hand" {
@@ -95,7 +95,7 @@ func TestPlanOfHold(t *testing.T) {
 	if got := m.Requests.Stored(); len(got) > 0 {
 		t.Errorf("the plan has written %v", got)
 	}
-	annotate(t, app, appv1.AnnotationHold, "web-a")
+	setAnnotation(t, app, appv1.AnnotationHold, "web-a")
 	awaitImage(t, d, "nginx:1.16.1")
 	m.Idle(t)
 	plane.Read(t, app)

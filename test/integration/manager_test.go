@@ -38,16 +38,6 @@ func TestElection(t *testing.T) {
 	}
 }
 
-// awaitClosed waits until a channel is closed.
-func awaitClosed(t *testing.T, closed <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-closed:
-	case <-time.After(harness.Patience):
-		t.Fatalf("nothing within %s", harness.Patience)
-	}
-}
-
 // TestReadiness holds back one of the caches. The manager must be alive, and not ready before it has seen all.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
@@ -76,24 +66,6 @@ func TestReadiness(t *testing.T) {
 			awaitProbe(t, address, "readyz", http.StatusOK)
 		})
 	}
-}
-
-// awaitProbe waits until a probe answers with a status.
-func awaitProbe(t *testing.T, address, probe string, want int) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		resp, err := http.Get("http://" + address + "/" + probe)
-		if err != nil {
-			return err
-		}
-		if err := resp.Body.Close(); err != nil {
-			return err
-		}
-		if resp.StatusCode != want {
-			return fmt.Errorf("%s answers %d, want %d", probe, resp.StatusCode, want)
-		}
-		return nil
-	})
 }
 
 // TestNamespaces runs a manager for two namespaces of three.

@@ -205,7 +205,7 @@ func TestPlanOfContent(t *testing.T) {
 	// The ConfigMap that only a plan has named is not followed, and the other one is.
 	m.Requests.Reset()
 	setData(t, other, "level", "2")
-	afterQuiet(t, ns)
+	awaitQuietContent(t, ns)
 	if got := countsOf(m, "other"); len(got) > 0 {
 		t.Errorf("what a plan has named is followed: %v", got)
 	}
@@ -214,5 +214,5 @@ func TestPlanOfContent(t *testing.T) {
 	if said := lines(label); !strings.Contains(said, "Deployment web: changed, 2 pods are replaced") {
 		t.Errorf("with content that waits, the plan says:\n%s", said)
 	}
-	configSum(t, d, sum)
+	awaitConfigSum(t, d, sum)
 }

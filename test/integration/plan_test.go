@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
@@ -166,15 +165,6 @@ func TestPlan(t *testing.T) {
 	}
 	checkUntouched(t, d, was)
 	checkUntouched(t, s, wasService)
-}
-
-func kindOf(t *testing.T, obj client.Object) schema.GroupVersionKind {
-	t.Helper()
-	gvk, err := plane.Client.GroupVersionKindFor(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gvk
 }
 
 // askPlan sends a dry run that asks for the plan as data.
@@ -354,7 +344,7 @@ func TestForgedPlan(t *testing.T) {
 			if c.operation == admissionv1.Create {
 				old = nil
 			}
-			said := fmt.Sprint(postAs(t, opts.Port, c.operation, wanted, old, true))
+			said := fmt.Sprint(postReviewAs(t, opts.Port, c.operation, wanted, old, true))
 			for _, secret := range []string{"hunter2", "SECRET_NAME", "nginx", "1.16.1", "8080", string(d.UID)} {
 				if strings.Contains(said, secret) {
 					t.Errorf("%s %s: the answer has %q: %s", name, asks, secret, said)
@@ -368,7 +358,7 @@ func TestForgedPlan(t *testing.T) {
 	m.Requests.Reset()
 	wanted := app.DeepCopy()
 	wanted.Spec.Image = "nginx:2"
-	said := postAs(t, opts.Port, admissionv1.Update, wanted, app, true)
+	said := postReviewAs(t, opts.Port, admissionv1.Update, wanted, app, true)
 	if !strings.Contains(fmt.Sprint(said.Warnings), "nginx:1.16.1 -> nginx:2") {
 		t.Errorf("who knows the App is answered %v", said)
 	}
@@ -384,7 +374,7 @@ func TestPlanOfOthersObjects(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := startGuarded(t, ns)
 	u := newUser(t)
-	adoptee(t, ns, "web")
+	createAdoptee(t, ns, "web")
 	app := newApp(ns, "web")
 	if err := u.Create(t.Context(), app.DeepCopy(), client.DryRunAll); err != nil {
 		t.Fatal(err)
@@ -438,7 +428,7 @@ func TestPlanHidesValues(t *testing.T) {
 				continue // The schema or a rule refuses it: the answer goes to who has written it.
 			}
 			seen++
-			if said := fmt.Sprintf("%s %q", marshal(t, made), made.Lines(1000, 1000)); strings.Contains(said, marked) {
+			if said := fmt.Sprintf("%s %q", marshalJSON(t, made), made.Lines(1000, 1000)); strings.Contains(said, marked) {
 				t.Errorf("%s: the plan has the value: %s", name, said)
 			}
 			live.SetAnnotations(nil)

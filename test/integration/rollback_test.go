@@ -82,7 +82,7 @@ func TestNoRollbackOfContent(t *testing.T) {
 	})
 	awaitLastGood(t, app, d, makeReplicaSet(t, d, "a").Name)
 	setData(t, config, "level", "2")
-	sum := configSum(t, d, "")
+	sum := awaitConfigSum(t, d, "")
 	timeOutRollout(t, d)
 	plane.Stands(t, app, "Ready=False/ProgressDeadlineExceeded", "Stalled=True/ProgressDeadlineExceeded")
 	harness.Says(t, app, "Ready", "the spec is that of the last good ReplicaSet web-a. Only the content of ConfigMap settings has changed")

@@ -98,7 +98,7 @@ func TestFormerServiceOfARefusedIngress(t *testing.T) {
 	}
 
 	refuse.set(false)
-	annotate(t, app, "example.com/again", "1")
+	setAnnotation(t, app, "example.com/again", "1")
 	plane.Stands(t, app, "Ready=True", "Applied=True/Applied")
 	plane.Absent(t, former)
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}

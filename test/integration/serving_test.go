@@ -394,7 +394,7 @@ func TestServingTrouble(t *testing.T) {
 					if trouble.answer == nil {
 						plane.Delete(t, foreign)
 					}
-					annotate(t, app, "kick", "1")
+					setAnnotation(t, app, "kick", "1")
 					plane.Stands(t, app, "Applied=True")
 					return
 				}
@@ -406,7 +406,7 @@ func TestServingTrouble(t *testing.T) {
 				if trouble.answer == nil {
 					plane.Delete(t, foreign)
 				}
-				annotate(t, app, "kick", "1")
+				setAnnotation(t, app, "kick", "1")
 				plane.Stands(t, app, "Applied=True")
 				plane.Read(t, b.named(ns, "web"))
 				m.Idle(t)

@@ -17,13 +17,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -36,29 +34,6 @@ var (
 	held = []string{"Ready=False/Progressing", "Reconciling=True/Progressing", "Stalled=False/NotStalled", "Synced=True/Synced"}
 	off  = []string{"Ready=False/ScaleConflict", "Reconciling=False/ScaleConflict", "Stalled=True/ScaleConflict", "Synced=False/ScaleConflict"}
 )
-
-// newUnited returns a UnitedDeployment that holds a Deployment at two pods.
-var newUnited = fixture.NewUnitedDeployment
-
-// newTemplate returns a UnitedDeployment with a template.
-func newTemplate(namespace, name, deployment string) *appv1.UnitedDeployment {
-	ud := newUnited(namespace, name, deployment)
-	ud.Spec.Template = &appv1.WorkloadSpec{
-		Image: "nginx:1.16.1",
-		Ports: []appv1.Port{{Port: 8080, TargetPort: ptr.To(intstr.FromInt32(80))}},
-	}
-	return ud
-}
-
-// setReplicas changes how many pods a UnitedDeployment asks for.
-func setReplicas(t testing.TB, ud *appv1.UnitedDeployment, n int32) {
-	t.Helper()
-	plane.Read(t, ud)
-	plane.Change(t, ud, func() { ud.Spec.Replicas = ptr.To(n) })
-}
-
-// named returns a Deployment to be read.
-var named = namedDeployment
 
 // managedPaths returns the fields that each manager owns, in managedFields' own form, by the manager with its operation
 // and subresource.
@@ -120,7 +95,7 @@ func TestUnitedDeployment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns, m := plane.Shared(t)
-			d := handMade(ns, "site")
+			d := newHandMade(ns, "site")
 			hold(t, d)
 			plane.Read(t, d)
 			was := d.DeepCopy()
@@ -156,10 +131,10 @@ func TestUnitedDeploymentRestart(t *testing.T) {
 	ns := plane.Namespace(t)
 	m := plane.Start(t, ns)
 	foreign, own := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own")
-	plane.Create(t, handMade(ns, "foreign"), foreign, own)
+	plane.Create(t, newHandMade(ns, "foreign"), foreign, own)
 	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
 		plane.Stands(t, ud, held...)
-		completeRollout(t, named(ns, ud.Name))
+		completeRollout(t, namedDeployment(ns, ud.Name))
 		plane.Stands(t, ud, "Ready=True/Ready")
 	}
 	m.Idle(t)
@@ -172,7 +147,7 @@ func TestUnitedDeploymentRestart(t *testing.T) {
 func TestUnitedDeploymentDrift(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	d, ud := newHandMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d, ud)
 	plane.Stands(t, ud, held...)
 	awaitReplicas(t, d, 2)
@@ -184,10 +159,10 @@ func TestUnitedDeploymentDrift(t *testing.T) {
 	m.Idle(t)
 	j.check(t, d, 2, 5, 2, 0, 2)
 	plane.Read(t, d)
-	plane.Change(t, d, func() { d.Spec.Replicas = ptr.To[int32](9); container(d).Image = "httpd:2" })
+	plane.Change(t, d, func() { d.Spec.Replicas = ptr.To[int32](9); containerOf(d).Image = "httpd:2" })
 	awaitReplicas(t, d, 2)
-	if container(d).Image != "httpd:2" {
-		t.Errorf("the image is %s", container(d).Image)
+	if containerOf(d).Image != "httpd:2" {
+		t.Errorf("the image is %s", containerOf(d).Image)
 	}
 	setReplicas(t, ud, 0)
 	awaitReplicas(t, d, 0)
@@ -207,7 +182,7 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 	ns := plane.Namespace(t)
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	m := plane.Start(t, ns, harness.WithClock(clk))
-	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	d, ud := newHandMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d, ud)
 	for n := range int32(8) {
 		setReplicas(t, ud, 10+n)
@@ -231,7 +206,7 @@ func TestUnitedDeploymentStorm(t *testing.T) {
 	scaleTo(t, d, 4)
 	plane.Stands(t, ud, "Stalled=True/FieldConflict")
 	clk.SetTime(clk.Now().Add(10 * time.Second))
-	annotate(t, ud, "time", "later")
+	setAnnotation(t, ud, "time", "later")
 	awaitReplicas(t, d, 6)
 	plane.Stands(t, ud, held...)
 
@@ -263,7 +238,7 @@ func TestUnitedDeploymentWaits(t *testing.T) {
 	m.Idle(t)
 	for range 2 {
 		m.Requests.Reset()
-		d := handMade(ns, "example.site")
+		d := newHandMade(ns, "example.site")
 		plane.Create(t, d)
 		awaitReplicas(t, d, 2)
 		plane.Stands(t, ud, held...)
@@ -281,11 +256,11 @@ func TestUnitedDeploymentWaits(t *testing.T) {
 func TestUnitedDeploymentOfAnother(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	d, ud := newHandMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d)
 	var codes []int
 	replace := sync.OnceFunc(func() {
-		other := handMade(ns, "site")
+		other := newHandMade(ns, "site")
 		other.Spec.Replicas = ptr.To[int32](5)
 		if err := errors.Join(plane.Client.Delete(t.Context(), d), plane.Client.Create(t.Context(), other)); err != nil {
 			t.Error(err)
@@ -304,7 +279,7 @@ func TestUnitedDeploymentOfAnother(t *testing.T) {
 	}))
 	plane.Create(t, ud)
 	plane.Stands(t, ud, held...)
-	awaitReplicas(t, named(ns, "site"), 2)
+	awaitReplicas(t, namedDeployment(ns, "site"), 2)
 	m.Idle(t)
 	m.Stop(t)
 	// Until the watch has told of the new one, each write is refused.
@@ -325,7 +300,7 @@ func TestUnitedDeploymentLostAnswer(t *testing.T) {
 		}
 		return resp, err
 	}))
-	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	d, ud := newHandMade(ns, "site"), newUnited(ns, "site", "site")
 	plane.Create(t, d)
 	j := followDeployment(t, d)
 	plane.Create(t, ud)
@@ -339,7 +314,7 @@ func TestUnitedDeploymentLostAnswer(t *testing.T) {
 func TestUnitedDeploymentRefused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	d, ud := handMade(ns, "site"), newUnited(ns, "site", "site")
+	d, ud := newHandMade(ns, "site"), newUnited(ns, "site", "site")
 	scaler := newAutoscaler(d, "apps/v1", "Deployment")
 	plane.Create(t, d, scaler)
 	was := readWhole(t, d)
@@ -356,14 +331,14 @@ func TestUnitedDeploymentRefused(t *testing.T) {
 	awaitReplicas(t, d, 4)
 	plane.Stands(t, ud, held...)
 
-	late, early := newTemplate(ns, "late", "late"), newAutoscaler(named(ns, "late"), "apps/v1", "Deployment")
+	late, early := newTemplate(ns, "late", "late"), newAutoscaler(namedDeployment(ns, "late"), "apps/v1", "Deployment")
 	plane.Create(t, early, late)
 	plane.Stands(t, late, off...)
 	m.Idle(t)
-	plane.Absent(t, named(ns, "late"))
+	plane.Absent(t, namedDeployment(ns, "late"))
 	plane.Delete(t, early)
 	plane.Stands(t, late, held...)
-	awaitReplicas(t, named(ns, "late"), 2)
+	awaitReplicas(t, namedDeployment(ns, "late"), 2)
 }
 
 // TestUnitedDeploymentLater takes Deployments away that are held, and gives them back: an autoscaler comes and goes, and
@@ -372,11 +347,11 @@ func TestUnitedDeploymentLater(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
 	foreign, own := newUnited(ns, "foreign", "foreign"), newTemplate(ns, "own", "own")
-	plane.Create(t, handMade(ns, "foreign"), foreign, own)
+	plane.Create(t, newHandMade(ns, "foreign"), foreign, own)
 	for _, ud := range []*appv1.UnitedDeployment{foreign, own} {
 		plane.Stands(t, ud, held...)
 		m.Idle(t)
-		d := named(ns, ud.Name)
+		d := namedDeployment(ns, ud.Name)
 		hpa := newAutoscaler(d, "apps/v1", "Deployment")
 		plane.Create(t, hpa)
 		plane.Stands(t, ud, off...)
@@ -398,7 +373,7 @@ func TestUnitedDeploymentLater(t *testing.T) {
 		plane.Stands(t, ud, held...)
 	}
 
-	d := named(ns, "foreign")
+	d := namedDeployment(ns, "foreign")
 	plane.Read(t, d)
 	app := newApp(ns, "foreign")
 	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
@@ -410,27 +385,12 @@ func TestUnitedDeploymentLater(t *testing.T) {
 	awaitReplicas(t, d, 6)
 }
 
-// secondPasses waits until what is created is younger than obj: creation times are in seconds.
-func secondPasses(t testing.TB, obj client.Object) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), GenerateName: "probe-"}}
-		if err := plane.Client.Create(t.Context(), probe, client.DryRunAll); err != nil {
-			return err
-		}
-		if !obj.GetCreationTimestamp().Time.Before(probe.CreationTimestamp.Time) {
-			return errors.New("it is still the same second")
-		}
-		return nil
-	})
-}
-
 // TestUnitedDeploymentRivals lets several UnitedDeployments name one Deployment. The oldest one holds it; the next takes
 // over when it goes, is about to go, or names another one.
 func TestUnitedDeploymentRivals(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	d := handMade(ns, "site")
+	d := newHandMade(ns, "site")
 	plane.Create(t, d)
 	names := []string{"d", "c", "b", "a"} // The younger, the earlier in the alphabet.
 	uds := make([]*appv1.UnitedDeployment, len(names))
@@ -439,7 +399,7 @@ func TestUnitedDeploymentRivals(t *testing.T) {
 		uds[i].Spec.Replicas = ptr.To(int32(10 + i))
 		uds[i].Spec.Template = newTemplate(ns, name, "site").Spec.Template
 		plane.Create(t, uds[i])
-		secondPasses(t, uds[i])
+		awaitNextSecond(t, uds[i])
 	}
 	rules := func(eldest int) {
 		t.Helper()
@@ -487,13 +447,13 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
 	checkEvents(t, ud, "Normal Synced: Deployment site is scaled to 2 replicas; Created Deployment site, Service site")
-	d, s := named(ns, "site"), service(named(ns, "site"))
+	d, s := namedDeployment(ns, "site"), service(namedDeployment(ns, "site"))
 	plane.Read(t, d)
 	plane.Read(t, s)
 	selector := map[string]string{appv1.LabelUnitedDeployment: "holder", appv1.LabelPart: "site"}
 	for _, diff := range []string{
 		cmp.Diff(selector, d.Spec.Selector.MatchLabels), cmp.Diff(selector, s.Spec.Selector), cmp.Diff(int32(2), *d.Spec.Replicas),
-		cmp.Diff("site", container(d).Name), cmp.Diff("holder", d.Spec.Template.Labels[appv1.LabelInstance]),
+		cmp.Diff("site", containerOf(d).Name), cmp.Diff("holder", d.Spec.Template.Labels[appv1.LabelInstance]),
 		cmp.Diff("site."+ns+".svc:8080", ud.Status.Endpoint), cmp.Diff(int32(2), ud.Status.Rendering),
 	} {
 		if diff != "" {
@@ -517,8 +477,8 @@ func TestUnitedDeploymentTemplate(t *testing.T) {
 	plane.Delete(t, d)
 	plane.Stands(t, ud, held...)
 	awaitReplicas(t, d, 5)
-	if container(d).Image != "nginx:1.17" {
-		t.Errorf("the image is %s", container(d).Image)
+	if containerOf(d).Image != "nginx:1.17" {
+		t.Errorf("the image is %s", containerOf(d).Image)
 	}
 	plane.Stands(t, ud, held...)
 
@@ -547,7 +507,7 @@ func TestUnitedDeploymentRenderings(t *testing.T) {
 	plane.Stands(t, ud, held...)
 	m.Idle(t)
 	m.Stop(t)
-	d := named(ns, "site")
+	d := namedDeployment(ns, "site")
 	plane.Read(t, d)
 	template := d.Spec.Template
 	m = plane.Start(t, ns, harness.WithRendering(7))
@@ -570,7 +530,7 @@ func TestUnitedDeploymentRenderings(t *testing.T) {
 func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 	t.Parallel()
 	ns, m := plane.Shared(t)
-	d := handMade(ns, "site")
+	d := newHandMade(ns, "site")
 	plane.Create(t, d)
 	plane.Read(t, d)
 	was := d.DeepCopy()
@@ -583,7 +543,7 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 	plane.Absent(t, service(d))
 
 	// It is taken over where that is asked for, and made where it is gone.
-	annotate(t, ud, appv1.AnnotationAdopt, "true")
+	setAnnotation(t, ud, appv1.AnnotationAdopt, "true")
 	awaitImage(t, d, "nginx:1.16.1")
 	plane.Stands(t, ud, held...)
 	if !metav1.IsControlledBy(d, ud) {
@@ -593,10 +553,10 @@ func TestUnitedDeploymentTemplateUnused(t *testing.T) {
 		return diffOf("Deployment site is scaled to 2 replicas", harness.Message(ud, "Synced"))
 	})
 	plane.Until(t, service(d), func() error { return nil })
-	annotate(t, ud, appv1.AnnotationAdopt, "")
+	setAnnotation(t, ud, appv1.AnnotationAdopt, "")
 	plane.Delete(t, d)
 	harness.Eventually(t, func() error {
-		made := named(ns, "site")
+		made := namedDeployment(ns, "site")
 		if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
 			return err
 		}
@@ -618,7 +578,7 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		plane.Stands(t, ud, held...)
 		plane.Delete(t, ud)
 		plane.Gone(t, ud)
-		d := named(ns, name)
+		d := namedDeployment(ns, name)
 		plane.Read(t, d)
 		return d
 	}
