@@ -283,11 +283,10 @@ func (d *target) revisionNotFound(mark *holdMark, cause string) error {
 	if good := d.history.LastGood; good != nil && !slices.Contains(known, good.ReplicaSet) {
 		known = append(known, good.ReplicaSet)
 	}
-	names := messageNoKnownReplicaSets
-	if len(known) > 0 {
-		names = strings.Join(known, " and ")
+	if len(known) == 0 {
+		return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageNothingToHold, cause)
 	}
-	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, names, d.name, d.owner.GetNamespace())
+	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), d.name, d.owner.GetNamespace())
 }
 
 // runningReplicaSet returns the ReplicaSet that all pods of a Deployment belong to once they are all updated, empty if there is none.

@@ -18,6 +18,7 @@ const (
 	messageHeldInvalid           = "the recorded spec of ReplicaSet %s is no longer valid: %s. Hold another ReplicaSet, or fix the spec"
 	messageAwaitsEndpoints       = "%s %s leads to Service %s until Service %s has endpoints"
 	messageRevisionNotFound      = "app.huolala.cn/hold: %s. The status names %s. Name a ReplicaSet of Deployment %s, which \"kubectl get replicasets -n %s\" lists, or remove the annotation"
+	messageNothingToHold         = "app.huolala.cn/hold: %s. There is no ReplicaSet to go back to yet. Remove the annotation, and set it again once one has been ready"
 	messageNothingGood           = "no ReplicaSet that has a record of its spec has been ready yet"
 	messageNoNameOfReplicaSet    = "the value of the annotation app.huolala.cn/hold is not the name of a ReplicaSet"
 	messageNoReplicaSet          = "ReplicaSet %s does not exist"
@@ -71,6 +72,5 @@ const (
 	messagePasswordInSecret      = "Secret %s has the database's password"
 	messageFaultsAndMore         = "and %d more"
 	messageFaultsAndMany         = "and more than %d more"
-	messageNoKnownReplicaSets    = "none"
 	messageDefaultClass          = "the cluster's default"
 )

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 // Workload is the intermediate form between a custom resource and its Kubernetes objects.
@@ -22,6 +23,9 @@ type Workload struct {
 	Name, Namespace string
 	// Owner is the owner reference of every object. The custom resource is the controller.
 	Owner metav1.OwnerReference
+	// Path is the path of the workload's spec in the custom resource. Profile is the security profile that the spec states.
+	Path    *field.Path
+	Profile appv1.SecurityProfile
 	// Labels are the labels of every object. DefaultLabels are the keys of labels that the spec does not state; on an adopted
 	// object, existing values take precedence over them.
 	Labels        map[string]string
@@ -132,6 +136,8 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		Namespace:               p.namespace,
 		Owner:                   p.owner,
 		OwnLabels:               spec.WorkloadLabels,
+		Path:                    p.path,
+		Profile:                 spec.SecurityProfile,
 		Annotations:             spec.Annotations,
 		OwnAnnotations:          spec.WorkloadAnnotations,
 		ownsComponent:           p.ownsComponent,
@@ -175,6 +181,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	applyServerDefaults(&w.Template.Spec)
 	if usable && seen.Inputs.Rendering != RenderingTutorial {
 		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
+		errs = append(errs, rules.WholePod(spec, &w.Template, p.container, p.path)...)
 	}
 	if usable {
 		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)

@@ -10,6 +10,7 @@ const (
 	messageWarningUnreadable  = "Cannot read an object that a warning depends on"
 	messageReplicasUnstated   = "spec.replicas: is not set, so %s cannot read the scale of this %s; set it once, to any number"
 	messagePodsRejected       = "namespace %s rejects the pods of %s by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace"
+	messageProfileUndone      = "%s: restricted is undone in the pods of %s: %s. Remove these fields, or state securityProfile only if the exception is meant"
 	messagePlanBusy           = "the operator is busy; run the command again in a second"
 	messagePlanUnknown        = "the resource is not known yet, run it again"
 	messagePlanFailed         = "Cannot make a plan"

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -25,28 +26,44 @@ import (
 // the cluster. If the manager may not read the namespace, there is no such warning.
 func (s *validators) podSecurity(ctx context.Context, who *asker, namespace string, workloads []*resource.Workload) []string {
 	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
-	if s.refuses(strictest, workloads) == nil || who.gets(topicPodSecurity) != full {
-		return nil
+	refused := s.refuses(strictest, workloads)
+	said := undoneProfiles(refused)
+	if refused == nil || who.gets(topicPodSecurity) != full {
+		return said
 	}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := s.live.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "namespace", namespace, "error", err.Error())
-		return nil
+		return said
 	}
 	privileged := psa.LevelVersion{Level: psa.LevelPrivileged, Version: psa.LatestVersion()}
 	// A label that cannot be read counts as Kubernetes counts it.
 	enforced, _ := psa.PolicyToEvaluate(ns.Labels, psa.Policy{Enforce: privileged, Audit: privileged, Warn: privileged})
-	var said []string
 	for _, refused := range s.refuses(enforced.Enforce, workloads) {
 		said = append(said, fmt.Sprintf(messagePodsRejected,
-			namespace, refused.name, enforced.Enforce.String(), refused.why))
+			namespace, refused.workload.Name, enforced.Enforce.String(), refused.why))
 	}
 	return said
 }
 
-// refusal is a workload's name, and why a Pod Security Standard forbids its pods.
-type refusal struct{ name, why string }
+// undoneProfiles returns a warning for each workload with the security profile restricted whose other fields undo the profile. refused are
+// the workloads whose pods the standard of that name forbids.
+func undoneProfiles(refused []refusal) []string {
+	var said []string
+	for _, r := range refused {
+		if r.workload.Profile == appv1.SecurityProfileRestricted {
+			said = append(said, fmt.Sprintf(messageProfileUndone, r.workload.Path.Child("securityProfile"), r.workload.Name, r.why))
+		}
+	}
+	return said
+}
+
+// refusal is a workload, and why a Pod Security Standard forbids its pods.
+type refusal struct {
+	workload *resource.Workload
+	why      string
+}
 
 // refuses returns the workloads whose pods a standard refuses.
 func (s *validators) refuses(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
@@ -54,7 +71,7 @@ func (s *validators) refuses(standard psa.LevelVersion, workloads []*resource.Wo
 	for _, w := range workloads {
 		verdict := policy.AggregateCheckResults(s.standards.EvaluatePod(standard, &w.Template.ObjectMeta, &w.Template.Spec))
 		if !verdict.Allowed {
-			refused = append(refused, refusal{w.Name, verdict.ForbiddenDetail()})
+			refused = append(refused, refusal{w, verdict.ForbiddenDetail()})
 		}
 	}
 	return refused

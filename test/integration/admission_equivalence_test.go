@@ -170,6 +170,9 @@ var stricter = []string{
 	"set it to a TCP port",                                                            // An Ingress or HTTPRoute: HTTP is spoken over TCP.
 	"utilization requires a",                                                          // An autoscaler: it would never scale.
 	"TCP port that a container declares", "requires a TCP port of the main container", // A PodMonitor: nothing would be scraped.
+	"is not the name of a port of this container",                  // A probe: the kubelet does not find the port.
+	"is root, and runAsNonRoot is true",                            // A container: the kubelet does not start it.
+	"must not contain the character NUL",                           // A process: no text of it can have it.
 	"serviceAccount and serviceAccountName are mutually exclusive", // A ServiceAccount: it would be another one than that of the pods.
 }
 

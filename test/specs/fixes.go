@@ -32,7 +32,11 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 	reflect.TypeFor[corev1.TopologySpreadConstraint](): fixTerm,
 	reflect.TypeFor[corev1.SeccompProfile]():           fixProfile,
 	reflect.TypeFor[corev1.AppArmorProfile]():          fixProfile,
-	reflect.TypeFor[corev1.SecurityContext](): func(_ *generator, made map[string]any) {
+	reflect.TypeFor[corev1.HTTPGetAction]():            numbered,
+	reflect.TypeFor[corev1.TCPSocketAction]():          numbered,
+	reflect.TypeFor[corev1.PodSecurityContext]():       notRoot,
+	reflect.TypeFor[corev1.SecurityContext](): func(g *generator, made map[string]any) {
+		notRoot(g, made)
 		if made["privileged"] != nil {
 			made["allowPrivilegeEscalation"] = true
 		}
@@ -90,6 +94,16 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 		}
 		exclusive(made, "dataSource", "dataSourceRef")
 	},
+}
+
+// numbered makes the port of a probe or an action a number: a name has to be that of a port of the same container.
+func numbered(g *generator, made map[string]any) { made["port"] = pick(g, int64(80), int64(65535)) }
+
+// notRoot makes the user another one than root, which does not go with runAsNonRoot of the container or of the pod.
+func notRoot(_ *generator, made map[string]any) {
+	if made["runAsUser"] != nil {
+		made["runAsUser"] = int64(1000)
+	}
 }
 
 // fixTerm drops what goes with a selector of labels where there is none.

@@ -12,8 +12,9 @@ import (
 // App validates the spec of an App beyond the schema.
 func App(app *appv1.App) field.ErrorList {
 	path := field.NewPath("spec")
-	return append(workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, path),
-		serving(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path)...)
+	return slices.Concat(workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, path),
+		serving(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path),
+		reservedNames(app.Name, app.Namespace, &app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path))
 }
 
 // AppWarnings returns warnings of valid settings of an App that are seldom intended. Each begins with the field.

@@ -124,6 +124,7 @@ func CloudManagerWarnings(cm *appv1.CloudManager) []string {
 		tier(&cm.Spec.Identity.Deployment.WorkloadSpec, spec.Child("identity", "deployment")),
 		tier(&cm.Spec.DB.StatefulSet.WorkloadSpec, spec.Child("db", "statefulSet")),
 	)
+	said = append(said, bytesWarning(cm.Spec.DB.StatefulSet.Storage.Size, spec.Child("db", "statefulSet", "storage", "size"))...)
 	if cm.Spec.DB.RootPass != "" {
 		said = append(said, warning(spec.Child("db", "rootPass"), messagePasswordInClearText))
 	}

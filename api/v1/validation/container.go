@@ -42,6 +42,7 @@ func (p *pod) container(c *corev1.Container, at place) field.ErrorList {
 	errs := Resources(&c.Resources, at.self.Child("resources"))
 	errs = append(errs, p.claims(c.Resources.Claims, at.self.Child("resources", "claims"))...)
 	errs = append(errs, envs(c.Env, at.env)...)
+	errs = append(errs, texts(c, at)...)
 	errs = append(errs, envFrom(c.EnvFrom, at.envFrom)...)
 	errs = append(errs, p.files(c.Env, at.env)...)
 	errs = append(errs, containerPorts(c.Ports, at.self.Child("ports"))...)

@@ -65,6 +65,9 @@ const (
 	messageSleepMustNotExceedGracePeriod = "must be from 0 to terminationGracePeriodSeconds, which is %d"
 	messageStopSignalNeedsSystem         = "requires os.name; set spec.os.name in podTemplatePatch, or remove it"
 	messageCommandRequired               = "the command to run"
+	messagePortNameNotDeclared           = "is not the name of a port of this container, which declares %s; use the number, or name a port in containerPorts or in the container's ports"
+	messageNoNamedPorts                  = "no port with a name"
+	messageNoNUL                         = "must not contain the character NUL, with which no container starts; remove it"
 )
 
 // Resources of containers and pods.
@@ -155,6 +158,7 @@ const (
 
 // Security.
 const (
+	messageRootExcludesNonRoot         = "is root, and runAsNonRoot is true for container %s, so the kubelet does not start it; set another user, or runAsNonRoot: false for that container"
 	messageUnmaskedNeedsUserNamespace  = "requires hostUsers: false; set spec.hostUsers in podTemplatePatch, or choose Default"
 	messagePrivilegedAllowsEscalation  = "must not be false if privileged is true"
 	messageSysAdminAllowsEscalation    = "must not be false if the capability CAP_SYS_ADMIN is added"
@@ -207,6 +211,8 @@ const (
 	messageFeatureUnknown                     = "%q is not a feature; use some of %s"
 	messageFeatureSwitchedOff                 = "is switched off on this cluster; remove it"
 	messageServiceAccountExcludesItsName      = "serviceAccount and serviceAccountName are mutually exclusive; remove one"
+	messageServiceAccountReserved             = "each namespace has a ServiceAccount of this name, which Kubernetes creates and pods without a ServiceAccount of their own use; remove serviceAccount, or give the resource another name"
+	messageServiceReserved                    = "is the Service of the API server in the namespace default, which Kubernetes keeps; choose another name"
 	messageMinAvailableExcludesMaxUnavailable = "minAvailable and maxUnavailable are mutually exclusive; remove one"
 )
 
@@ -289,6 +295,17 @@ const (
 	messageRolloutRemovesAllPods     = "is %s, so a rollout can remove all pods at once; set it to less than the number of pods"
 	messagePortNeedsPrivilege        = "port %d is below %d: with securityProfile restricted, a process without root may not be allowed to listen on it. Use a higher port, or add the capability NET_BIND_SERVICE in securityContext"
 	messageNodePortOutsideOfRange    = "%d is outside of %d-%d, the default range of the API server's --service-node-port-range. Use a port in the range, or remove it"
+	messageMountPathRelative         = "is not absolute, so the kubelet puts / before it; write the path with /"
+	messageMountPathIsRoot           = "is the root of the container's files, over which no runtime mounts a volume; choose a folder"
+	messageMountPathHasColon         = "contains ':', with which some container runtimes do not start the container; choose a path without it"
+	messageMountPathRepeated         = "is the same path as %s, so one volume hides the other; choose another path"
+	messageThousandthsOfBytes        = "is %s, and m is a thousandth of a byte; write M or Mi for megabytes, like 100Mi"
+	messageFewBytes                  = "is %s, a number of bytes with which nothing runs; add the unit, like Mi or Gi"
+	messageManyCores                 = "is %s cores, more than any node has; write cores without a unit of bytes, like 2, or thousandths, like 500m"
+	messagePriorityComputed          = "is computed from the PriorityClass, and pods with another value are rejected; remove it, and set spec.priorityClassName"
+	messageOverheadComputed          = "is set from the RuntimeClass, and pods with another value are rejected; remove it, and set spec.runtimeClassName"
+	messageServiceNeedsPorts         = "has no effect without ports, as there is no Service; add a port, or remove %s"
+	messageNeedsExternalService      = "has no effect with the type ClusterIP; set type to NodePort or LoadBalancer, or remove it"
 	messagePasswordInClearText       = "is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"
 	messageRouteToHeadlessService    = "leads to a headless Service, which some controllers do not support; remove service.clusterIP"
 	messageBudgetAllowsNoEviction    = "is %s and the smallest number of pods is %d, so no pod can be evicted and drains of nodes wait; lower minAvailable, or run more pods"

@@ -72,7 +72,7 @@ func labelMap(given map[string]string, path *field.Path) field.ErrorList {
 			break
 		}
 		errs = append(errs, metav1validation.ValidateLabelName(key, path)...)
-		errs = append(errs, faults(path, given[key], validation.IsValidLabelValue(given[key]))...)
+		errs = append(errs, faults(keyIn(path, key), given[key], validation.IsValidLabelValue(given[key]))...)
 	}
 	return errs
 }

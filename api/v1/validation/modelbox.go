@@ -18,7 +18,8 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 	if name != "" && alias != "" && alias != name && alias != box.Name {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "containerName"), name, messageNameAndContainerNameDiffer))
 	}
-	return append(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
+	errs = append(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
+	return append(errs, reservedNames(box.Name, box.Namespace, &box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
 }
 
 // ModelBoxWarnings is AppWarnings for a ModelBox.

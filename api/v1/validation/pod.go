@@ -37,7 +37,7 @@ type layout struct {
 // podOf returns the pod of a workload's spec, with the stated fields only.
 func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 	main := corev1.Container{
-		Name: f.container, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy,
+		Name: f.container, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy, Command: spec.Command, Args: spec.Args,
 		Env: spec.Envs, EnvFrom: spec.EnvFrom, Resources: spec.Resources, VolumeMounts: spec.VolumeMounts,
 		LivenessProbe: spec.Probes.Liveness, ReadinessProbe: spec.Probes.Readiness, StartupProbe: spec.Probes.Startup,
 		Lifecycle: spec.Lifecycle, SecurityContext: spec.SecurityContext,

@@ -96,7 +96,7 @@ func TestModelBox(t *testing.T) {
 		"annotations of the operator": {`{annotations: {app.huolala.cn/a: b}, podAnnotations: {app.huolala.cn/b: b}, service: {annotations: {app.huolala.cn/c: b}}}`, []string{
 			"FieldValueForbidden spec.annotations[app.huolala.cn/a]", "FieldValueForbidden spec.podAnnotations[app.huolala.cn/b]", "FieldValueForbidden spec.service.annotations[app.huolala.cn/c]"}},
 		"annotations of Kubernetes": {`{annotations: {deployment.kubernetes.io/revision: "7"}}`, []string{"FieldValueForbidden spec.annotations[deployment.kubernetes.io/revision]"}},
-		"labels that are none":      {`{labels: {"a b": c}, podLabels: {a: "b c"}, nodeSelector: {a: "-"}}`, []string{"FieldValueInvalid spec.nodeSelector", "FieldValueInvalid spec.labels", "FieldValueInvalid spec.podLabels"}},
+		"labels that are none":      {`{labels: {"a b": c}, podLabels: {a: "b c"}, nodeSelector: {a: "-"}}`, []string{"FieldValueInvalid spec.nodeSelector[a]", "FieldValueInvalid spec.labels", "FieldValueInvalid spec.podLabels[a]"}},
 		"annotations that are none": {`{annotations: {"a b": c}, podAnnotations: {"c d": c}, service: {annotations: {"": c}}}`, []string{"FieldValueInvalid spec.annotations", "FieldValueInvalid spec.podAnnotations", "FieldValueInvalid spec.service.annotations", "FieldValueInvalid spec.service.annotations"}},
 	} {
 		t.Run(name, func(t *testing.T) {

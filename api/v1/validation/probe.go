@@ -99,6 +99,9 @@ func handler(exec *corev1.ExecAction, http *corev1.HTTPGetAction, tcp *corev1.TC
 	if exec != nil && len(exec.Command) == 0 {
 		errs = append(errs, field.Required(at.Child("exec", "command"), messageCommandRequired))
 	}
+	if exec != nil {
+		errs = append(errs, eachWithoutNUL(at.Child("exec", "command"), exec.Command)...)
+	}
 	if tcp != nil {
 		errs = append(errs, portNumberOrName(tcp.Port, at.Child("tcpSocket", "port"))...)
 	}

@@ -42,6 +42,9 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 	}
 	said = append(said, repeatedPaths(spec, path)...)
+	if spec.Autoscaling != nil {
+		said = append(said, metricWarnings(spec.Autoscaling.Metrics, path.Child("autoscaling", "metrics"))...)
+	}
 	if budget := spec.DisruptionBudget; budget != nil && budget.MinAvailable != nil {
 		pods := int(ptr.Deref(leastPods(spec, workload.Replicas), 1))
 		// As the controller of PodDisruptionBudgets counts (k8s.io/kubernetes/pkg/controller/disruption).

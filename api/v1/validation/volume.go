@@ -83,7 +83,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 }
 
 func hostPath(s *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
-	errs := required(at.Child("path"), s.Path)
+	errs := append(required(at.Child("path"), s.Path), withoutNUL(at.Child("path"), s.Path)...)
 	if backsteps(s.Path) {
 		errs = append(errs, field.Invalid(at.Child("path"), s.Path, messagePathMustNotContainDotDot))
 	}

@@ -110,6 +110,8 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 	if all(spec.MaxUnavailable, replicas) {
 		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.MaxUnavailable.String())))
 	}
+	said = append(said, podWarnings(spec, path)...)
+	said = append(said, serviceWarnings(spec, serviceType, path.Child("service"))...)
 	said = append(said, privilegedPorts(spec, path)...)
 	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
 }
