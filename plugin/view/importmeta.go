@@ -79,9 +79,19 @@ func (i *importing) importMetadata(service *corev1.Service) {
 		spec.Labels, spec.WorkloadLabels, spec.Service.Labels = common(labels, i.statedLabels(name, service))
 	}
 	// What the operator would set for both objects by itself is stated for an object that has another value, and left out otherwise.
-	maps.DeleteFunc(spec.Labels, i.defaultLabel)
-	maps.DeleteFunc(spec.WorkloadLabels, i.defaultLabel)
-	maps.DeleteFunc(spec.Service.Labels, i.defaultLabel)
+	for _, stated := range []*map[string]string{&spec.Labels, &spec.WorkloadLabels, &spec.Service.Labels} {
+		maps.DeleteFunc(*stated, i.defaultLabel)
+		nilIfEmpty(stated)
+	}
+	nilIfEmpty(&spec.WorkloadAnnotations)
+	nilIfEmpty(&spec.Service.Annotations) // The block of a Service without fields is not printed.
+}
+
+// nilIfEmpty makes an empty map nil.
+func nilIfEmpty(m *map[string]string) {
+	if len(*m) == 0 {
+		*m = nil
+	}
 }
 
 // common returns the entries that two maps have in common, and the others of each.

@@ -90,6 +90,8 @@ func (g *generator) workload() map[string]any {
 	g.rollout(spec)
 	g.maybe(spec, "labels", g.labels)
 	g.maybe(spec, "annotations", g.annotations)
+	g.maybe(spec, "workloadLabels", g.labels)
+	g.maybe(spec, "workloadAnnotations", g.annotations)
 	g.pod(spec)
 	return spec
 }
@@ -123,6 +125,7 @@ func (g *generator) service() any {
 	g.maybe(service, "name", func() any { return fmt.Sprintf("svc-%d", g.IntN(1<<30)) })
 	g.maybe(service, "type", func() any { return pick(g, "ClusterIP", "NodePort", "LoadBalancer") })
 	g.onNodes = service["type"] == "NodePort" || service["type"] == "LoadBalancer"
+	g.maybe(service, "labels", g.labels)
 	g.maybe(service, "annotations", g.annotations)
 	g.maybe(service, "externalTrafficPolicy", func() any { return pick(g, "Cluster", "Local") })
 	g.maybe(service, "sessionAffinity", func() any { return pick(g, "ClientIP", "None") })

@@ -67,7 +67,7 @@ func TestModelBox(t *testing.T) {
 		"labels of the operator": {`{labels: {app.kubernetes.io/name: a, app.huolala.cn/a: b}, podLabels: {app.kubernetes.io/instance: a, app.kubernetes.io/component: a, app.kubernetes.io/managed-by: a}}`, []string{
 			"FieldValueForbidden spec.labels[app.huolala.cn/a]", "FieldValueForbidden spec.podLabels[app.kubernetes.io/managed-by]"}},
 		"labels of one object": {`{workloadLabels: {app.kubernetes.io/instance: a, app.huolala.cn/a: b}, service: {labels: {a: b, app.kubernetes.io/managed-by: a}}}`, []string{
-			"FieldValueForbidden spec.service.labels[app.kubernetes.io/managed-by]", "FieldValueForbidden spec.workloadLabels[app.huolala.cn/a]"}},
+			"FieldValueForbidden spec.workloadLabels[app.huolala.cn/a]", "FieldValueForbidden spec.service.labels[app.kubernetes.io/managed-by]"}},
 		"annotations of one object": {`{workloadAnnotations: {a: b, deployment.kubernetes.io/revision: "1"}}`, []string{
 			"FieldValueForbidden spec.workloadAnnotations[deployment.kubernetes.io/revision]"}},
 		"a security profile":            {`{securityProfile: restricted}`, nil},
