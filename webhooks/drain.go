@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// drainPeriod is for how long the webhooks answer on while the manager ends.
-const drainPeriod = time.Second
+// defaultDrain is for how long the webhooks answer on while the manager ends, unless the options state it.
+const defaultDrain = time.Second
 
 // drainingServer is a server that ends without losing a review. An API server reuses its connections; a review on a connection that is
 // being closed gets no answer, and the resource is stored without validation. So, once the manager ends, each answer asks the API server to

@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -56,6 +57,8 @@ type Options struct {
 	// Arrival is how long a review may take to arrive, and then to be handled. Default: the times of guard.Webhooks, which fit the two
 	// seconds that the API server waits.
 	Arrival time.Duration
+	// Drain is for how long the webhooks answer on while the manager ends. Default: 1 s.
+	Drain time.Duration
 }
 
 // BindFlags adds the command line's part of the options.
@@ -79,6 +82,7 @@ func New(opts Options, setting string) (*Webhooks, error) {
 	if opts.Patience == 0 {
 		opts.Patience = defaultPatience
 	}
+	opts.Drain = cmp.Or(opts.Drain, defaultDrain)
 	w := &Webhooks{opts: opts}
 	if setting != "" {
 		var err error
@@ -105,7 +109,7 @@ func (w *Webhooks) Server() webhook.Server {
 	if w.keeper != nil {
 		server.certificate = w.keeper.GetCertificate
 	}
-	return &drainingServer{period: drainPeriod, Server: server}
+	return &drainingServer{period: w.opts.Drain, Server: server}
 }
 
 // SetupWithManager adds the webhooks of all kinds to the manager, and a readiness check: every replica serves. It does nothing if the

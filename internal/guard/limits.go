@@ -9,8 +9,9 @@ const (
 	// maxHeader is the length of a request line with all headers, in bytes. net/http reads slack bytes more than MaxHeaderBytes.
 	maxHeader = 16 << 10
 	slack     = 4 << 10
-	// idleTimeout is how long a connection without a request is kept: as long as http.DefaultTransport keeps its own.
-	idleTimeout = 90 * time.Second
+	// idleTimeout is how long a connection without a request is kept. It is longer than the 90 s of http.DefaultTransport, so that the client
+	// closes an idle connection first: a request that meets the server's close is lost.
+	idleTimeout = 2 * time.Minute
 	// stopTimeout is how long a server that ends waits for its requests.
 	stopTimeout = time.Minute
 )

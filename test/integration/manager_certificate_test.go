@@ -28,6 +28,9 @@ import (
 	"huolala.cn/app-operator/webhooks"
 )
 
+// drain is longer than a client of a busy machine may pause between two reviews on a connection.
+const drain = 10 * time.Second
+
 // front stands before managers as a Service does: each new connection goes to the next one of those that are ready.
 type front struct {
 	net.Listener
@@ -156,8 +159,8 @@ func trustPorts(ctx context.Context, ports ...int) error {
 	return nil
 }
 
-// TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that is renewed every six seconds, and
-// an authority that is renewed every eighteen; for one of them the API server is one before Kubernetes 1.34. A client that
+// TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that is renewed every eleven seconds, and
+// an authority that is renewed every 33; for one of them the API server is one before Kubernetes 1.34. A client that
 // keeps trying must be refused each time, while both are renewed and one of the managers ends. When a user takes the Secret
 // away, what was in it is trusted no longer; and when he takes the trust away, that is found and stated again.
 //
@@ -169,8 +172,8 @@ func TestCertificate(t *testing.T) {
 	one, two := harness.FreePort(t), harness.FreePort(t)
 	f := newFront(t, one, two)
 	options := func(port int) webhooks.Options {
-		return webhooks.Options{Host: "127.0.0.1", Port: port, Certificate: certificate.Options{
-			Hosts: []string{"localhost"}, Authority: 132 * time.Second, Validity: 120 * time.Second, Ahead: 114 * time.Second, Settle: 5 * time.Second,
+		return webhooks.Options{Host: "127.0.0.1", Port: port, Drain: drain, Certificate: certificate.Options{
+			Hosts: []string{"localhost"}, Authority: 147 * time.Second, Validity: 125 * time.Second, Ahead: 114 * time.Second, Settle: 10 * time.Second,
 		}}
 	}
 	lease := harness.WithElection(ns)
@@ -306,6 +309,7 @@ func TestManagersEndWhileTheyAreAsked(t *testing.T) {
 	ns := plane.Namespace(t)
 	start := func() (*harness.Manager, int, []byte) {
 		opts, authority := harness.LocalWebhooks(t)
+		opts.Drain = drain
 		probe := harness.FreeAddress(t)
 		m := plane.Start(t, ns, harness.WithElection(ns), harness.WithWebhooks(opts), harness.WithProbes(probe))
 		awaitProbe(t, probe, "readyz", 200)
