@@ -20,7 +20,7 @@ func App(app *appv1.App) field.ErrorList {
 // AppWarnings returns warnings of valid settings of an App that are seldom intended. Each begins with the field.
 func AppWarnings(app *appv1.App) []string {
 	path := field.NewPath("spec")
-	return slices.Concat(AnnotationWarnings(app),
+	return slices.Concat(AnnotationWarnings(app), nullWarnings(app, app.Spec.PodTemplatePatch, path.Child("podTemplatePatch")),
 		warnings(&app.Spec.WorkloadSpec, leastPods(&app.Spec.ServingSpec, app.Spec.Replicas), corev1.ServiceTypeClusterIP, path),
 		servingWarnings(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path))
 }
