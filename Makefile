@@ -49,8 +49,8 @@ TESTFLAGS ?=
 TEST_TIMEOUT ?= 60m
 # The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
 RACE ?=
-# How many suites run side by side. They wait more than they compute, unless the race detector runs.
-SUITES ?= $(if $(RACE),1,$(if $(CI_LONG),2,3))
+# How many suites run side by side. They wait more than they compute; with the race detector, the longest one leaves a third of two cores idle.
+SUITES ?= $(if $(RACE)$(CI_LONG),2,3)
 # How far the heaps of tests and of their API servers grow: larger ones take less time to collect. The race detector has large ones anyway.
 TEST_GOGC ?= $(if $(RACE),100,300)
 
@@ -219,14 +219,13 @@ test-race: ## Run all tests with the race detector. Needs a C compiler.
 	@$(MAKE) --no-print-directory test RACE=-race
 
 # The operator's suites, and next to them, one at a time, those that are modules with libraries of their own: all is compiled before.
-# The long forms and the race detector keep two cores busy without company.
 APART = test-ui $(SOME_GITOPS:%=test-gitops-%) test-cluster test-networkpolicy test-consumer
 .PHONY: test-all
 test-all: test-api
 	@for module in test/ui $(SOME_GITOPS:%=test/gitops/%) test/networkpolicy test/consumer; do \
 			(cd $$module; go list -test -deps -export ./... >/dev/null); done; \
 		(cd hack/cluster; go list -test -deps -export -trimpath ./... >/dev/null); \
-		$(MAKE) --no-print-directory -j $(if $(RACE)$(CI_LONG),1,2) SOME_GITOPS='$(SOME_GITOPS)' test-operator test-apart
+		$(MAKE) --no-print-directory -j 2 SOME_GITOPS='$(SOME_GITOPS)' test-operator test-apart
 
 .PHONY: test-apart
 test-apart:

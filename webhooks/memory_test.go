@@ -108,7 +108,7 @@ var keptReviews = map[string]string{
 
 // TestReviewsLeaveNothing has reviews of a mebibyte answered, each with another text. Once they are answered, the heap is as it was.
 func TestReviewsLeaveNothing(t *testing.T) {
-	const reviews, most = 24, 4 << 20
+	const reviews, most = 6, 1 << 20
 	// Without a logger, controller-runtime keeps the values of each logger for the one that is set in the end.
 	ctrl.SetLogger(logr.Discard())
 	paths := &muxServer{mux: http.NewServeMux()}

@@ -73,17 +73,20 @@ type jsonValues struct {
 	inText, isEscape bool
 }
 
+// add counts the values of the next part. The state is in variables: the loop is the one per byte of all bodies.
 func (v *jsonValues) add(part []byte) {
+	count, inText, isEscape := v.count, v.inText, v.isEscape
 	for _, b := range part {
 		switch {
-		case v.isEscape:
-			v.isEscape = false
-		case v.inText:
-			v.isEscape, v.inText = b == '\\', b != '"'
+		case isEscape:
+			isEscape = false
+		case inText:
+			isEscape, inText = b == '\\', b != '"'
 		case b == '"':
-			v.inText = true
+			inText = true
 		case b == ',', b == '[', b == '{':
-			v.count++
+			count++
 		}
 	}
+	*v = jsonValues{count, inText, isEscape}
 }
