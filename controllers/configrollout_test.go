@@ -71,7 +71,7 @@ func TestFlowContent(t *testing.T) {
 			w.wrote("creation", "patch Deployment web", "patch Service web", status)
 			w.settle(kindName)
 			w.stands("creation", kindName, "ConfigFollowed=True/Followed")
-			if got := w.message(kindName, appv1.ConditionConfigFollowed); !strings.Contains(got, "login") {
+			if got := w.message(kindName, appv1.ConditionConfigFollowed); !containsAll(got, "does not follow Secrets in this cluster", "login") {
 				t.Errorf("of the Secret that is not followed, ConfigFollowed says %q", got)
 			}
 			first := w.configOf(kindName)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -166,41 +164,6 @@ func equalAsJSON(a, b corev1.PodTemplateSpec) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return bytes.Equal(x, y)
-}
-
-// TestConfigRolloutWaits changes content while a rollout is under way. It is taken at its end, all at once; pods that are in
-// trouble get it right away.
-func TestConfigRolloutWaits(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
-	d := settleConfig(t, app, config)
-	setData(t, config, "level", "2")
-	first := awaitConfigSum(t, d, "")
-	m.Idle(t) // The status follows the Deployment.
-	m.Requests.Reset()
-	for i := range 5 {
-		setData(t, config, "level", fmt.Sprint(3+i))
-	}
-	awaitQuietContent(t, ns)
-	if got := countsOf(m, "web", "settings"); len(got) > 0 {
-		t.Errorf("while a rollout is under way: %v", got)
-	}
-	completeRollout(t, d)
-	second := awaitConfigSum(t, d, first)
-	if got := countsOf(m, "settings"); got["get configmaps"] != 1 {
-		t.Errorf("five changes: %v", got)
-	}
-	// The pods crash, or can do nothing without other content.
-	plane.Read(t, d)
-	plane.ChangeStatus(t, d, func() {
-		d.Status.ObservedGeneration, d.Status.UpdatedReplicas, d.Status.AvailableReplicas = d.Generation, 1, 1
-		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
-	})
-	plane.Stands(t, app, "Stalled=True/ProgressDeadlineExceeded")
-	awaitQuietContent(t, ns)
-	setData(t, config, "level", "cure")
-	awaitConfigSum(t, d, second)
 }
 
 // heldClock tells the time, or the same time for as long as it is held.
@@ -347,86 +310,6 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 	}
 }
 
-// TestConfigRolloutMissing creates an App before the objects that its pods use.
-func TestConfigRolloutMissing(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	app := newFollower(ns, "web")
-	app.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "more"}, Optional: new(bool)}}}
-	*app.Spec.EnvFrom[0].ConfigMapRef.Optional = true
-	plane.Create(t, app)
-	plane.Stands(t, app, progressing...)
-	d := deployment(app)
-	if c := recordedConfig(t, d); len(c.Objects) != 2 || c.Objects["ConfigMap/settings"] != "" {
-		t.Errorf("recorded of what is missing: %+v", c)
-	}
-	plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}))
-	plane.Until(t, d, func() error {
-		if c := recordedConfig(t, d); c.Objects["ConfigMap/settings"] == "" || c.Sum != "" {
-			return fmt.Errorf("what pods cannot start without has appeared: %+v", c)
-		}
-		return nil
-	})
-	completeRollout(t, d)
-	more := newConfigMap(ns, "more", map[string]string{"a": "1"})
-	plane.Create(t, more)
-	sum := awaitConfigSum(t, d, "")
-	completeRollout(t, d)
-	plane.Delete(t, more)
-	awaitQuietContent(t, ns)
-	if now := recordedConfig(t, d).Sum; now != sum {
-		t.Error("a deletion has replaced the pods")
-	}
-}
-
-// TestConfigRolloutInvalidSpec makes the spec of an App invalid whose content had changed. Its Deployment is repaired, and
-// recreated, with the annotation of the pods that it had.
-func TestConfigRolloutInvalidSpec(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
-	d := settleConfig(t, app, config)
-	setData(t, config, "level", "2")
-	awaitConfigSum(t, d, "")
-	completeRollout(t, d)
-	was := *d.Spec.Template.DeepCopy()
-	plane.Read(t, app)
-	plane.Change(t, app, func() { app.Spec.MinReadySeconds = new(int32); *app.Spec.MinReadySeconds = 600 })
-	plane.Stands(t, app, "Stalled=True/Invalid")
-	sameTemplate(t, d, was)
-	plane.Delete(t, d)
-	again := deployment(app)
-	plane.Until(t, again, func() error {
-		if again.UID == d.UID {
-			return errors.New("it is the deleted one")
-		}
-		return nil
-	})
-	sameTemplate(t, again, was)
-}
-
-// TestConfigRolloutKeepsOthersVariable plays a tool that restarts pods by a variable of its own: an item of another writer's.
-func TestConfigRolloutKeepsOthersVariable(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
-	app.Spec.Annotations = map[string]string{"reloader.stakater.com/auto": "true"}
-	d := settleConfig(t, app, config)
-	plane.Read(t, d)
-	theirs := corev1.EnvVar{Name: "STAKATER_SETTINGS_CONFIGMAP", Value: "0123"}
-	plane.Change(t, d, func() {
-		c := &d.Spec.Template.Spec.Containers[0]
-		c.Env = append(c.Env, theirs)
-	}, client.FieldOwner("Reloader"))
-	completeRollout(t, d)
-	setData(t, config, "level", "2")
-	awaitConfigSum(t, d, "")
-	if !slices.Contains(d.Spec.Template.Spec.Containers[0].Env, theirs) || d.Annotations["reloader.stakater.com/auto"] != "true" {
-		t.Errorf("the variables are %v", d.Spec.Template.Spec.Containers[0].Env)
-	}
-}
-
 // TestConfigRolloutForbidden takes the right to ConfigMaps away. A condition tells of it, and all else goes on; once the right is
 // there, content is followed.
 func TestConfigRolloutForbidden(t *testing.T) {
@@ -567,22 +450,6 @@ func grantSecrets(t testing.TB, namespace string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: harness.SystemNamespace, Name: harness.ServiceAccount}},
 	})
-}
-
-// TestConfigRolloutWithoutSecrets uses a Secret where none is followed.
-func TestConfigRolloutWithoutSecrets(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	app := newApp(ns, "web")
-	app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
-	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "db-auth"}}}}
-	createInPlace(t, app)
-	plane.Stands(t, app, "ConfigFollowed=True/Followed")
-	harness.Says(t, app, appv1.ConditionConfigFollowed, "does not follow Secrets in this cluster", "db-auth")
-	m.Idle(t)
-	if got := m.Requests.Counts(); got["get secrets"] > 0 {
-		t.Errorf("requests: %v", got)
-	}
 }
 
 // TestConfigRolloutKilled kills the manager at each request of a rollout for new content, before the API server gets it and after, in

@@ -1,0 +1,185 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/play"
+)
+
+// newFollowing returns a world with a resource of a kind that follows the ConfigMap settings, and whose pods run with its content.
+func newFollowing(t *testing.T, kindName, spec string) *world {
+	t.Helper()
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), spec), newSettings("info"))
+	w.generations = true
+	w.readContent(false)
+	w.settle(kindName)
+	w.makeAvailable()
+	w.settle(kindName)
+	w.requests = nil
+	return w
+}
+
+// setLevel changes the content of the ConfigMap settings, and has the operator see it.
+func (w *world) setLevel(level string) {
+	w.t.Helper()
+	settings := newSettings("")
+	if !w.read(settings) {
+		w.t.Fatal("there is no ConfigMap")
+	}
+	settings.Data["LEVEL"] = level
+	w.update(settings)
+	w.readContent(false)
+}
+
+// setRollout writes the status of the Deployment web.
+func (w *world) setRollout(set func(*appsv1.Deployment)) {
+	w.t.Helper()
+	d := w.deployment()
+	set(d)
+	if err := w.Client.Status().Update(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// contentMark returns the annotation of the pods that stands for their content.
+func (w *world) contentMark() string {
+	w.t.Helper()
+	return w.deployment().Spec.Template.Annotations[appv1.AnnotationConfig]
+}
+
+// recordedContent returns what the Deployment records of the content that its pods use.
+func (w *world) recordedContent() resource.ConfigInputs {
+	w.t.Helper()
+	in, err := resource.DecodeInputs(w.deployment().Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return in.Config
+}
+
+// TestFlowContentWaits changes content while a rollout is under way: it waits for the end of the rollout, and is then taken at once. A
+// rollout that makes no progress gets new content right away.
+func TestFlowContentWaits(t *testing.T) {
+	forNames(t, servingKinds(), func(t *testing.T, kindName string) {
+		w := newFollowing(t, kindName, following(kindName))
+		status := "status " + kindName + " web"
+		w.setLevel("2")
+		w.settle(kindName)
+		w.wrote("new content", "patch Deployment web", status)
+		first := w.contentMark()
+		w.setRollout(func(d *appsv1.Deployment) { play.SetRollingOut(d, corev1.ConditionTrue, "ReplicaSetUpdated") })
+		w.settle(kindName)
+		w.requests = nil
+		for i := range 3 {
+			w.setLevel(fmt.Sprint(3 + i))
+			w.settle(kindName)
+			w.wrote("while a rollout is under way")
+		}
+		w.makeAvailable()
+		w.settle(kindName)
+		w.wrote("the rollout is complete", "patch Deployment web", status)
+		second := w.contentMark()
+		if first == "" || second == first {
+			t.Errorf("three changes during a rollout: the mark of the pods was %q and is %q", first, second)
+		}
+		w.setRollout(play.SetTimedOut)
+		w.settle(kindName)
+		w.stands("no progress", kindName, "Stalled=True/ProgressDeadlineExceeded")
+		w.requests = nil
+		w.setLevel("cure")
+		w.settle(kindName)
+		w.wrote("content that may cure it", "patch Deployment web", status)
+		if w.contentMark() == second {
+			t.Error("a rollout without progress waits for its end")
+		}
+	})
+}
+
+// TestFlowMissingContent creates a resource before the objects that its pods use. Those that pods cannot start without replace no pods when
+// they appear; optional ones do, and replace none when they are deleted.
+func TestFlowMissingContent(t *testing.T) {
+	forNames(t, servingKinds(), func(t *testing.T, kindName string) {
+		const optional = `{"configMapRef":{"name":"more","optional":true}},`
+		w := newWorld(t, newStored(t, kindNamed(t, kindName), strings.Replace(following(kindName), `{"secretRef"`, optional+`{"secretRef"`, 1)))
+		w.readContent(false)
+		w.settle(kindName)
+		if c := w.recordedContent(); len(c.Objects) != 2 || c.Objects["ConfigMap/settings"] != "" {
+			t.Errorf("recorded of objects that are missing: %+v", c)
+		}
+		w.create(newSettings("info"))
+		w.readContent(false)
+		w.settle(kindName)
+		if c := w.recordedContent(); c.Objects["ConfigMap/settings"] == "" || c.Sum != "" {
+			t.Errorf("the object that pods need has appeared: %+v", c)
+		}
+		w.makeAvailable()
+		w.settle(kindName)
+		more := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "more"}, Data: map[string]string{"a": "1"}}
+		w.create(more)
+		w.readContent(false)
+		w.settle(kindName)
+		mark := w.contentMark()
+		if mark == "" {
+			t.Error("an optional object that appears replaces no pods")
+		}
+		w.makeAvailable()
+		w.settle(kindName)
+		w.remove(more)
+		w.readContent(false)
+		w.settle(kindName)
+		if got := w.contentMark(); got != mark || w.recordedContent().Sum != mark {
+			t.Errorf("a deletion replaces the pods: the mark was %q and is %q", mark, got)
+		}
+	})
+}
+
+// TestFlowContentOfAnInvalidSpec makes a spec invalid whose content has changed before. The Deployment is recreated with the same mark.
+func TestFlowContentOfAnInvalidSpec(t *testing.T) {
+	forNames(t, servingKinds(), func(t *testing.T, kindName string) {
+		w := newFollowing(t, kindName, following(kindName))
+		w.setLevel("debug")
+		w.settle(kindName)
+		w.makeAvailable()
+		w.settle(kindName)
+		before := w.deployment()
+		w.setSpec(kindName, strings.Replace(following(kindName), "{", `{"minReadySeconds":600,`, 1))
+		w.settle(kindName)
+		w.stands("an invalid spec", kindName, "Stalled=True/Invalid")
+		w.remove(before)
+		w.settle(kindName)
+		if after := w.deployment(); w.contentMark() == "" || !equality.Semantic.DeepEqual(before.Spec.Template, after.Spec.Template) {
+			t.Errorf("the template was %+v and is %+v", before.Spec.Template, after.Spec.Template)
+		}
+	})
+}
+
+// TestFlowContentKeepsTheVariablesOfOthers has a tool restart pods by a variable of its own. It stays when the operator restarts them.
+func TestFlowContentKeepsTheVariablesOfOthers(t *testing.T) {
+	forNames(t, servingKinds(), func(t *testing.T, kindName string) {
+		const key = "reloader.stakater.com/auto"
+		w := newFollowing(t, kindName, strings.Replace(following(kindName), "{", `{"annotations":{"`+key+`":"true"},`, 1))
+		d := w.deployment()
+		theirs := corev1.EnvVar{Name: "STAKATER_SETTINGS_CONFIGMAP", Value: "0123"}
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Env = append(c.Env, theirs)
+		w.update(d)
+		w.makeAvailable()
+		w.settle(kindName)
+		w.setLevel("debug")
+		w.settle(kindName)
+		d = w.deployment()
+		if w.contentMark() == "" || !slices.Contains(d.Spec.Template.Spec.Containers[0].Env, theirs) || d.Annotations[key] != "true" {
+			t.Errorf("the variables are %v, the annotations %v", d.Spec.Template.Spec.Containers[0].Env, d.Annotations)
+		}
+	})
+}
