@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,53 +62,6 @@ func bringUpTiers(t testing.TB, cm *appv1.CloudManager) {
 	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False")
 }
 
-// TestCloudManager brings a CloudManager up: nothing of a tier exists before the one below it is up, and each step is told.
-func TestCloudManager(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	cm := newCloudManager(ns)
-	identity, front := namedDeployment(ns, "identity"), namedDeployment(ns, "front")
-
-	plane.Create(t, cm)
-	awaitPhase(t, cm, appv1.PhaseDatabase, "Ready=False/Progressing", "Reconciling=True", "DatabaseReady=False/Progressing",
-		"IdentityReady=False/DependencyNotReady", "FrontReady=False/DependencyNotReady", "PasswordInClearText=True/PasswordInSpec")
-	m.Idle(t)
-	plane.Absent(t, identity)
-	plane.Absent(t, front)
-	plane.Absent(t, namedService(ns, "front"))
-
-	setReadyPods(t, namedStatefulSet(ns, "db"), 1)
-	awaitPhase(t, cm, appv1.PhaseIdentity, "DatabaseReady=True/Ready", "IdentityReady=False/Progressing", "FrontReady=False/DependencyNotReady")
-	m.Idle(t)
-	plane.Absent(t, front)
-
-	completeRollout(t, identity)
-	awaitPhase(t, cm, appv1.PhaseFront, "IdentityReady=True/Ready", "FrontReady=False/Progressing")
-	completeRollout(t, front)
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True/Ready", "Reconciling=False/Settled", "Stalled=False", "FrontReady=True")
-	m.Idle(t)
-	plane.Read(t, cm)
-	want := appv1.CloudManagerStatus{
-		CommonStatus: cm.Status.CommonStatus, Phase: appv1.PhaseReady, Ready: "3/3",
-		DB:       appv1.TierStatus{Name: "db", Ready: "1/1", Endpoint: "db." + ns + ".svc:3306", Rendering: 2},
-		Identity: appv1.TierStatus{Name: "identity", Ready: "1/1", Rendering: 2},
-		Front:    appv1.TierStatus{Name: "front", Ready: "1/1", Endpoint: "front." + ns + ".svc:80", Rendering: 2},
-	}
-	if diff := cmp.Diff(want, cm.Status); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
-	}
-	checkEvents(t, cm,
-		"Normal Updated: phase Database; Created Secret dbauth, StatefulSet db, Service db-headless, Service db",
-		"Normal Updated: phase Front; Created Deployment front, Service front",
-		"Normal Updated: phase Identity; Created Deployment identity",
-		"Normal Updated: phase Ready")
-	checkTiers(t, cm)
-	checkRequests(t, m, "a CloudManager from nothing to ready", map[string]int{
-		"get secrets": 1, "patch secrets": 1, "patch statefulsets": 1, "patch services": 3, "patch deployments": 2,
-		"patch cloudmanagers/status": 4, "create events": 4,
-	})
-}
-
 // TestCloudManagerSchema checks what the API server itself refuses.
 func TestCloudManagerSchema(t *testing.T) {
 	t.Parallel()
@@ -141,53 +93,6 @@ func TestCloudManagerSchema(t *testing.T) {
 	storage := &cm.Spec.DB.StatefulSet.Storage
 	if storage.AccessModes != corev1.ReadWriteOnce || storage.MountPath != "/var/lib/mysql" || !ptr.Deref(storage.Retain, false) {
 		t.Errorf("defaults of storage: %+v", storage)
-	}
-}
-
-// checkTiers looks at what a reader of the objects relies on.
-func checkTiers(t *testing.T, cm *appv1.CloudManager) {
-	t.Helper()
-	ns := cm.Namespace
-	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
-	plane.Read(t, set)
-	plane.Read(t, secret)
-	if diff := cmp.Diff(map[string][]byte{"username": []byte("root"), "password": []byte("123456")}, secret.Data); diff != "" {
-		t.Errorf("Secret (-want +got):\n%s", diff)
-	}
-	if len(secret.OwnerReferences) > 0 || secret.Annotations[appv1.AnnotationRetainedFor] != "CloudManager.cm" {
-		t.Errorf("the Secret does not outlive the CloudManager: %+v", secret.ObjectMeta)
-	}
-	for _, obj := range []client.Object{
-		set, namedDeployment(ns, "front"), namedDeployment(ns, "identity"),
-		namedService(ns, "db"), namedService(ns, "db-headless"), namedService(ns, "front"),
-	} {
-		plane.Read(t, obj)
-		if !metav1.IsControlledBy(obj, cm) {
-			t.Errorf("%T %s is not the CloudManager's", obj, obj.GetName())
-		}
-		if text := string(marshalJSON(t, obj)); strings.Contains(text, "123456") {
-			t.Errorf("%T %s has the password", obj, obj.GetName())
-		}
-	}
-	plane.Absent(t, namedService(ns, "identity"))
-}
-
-// TestCloudManagerRestart starts another manager over a CloudManager that is well: nothing is written, and nothing read
-// beyond lists.
-func TestCloudManagerRestart(t *testing.T) {
-	t.Parallel()
-	ns := plane.Namespace(t)
-	m := plane.Start(t, ns)
-	cm := newCloudManager(ns)
-	bringUpTiers(t, cm)
-	m.Idle(t)
-	m.Stop(t)
-	again := plane.Start(t, ns)
-	again.Idle(t)
-	for _, q := range again.Requests.All() {
-		if q.Write() || q.Verb == "get" && q.Resource != "" {
-			t.Errorf("a restart costs %s", q)
-		}
 	}
 }
 
@@ -305,73 +210,6 @@ func TestCloudManagerPassword(t *testing.T) {
 	})
 }
 
-// TestCloudManagerRename gives each component another name: the old one stays until the new one is up and nothing is led to
-// the old one any more.
-func TestCloudManagerRename(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	cm := newCloudManager(ns)
-	bringUpTiers(t, cm)
-	m.Idle(t)
-
-	rename := func(change func()) {
-		t.Helper()
-		plane.Read(t, cm)
-		plane.Change(t, cm, change)
-	}
-	rename(func() { cm.Spec.Front.Deployment.Name = "web" })
-	awaitPhase(t, cm, appv1.PhaseFront, "Ready=False/Progressing", "FrontReady=False")
-	m.Idle(t)
-	plane.Read(t, namedDeployment(ns, "front"))
-	plane.Read(t, namedService(ns, "front"))
-	completeRollout(t, namedDeployment(ns, "web"))
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
-	plane.Absent(t, namedDeployment(ns, "front"))
-	plane.Absent(t, namedService(ns, "front"))
-
-	identity, web := namedDeployment(ns, "identity"), namedDeployment(ns, "web")
-	rename(func() {
-		cm.Spec.DB.StatefulSet.Name = "data"
-		cm.Spec.Front.Deployment.Image = "nginx:1.21"
-	})
-	awaitPhase(t, cm, appv1.PhaseDatabase)
-	m.Idle(t)
-	for _, d := range []*appsv1.Deployment{identity, web} {
-		plane.Read(t, d)
-		if host := hostOf(d); host != "db."+ns+".svc" || d.Spec.Template.Spec.Containers[0].Image == "nginx:1.21" {
-			t.Errorf("%s is changed before its database is up: %s", d.Name, host)
-		}
-	}
-	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
-	for _, d := range []*appsv1.Deployment{identity, web} {
-		plane.Until(t, d, func() error { return diffOf("data."+ns+".svc", hostOf(d)) })
-	}
-	m.Idle(t)
-	plane.Read(t, namedStatefulSet(ns, "db"))
-	completeRollout(t, identity)
-	completeRollout(t, web)
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
-	plane.Absent(t, namedStatefulSet(ns, "db"))
-	plane.Absent(t, namedService(ns, "db"))
-	plane.Absent(t, namedService(ns, "db-headless"))
-	plane.Read(t, namedSecret(ns, "dbauth"))
-	plane.Read(t, namedSecret(ns, "dataauth"))
-	awaitImage(t, web, "nginx:1.21")
-	m.Idle(t)
-	var deleted []string
-	for _, note := range listEvents(t, cm) {
-		if strings.HasPrefix(note, "Normal Deleted") {
-			deleted = append(deleted, note)
-		}
-	}
-	if diff := cmp.Diff([]string{
-		"Normal Deleted: Deleted Deployment front, Service front",
-		"Normal Deleted: Deleted StatefulSet db, Service db, Service db-headless",
-	}, deleted); diff != "" {
-		t.Errorf("events of deletion (-want +got):\n%s", diff)
-	}
-}
-
 // hostOf is where a tier is told that the database is.
 func hostOf(d *appsv1.Deployment) string {
 	for _, env := range d.Spec.Template.Spec.Containers[0].Env {
@@ -380,69 +218,6 @@ func hostOf(d *appsv1.Deployment) string {
 		}
 	}
 	return ""
-}
-
-// TestCloudManagerDegrades lets tiers fail that were up: the others stay, and drift in them is repaired.
-func TestCloudManagerDegrades(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	cm := newCloudManager(ns)
-	bringUpTiers(t, cm)
-	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
-	setReadyPods(t, set, 0)
-	awaitPhase(t, cm, appv1.PhaseDegraded, "Ready=False", "DatabaseReady=False/Progressing", "FrontReady=True")
-	plane.Until(t, cm, func() error { return diffOf("2/3", cm.Status.Ready) })
-	plane.Read(t, front)
-	plane.Change(t, front, func() { front.Spec.Template.Spec.Containers[0].Image = "theirs" })
-	awaitImage(t, front, "nginx:1.20")
-	completeRollout(t, front)
-	setReadyPods(t, set, 1)
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
-
-	// A change of a tier is no fall: until its controller has looked at it, all is as it was.
-	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:10.6" })
-	awaitPhase(t, cm, appv1.PhaseReady, "Ready=False/Progressing", "DatabaseReady=False")
-	m.Idle(t)
-	awaitPhase(t, cm, appv1.PhaseReady)
-}
-
-// TestCloudManagerStorage changes what cannot be changed about the volumes: nothing of the database is written, and the
-// other tiers go on.
-func TestCloudManagerStorage(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	cm := newCloudManager(ns)
-	bringUpTiers(t, cm)
-	m.Idle(t)
-	set, front := namedStatefulSet(ns, "db"), namedDeployment(ns, "front")
-	was := readWhole(t, set)
-	for i, c := range []struct {
-		change func(*appv1.Storage)
-		reason string
-		words  string
-	}{
-		{func(s *appv1.Storage) { s.Size = resource.MustParse("19Gi") }, appv1.ReasonVolumeResizeFailed, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 19Gi"},
-		{func(s *appv1.Storage) { s.Size = resource.MustParse("1") }, appv1.ReasonVolumeResizeFailed, "spec.db.statefulSet.storage.size cannot shrink from 20Gi to 1"},
-	} {
-		plane.Read(t, cm)
-		before := cm.Spec.DB.StatefulSet.Storage
-		newImage := fmt.Sprintf("nginx:2.%d", i)
-		plane.Change(t, cm, func() {
-			c.change(&cm.Spec.DB.StatefulSet.Storage)
-			cm.Spec.DB.StatefulSet.Image = "mariadb:11"
-			cm.Spec.Front.Deployment.Image = newImage
-		})
-		plane.Stands(t, cm, "Stalled=True/"+c.reason, "DatabaseReady=False/"+c.reason)
-		harness.Says(t, cm, "Stalled", c.words)
-		awaitImage(t, front, newImage)
-		checkUntouched(t, set, was)
-		plane.Read(t, cm)
-		plane.Change(t, cm, func() {
-			cm.Spec.DB.StatefulSet.Storage = before
-			cm.Spec.DB.StatefulSet.Image = "mariadb:10.3"
-		})
-		plane.Stands(t, cm, "Stalled=False")
-	}
 }
 
 // volumeChanges are changes of what a volume has for ever, each with words for the schema and the controller to say.
