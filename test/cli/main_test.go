@@ -39,7 +39,7 @@ func run(m *testing.M) (code int) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	program = filepath.Join(scratch, "kubectl-happ")
-	if err = build(program); err == nil {
+	if err = harness.BuildProgram(program, "", "./cmd/kubectl-happ"); err == nil {
 		err = harness.Parallel(16)
 	}
 	if err == nil {
@@ -56,15 +56,6 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	return m.Run()
-}
-
-func build(path string) error {
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/kubectl-happ")
-	cmd.Dir = harness.Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the plug-in: %w: %s", err, out)
-	}
-	return nil
 }
 
 // user is a user of the plug-in in a namespace.

@@ -27,13 +27,19 @@ func BuildManager(folder string) (string, error) { return buildManager(folder) }
 // buildManager builds the manager's program with flags of the go command.
 func buildManager(folder string, flags ...string) (string, error) {
 	path := filepath.Join(folder, "manager")
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", path}, flags, []string{"."})...)
-	cmd.Dir = Root()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // As in the image.
+	return path, BuildProgram(path, "", ".", flags...)
+}
+
+// BuildProgram builds a package of the module in a folder of the repository into a program, with flags of the go command. It is built as
+// in an image, without C: the race detector switches C on for the tests, and all packages would be compiled once more with it.
+func BuildProgram(program, folder, pkg string, flags ...string) error {
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", program}, flags, []string{pkg})...)
+	cmd.Dir = filepath.Join(Root(), folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the manager: %w: %s", err, out)
+		return fmt.Errorf("build %s of %s: %w: %s", pkg, cmd.Dir, err, out)
 	}
-	return path, nil
+	return nil
 }
 
 // Process is the manager as a process of its own.

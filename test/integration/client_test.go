@@ -251,11 +251,8 @@ func TestClientProgram(t *testing.T) {
 	t.Parallel()
 	const namespace, name, want = "shop", "cart", "nginx:1.27" // As the program has them.
 	program := filepath.Join(t.TempDir(), "consumer")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
-	build.Dir = filepath.Join(harness.Root(), "test/consumer")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v: %s", err, out)
+	if err := harness.BuildProgram(program, "test/consumer", "."); err != nil {
+		t.Fatal(err)
 	}
 	plane.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	plane.Start(t, namespace)

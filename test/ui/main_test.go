@@ -83,10 +83,8 @@ func start(chromium string) (stop func() error, err error) {
 		return stop, err
 	}
 	program = filepath.Join(scratch, "kubectl-happ")
-	build := exec.Command("go", "build", "-o", program, "./cmd/kubectl-happ")
-	build.Dir = harness.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return stop, fmt.Errorf("build the plug-in: %w: %s", err, out)
+	if err := harness.BuildProgram(program, "", "./cmd/kubectl-happ"); err != nil {
+		return stop, err
 	}
 	if plane, err = harness.StartCluster("ui", 3); err != nil {
 		return stop, err

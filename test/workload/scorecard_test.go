@@ -22,11 +22,8 @@ import (
 func TestScorecard(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "scorecard")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./test/scorecard")
-	build.Dir = harness.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := harness.BuildProgram(program, "", "./test/scorecard"); err != nil {
+		t.Fatal(err)
 	}
 	ns := plane.Namespace(t)
 	result := func(bundle string) v1alpha3.TestResult {
