@@ -738,10 +738,16 @@ func TestListPods(t *testing.T) {
 	}
 	elsewhere := pod("elsewhere", "web", "a")
 	elsewhere.Namespace = "other"
-	w := newWorld(t, pod("ours", "web", "a"), pod("former", "web", "b"), pod("others", "x", "a"), elsewhere)
+	stated := pod("stated", "main", "c") // A spec may state the label of the index for its pods. They have the label of the kind, too.
+	stated.Labels[appv1.LabelApp] = "web"
+	w := newWorld(t, pod("ours", "web", "a"), pod("former", "web", "b"), pod("others", "x", "a"), elsewhere, stated)
 	pods, err := w.listPods(t.Context(), newWebApp(), map[string]string{"app": "a"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "ours" {
 		t.Errorf("%v, %v", pods, err)
+	}
+	pods, err = w.listPods(t.Context(), newWebApp(), map[string]string{"app": "c"})
+	if err != nil || len(pods) != 1 || pods[0].Name != "stated" {
+		t.Errorf("with the label of the index stated: %v, %v", pods, err)
 	}
 	// The selector of an adopted Deployment may have the label of the index, and its pods have it.
 	pods, err = w.listPods(t.Context(), newWebApp(), map[string]string{appv1.LabelInstance: "x", "app": "a"})

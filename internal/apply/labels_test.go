@@ -47,15 +47,17 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 			for name, c := range map[string]struct {
 				value   string
 				manager metav1.ManagedFieldsEntry
-				stated  bool
+				stated  bool // For every object.
+				alone   bool // For this object.
 				kept    bool
 			}{
-				"set by others":                       {"theirs", theirs, false, true},
-				"set by others, stated":               {"theirs", theirs, true, false},
-				"set by others to the same":           {"ours", theirs, false, true},
-				"missing":                             {"", theirs, false, false},
-				"set by the operator of another":      {"theirs", former, false, false},
-				"set by nobody who is known any more": {"theirs", fieldtest.Entry("kubectl", updateOp, "", `{}`), false, true},
+				"set by others":                         {"theirs", theirs, false, false, true},
+				"set by others, stated":                 {"theirs", theirs, true, false, false},
+				"set by others, stated for this object": {"theirs", theirs, false, true, false},
+				"set by others to the same":             {"ours", theirs, false, false, true},
+				"missing":                               {"", theirs, false, false, false},
+				"set by the operator of another":        {"theirs", former, false, false, false},
+				"set by nobody who is known any more":   {"theirs", fieldtest.Entry("kubectl", updateOp, "", `{}`), false, false, true},
 			} {
 				want := map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
 				for _, label := range defaultLabels {
@@ -74,6 +76,9 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 					req.Policy.DefaultLabels = slices.DeleteFunc(req.Policy.DefaultLabels, func(label string) bool { return label == key })
 				}
 				child := Object{Desired: desired, Live: live}
+				if c.alone {
+					child.StatedLabels = map[string]string{key: "ours"}
+				}
 				p := plan{object: &child, gvk: desired.GetObjectKind().GroupVersionKind(), self: "App.web", claim: ClaimTakenOver}
 				if err := p.keepLabels(req, live); err != nil {
 					t.Fatal(err)
