@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -28,7 +27,7 @@ func unlessDefault[T comparable](value *T, standard T) *T {
 // importDeployment states how pods are counted and replaced.
 func (i *importing) importDeployment() {
 	d, spec := i.from.Deployment, &i.App.Spec.WorkloadSpec
-	spec.Replicas = ptr.To(ptr.Deref(d.Spec.Replicas, 1))
+	spec.Replicas = d.Spec.Replicas // An object of a file may state none.
 	spec.RevisionHistoryLimit = unlessDefault(d.Spec.RevisionHistoryLimit, 10)
 	spec.ProgressDeadlineSeconds = unlessDefault(d.Spec.ProgressDeadlineSeconds, 600)
 	spec.MinReadySeconds = unlessDefault(&d.Spec.MinReadySeconds, 0)

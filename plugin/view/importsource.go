@@ -80,12 +80,13 @@ func (n *Namespace) Add(obj *unstructured.Unstructured) error {
 
 // stateMetric states the metric of an autoscaler of the version v1 as later versions do.
 func stateMetric(obj *unstructured.Unstructured) {
-	percentage, found, err := unstructured.NestedInt64(obj.Object, "spec", "targetCPUUtilizationPercentage")
-	spec, ok := obj.Object["spec"].(map[string]any)
-	if err != nil || !found || !ok {
+	const former = "targetCPUUtilizationPercentage"
+	spec, _ := obj.Object["spec"].(map[string]any)
+	percentage, stated := spec[former]
+	if !stated {
 		return
 	}
-	delete(spec, "targetCPUUtilizationPercentage")
+	delete(spec, former)
 	target := map[string]any{"type": "Utilization", "averageUtilization": percentage}
 	spec["metrics"] = []any{map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu", "target": target}}}
 }
