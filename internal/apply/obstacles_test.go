@@ -14,6 +14,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,10 +37,22 @@ import (
 	"huolala.cn/app-operator/internal/claim"
 )
 
-// knownKinds and ownTypes take long to make, and do not change.
+// knownKinds has the kinds of children and no others, as the fake client ranges over all kinds at each apply request. Like ownTypes, it takes
+// long to make, and does not change.
 var (
-	knownKinds = sync.OnceValue(kinds)
-	ownTypes   = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme) })
+	knownKinds = sync.OnceValue(func() *runtime.Scheme {
+		s := runtime.NewScheme()
+		for _, add := range []func(*runtime.Scheme) error{
+			corev1.AddToScheme, appsv1.AddToScheme, autoscalingv2.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, batchv1.AddToScheme, appv1.AddToScheme,
+			AddToScheme,
+		} {
+			if err := add(s); err != nil {
+				panic(err) // The types cannot be registered: a mistake in the program.
+			}
+		}
+		return s
+	})
+	ownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme) })
 )
 
 // server returns a client that merges apply requests, with objects in it. Its preconditions are the resource version of a creation alone.

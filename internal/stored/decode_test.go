@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,15 +21,20 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
+// storedKinds is the scheme of the stored types. The tests decode thousands of specs with it.
+var storedKinds = sync.OnceValue(func() *k8sruntime.Scheme {
+	scheme := k8sruntime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		panic(err) // The types cannot be registered: a mistake in the program.
+	}
+	return scheme
+})
+
 // decodeSpec decodes a spec of a kind, and returns what is wrong with it.
 func decodeSpec(t *testing.T, kind, spec string) error {
 	t.Helper()
 	data := fmt.Sprintf(`{"apiVersion":"app.huolala.cn/v1","kind":%q,"metadata":{"name":"web","namespace":"default"},"spec":%s}`, kind, spec)
-	scheme := k8sruntime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	obj, err := scheme.New(appv1.GroupVersion.WithKind(kind))
+	obj, err := storedKinds().New(appv1.GroupVersion.WithKind(kind))
 	if err != nil {
 		t.Fatal(err)
 	}
