@@ -18,6 +18,11 @@ const (
 	// exists, the Deployment and the Service are built from the spec of that ReplicaSet, and the current spec waits.
 	AnnotationHold = "app.huolala.cn/hold"
 
+	// AnnotationPromote is the UID of the Deployment of a canary, which it promotes. AnnotationAbort is the same, and ends the
+	// canary: the pods of before stay until the spec changes. A UID that is not that of the present canary has no effect.
+	AnnotationPromote = "app.huolala.cn/promote"
+	AnnotationAbort   = "app.huolala.cn/abort"
+
 	// AnnotationPlan, when "request", requests the effects of the change as the answer to a dry run, as JSON; see package plan.
 	// It has no effect on other requests.
 	AnnotationPlan = "app.huolala.cn/plan"
@@ -72,6 +77,9 @@ const (
 
 	// ManagedBy is the value of LabelManagedBy on every object and pod of this operator.
 	ManagedBy = "app-operator"
+
+	// LabelCanary names the resource of a canary: the label is on the canary's Deployment and its pods, and in its selector.
+	LabelCanary = "app.huolala.cn/canary"
 
 	// LabelPart names the component of a CloudManager that an object or a pod belongs to. In the selector of a UnitedDeployment's
 	// workload, it is the Deployment's name.

@@ -20,6 +20,8 @@ type AppSpec struct {
 	WorkloadSpec `json:",inline"`
 
 	ServingSpec `json:",inline"`
+
+	ReleaseSpec `json:",inline"`
 }
 
 // AppStatus is what an App's pods are doing.
@@ -29,6 +31,8 @@ type AppStatus struct {
 	ServingStatus `json:",inline"`
 
 	HistoryStatus `json:",inline"`
+
+	ReleaseStatus `json:",inline"`
 }
 
 // App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the
@@ -51,6 +55,7 @@ type AppStatus struct {
 // +kubebuilder:printcolumn:name="Selector",type=string,priority=1,JSONPath=`.status.selector`,description="The label selector of the pods"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the App to be ready"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.canary) || size(self.metadata.name) <= 56",message="is too long for a canary, whose Deployment has the name and -canary in 63 characters; use a name of at most 56 characters, or remove canary",fieldPath=".spec.canary"
 // +operator-sdk:csv:customresourcedefinitions:displayName="App",order=1,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type App struct {
 	metav1.TypeMeta `json:",inline"`

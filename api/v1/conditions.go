@@ -36,6 +36,10 @@ const (
 	ConditionAutoscaled = "Autoscaled"
 )
 
+// ConditionCanaryReady exists while a canary waits for its promotion. It is True when every pod of the canary is ready. It is good
+// when True.
+const ConditionCanaryReady = "CanaryReady"
+
 // ConditionSynced is a condition of a UnitedDeployment. It is True when the Deployment has the desired number of replicas in its
 // spec, whatever the state of its pods. It is good when True.
 const ConditionSynced = "Synced"
@@ -77,6 +81,8 @@ const (
 	// ReasonRolledBack: the rollout of the spec stalled, and the operator rolled back to the last ReplicaSet that was ready,
 	// according to spec.rollback.
 	ReasonRolledBack = "RolledBack"
+	// ReasonCanary: a change of the pods runs in a canary, and waits for its promotion.
+	ReasonCanary = "Canary"
 	// ReasonFollowed: changes of the content that pods use are seen.
 	ReasonFollowed = "Followed"
 	// ReasonConfigRollout: pods are replaced, as the content that they use has changed; of an event.
@@ -85,6 +91,16 @@ const (
 	ReasonNotStalled = "NotStalled"
 	// ReasonTerminating: the namespace is being deleted, nothing can be created in it.
 	ReasonTerminating = "NamespaceTerminating"
+)
+
+// Reasons of the events of a canary.
+const (
+	// ReasonCanaryStarted: the first pods of a change are created.
+	ReasonCanaryStarted = "CanaryStarted"
+	// ReasonCanaryPromoted: the change of a canary is rolled out to all pods.
+	ReasonCanaryPromoted = "CanaryPromoted"
+	// ReasonCanaryAborted: a canary is removed without its promotion.
+	ReasonCanaryAborted = "CanaryAborted"
 )
 
 // Reasons of the condition Applied when it is True.

@@ -32,6 +32,8 @@ type ModelBoxSpec struct {
 	WorkloadSpec `json:",inline"`
 
 	ServingSpec `json:",inline"`
+
+	ReleaseSpec `json:",inline"`
 }
 
 // ModelBoxStatus is what a ModelBox's pods are doing.
@@ -41,6 +43,8 @@ type ModelBoxStatus struct {
 	ServingStatus `json:",inline"`
 
 	HistoryStatus `json:",inline"`
+
+	ReleaseStatus `json:",inline"`
 }
 
 // ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.
@@ -64,6 +68,7 @@ type ModelBoxStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is missing for the ModelBox to be ready"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.name) || !has(self.spec.containerName) || self.spec.name == self.spec.containerName || self.spec.name == self.metadata.name",message="name and containerName are the same field; remove spec.name",fieldPath=".spec.containerName"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.canary) || size(self.metadata.name) <= 56",message="is too long for a canary, whose Deployment has the name and -canary in 63 characters; use a name of at most 56 characters, or remove canary",fieldPath=".spec.canary"
 // +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
 type ModelBox struct {
 	metav1.TypeMeta `json:",inline"`

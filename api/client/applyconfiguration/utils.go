@@ -27,6 +27,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.AppStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AutoscalingSpec"):
 		return &apiv1.AutoscalingSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CanarySpec"):
+		return &apiv1.CanarySpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CanaryStatus"):
+		return &apiv1.CanaryStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudManager"):
 		return &apiv1.CloudManagerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudManagerSpec"):
@@ -75,6 +79,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.PortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Probes"):
 		return &apiv1.ProbesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ReleaseSpec"):
+		return &apiv1.ReleaseSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ReleaseStatus"):
+		return &apiv1.ReleaseStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SecretKeyRef"):
 		return &apiv1.SecretKeyRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServiceAccountSpec"):

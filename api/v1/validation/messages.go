@@ -194,6 +194,16 @@ const (
 	messageRollbackNeedsHistory                = "OnStall needs old ReplicaSets; set revisionHistoryLimit to at least 1, or remove rollback"
 )
 
+// Canaries.
+const (
+	messageCanaryNeedsRollingUpdate = "needs a rolling update, because old and new pods run side by side; write \"strategy: RollingUpdate\", or remove canary"
+	messageCanaryNameTooLong        = "is too long for a canary, whose Deployment has the name and -canary in 63 characters; use a name of at most 56 characters, or remove canary"
+	messageCanaryPodsInvalid        = "must be a number of at least 1, or a percentage from 1% to 100%; write \"pods: 1\""
+	messageAutoNeedsAfter           = "Auto needs a time; write \"after: 10m\" next to it, or \"promote: Manual\""
+	messageAfterNeedsAuto           = "is valid only with automatic promotion; write \"promote: Auto\" next to it, or remove after"
+	messageAfterInvalid             = "must be a time from 1s to 168h, like 10m or 1h30m"
+)
+
 // Labels and annotations.
 const (
 	messageKeySetByOperator                   = "is set by the operator"
@@ -285,6 +295,8 @@ const (
 	messageHoldNotAvailable      = "has no effect; a resource of this kind cannot be held. Remove it"
 	messageHoldIsEmpty           = "has no effect; it must be the name of a ReplicaSet, or last-good"
 	messageHoldNameInvalid       = "is not the name of a ReplicaSet: the operator does not apply the spec, and leaves the pods as they are. Set the name of a ReplicaSet or last-good, or remove the annotation"
+	messageCanaryNotAvailable    = "has no effect; a resource of this kind has no canary. Remove it"
+	messageCanaryUIDIsEmpty      = "has no effect; it must be the UID of the canary's Deployment, which status.canary.uid has"
 	messageHoldInForce           = "holds this resource at an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
 )
 
@@ -293,6 +305,8 @@ const (
 	messageImageWithoutTag           = "%q has no tag, which means latest: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest"
 	messageImageTagMoves             = "%q is a moving tag: nodes may run different versions, depending on when they pulled it. Set a version tag or a digest"
 	messageResourcesNotSet           = "are not set: pods are scheduled as if they used no resources, and are evicted first. Set requests, or set spec.size"
+	messageCanaryCountsForMemory     = "has pods that count for the autoscaling by memory: while a canary runs, the autoscaler may add pods. Scale by CPU, or leave room in maxReplicas"
+	messageCanaryIsLarge             = "is not less than the number of pods, so the change takes half of all requests or more at once. Set a smaller number"
 	messageRolloutRemovesAllPods     = "is %s, so a rollout can remove all pods at once; set it to less than the number of pods"
 	messagePortNeedsPrivilege        = "port %d is below %d: with securityProfile restricted, a process without root may not be allowed to listen on it. Use a higher port, or add the capability NET_BIND_SERVICE in securityContext"
 	messageNodePortOutsideOfRange    = "%d is outside of %d-%d, the default range of the API server's --service-node-port-range. Use a port in the range, or remove it"

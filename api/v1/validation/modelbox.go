@@ -18,8 +18,10 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 	if name != "" && alias != "" && alias != name && alias != box.Name {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "containerName"), name, messageNameAndContainerNameDiffer))
 	}
-	errs = append(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
-	return append(errs, reservedNames(box.Name, box.Namespace, &box.Spec.ServingSpec, &box.Spec.WorkloadSpec, field.NewPath("spec"))...)
+	path := field.NewPath("spec")
+	return slices.Concat(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
+		reservedNames(box.Name, box.Namespace, &box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
+		release(&box.Spec.ReleaseSpec, &box.Spec.WorkloadSpec, box.Name, path))
 }
 
 // ModelBoxWarnings is AppWarnings for a ModelBox.
@@ -27,5 +29,6 @@ func ModelBoxWarnings(box *appv1.ModelBox) []string {
 	path := field.NewPath("spec")
 	return slices.Concat(AnnotationWarnings(box), nullWarnings(box, box.Spec.PodTemplatePatch, path.Child("podTemplatePatch")),
 		warnings(&box.Spec.WorkloadSpec, leastPods(&box.Spec.ServingSpec, box.Spec.Replicas), corev1.ServiceTypeNodePort, path),
-		servingWarnings(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path))
+		servingWarnings(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
+		releaseWarnings(&box.Spec.ReleaseSpec, &box.Spec.ServingSpec, box.Spec.Replicas, path))
 }

@@ -116,10 +116,10 @@ func TestServingWarnings(t *testing.T) {
 
 // TestFeatures refuses each field that is switched off, keeps the others, and knows all fields.
 func TestFeatures(t *testing.T) {
-	spec := servedApp(t, `{serviceAccount: {}, disruptionBudget: {}, ingress: {rules: [{host: a}]}, autoscaling: {maxReplicas: 3},
-		networkPolicy: {egress: []}, httpRoute: {parentRefs: [{name: a}]}, podMonitor: {}, configRollout: OnChange}`).Spec.ServingSpec
+	app := servedApp(t, `{serviceAccount: {}, disruptionBudget: {}, ingress: {rules: [{host: a}]}, autoscaling: {maxReplicas: 3},
+		networkPolicy: {egress: []}, httpRoute: {parentRefs: [{name: a}]}, podMonitor: {}, configRollout: OnChange, canary: {}}`)
 	for _, name := range Features() {
-		errs := DisabledFeatures(&spec, []string{name}, nil)
+		errs := append(DisabledFeatures(&app.Spec.ServingSpec, []string{name}, nil), DisabledReleases(&app.Spec.ReleaseSpec, []string{name}, nil)...)
 		if len(errs) != 1 || errs[0].Field != name {
 			t.Errorf("%s: %v", name, errs)
 		}

@@ -67,6 +67,13 @@ func annotationWarning(key, value string, history bool) string {
 		return messagePlanOnlyForDryRun
 	case appv1.AnnotationHold:
 		return holdWarning(value, history)
+	case appv1.AnnotationPromote, appv1.AnnotationAbort:
+		switch {
+		case !history:
+			return messageCanaryNotAvailable
+		case value == "":
+			return messageCanaryUIDIsEmpty
+		}
 	default:
 		return messageAnnotationUnknown
 	}

@@ -23,6 +23,7 @@ type AppSpecApplyConfiguration struct {
 	Paused                         *bool `json:"paused,omitempty"`
 	WorkloadSpecApplyConfiguration `json:""`
 	ServingSpecApplyConfiguration  `json:""`
+	ReleaseSpecApplyConfiguration  `json:""`
 }
 
 // AppSpecApplyConfiguration constructs a declarative configuration of the AppSpec type for use with
@@ -576,5 +577,13 @@ func (b *AppSpecApplyConfiguration) WithConfigRollout(value apiv1.ConfigRollout)
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithRollback(value apiv1.Rollback) *AppSpecApplyConfiguration {
 	b.ServingSpecApplyConfiguration.Rollback = &value
+	return b
+}
+
+// WithCanary sets the Canary field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Canary field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ReleaseSpecApplyConfiguration.Canary = value
 	return b
 }

@@ -17,6 +17,7 @@ type AppStatusApplyConfiguration struct {
 	WorkloadStatusApplyConfiguration `json:""`
 	ServingStatusApplyConfiguration  `json:""`
 	HistoryStatusApplyConfiguration  `json:""`
+	ReleaseStatusApplyConfiguration  `json:""`
 }
 
 // AppStatusApplyConfiguration constructs a declarative configuration of the AppStatus type for use with
@@ -186,5 +187,13 @@ func (b *AppStatusApplyConfiguration) WithReplicaSet(value string) *AppStatusApp
 // If called multiple times, the LastGood field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithLastGood(value *GoodRevisionApplyConfiguration) *AppStatusApplyConfiguration {
 	b.HistoryStatusApplyConfiguration.LastGood = value
+	return b
+}
+
+// WithCanary sets the Canary field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Canary field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithCanary(value *CanaryStatusApplyConfiguration) *AppStatusApplyConfiguration {
+	b.ReleaseStatusApplyConfiguration.Canary = value
 	return b
 }

@@ -26,6 +26,7 @@ type ModelBoxSpecApplyConfiguration struct {
 	Name                           *string `json:"name,omitempty"`
 	WorkloadSpecApplyConfiguration `json:""`
 	ServingSpecApplyConfiguration  `json:""`
+	ReleaseSpecApplyConfiguration  `json:""`
 }
 
 // ModelBoxSpecApplyConfiguration constructs a declarative configuration of the ModelBoxSpec type for use with
@@ -587,5 +588,13 @@ func (b *ModelBoxSpecApplyConfiguration) WithConfigRollout(value apiv1.ConfigRol
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *ModelBoxSpecApplyConfiguration) WithRollback(value apiv1.Rollback) *ModelBoxSpecApplyConfiguration {
 	b.ServingSpecApplyConfiguration.Rollback = &value
+	return b
+}
+
+// WithCanary sets the Canary field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Canary field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ReleaseSpecApplyConfiguration.Canary = value
 	return b
 }

@@ -17,6 +17,7 @@ type ModelBoxStatusApplyConfiguration struct {
 	WorkloadStatusApplyConfiguration `json:""`
 	ServingStatusApplyConfiguration  `json:""`
 	HistoryStatusApplyConfiguration  `json:""`
+	ReleaseStatusApplyConfiguration  `json:""`
 }
 
 // ModelBoxStatusApplyConfiguration constructs a declarative configuration of the ModelBoxStatus type for use with
@@ -186,5 +187,13 @@ func (b *ModelBoxStatusApplyConfiguration) WithReplicaSet(value string) *ModelBo
 // If called multiple times, the LastGood field is set to the value of the last call.
 func (b *ModelBoxStatusApplyConfiguration) WithLastGood(value *GoodRevisionApplyConfiguration) *ModelBoxStatusApplyConfiguration {
 	b.HistoryStatusApplyConfiguration.LastGood = value
+	return b
+}
+
+// WithCanary sets the Canary field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Canary field is set to the value of the last call.
+func (b *ModelBoxStatusApplyConfiguration) WithCanary(value *CanaryStatusApplyConfiguration) *ModelBoxStatusApplyConfiguration {
+	b.ReleaseStatusApplyConfiguration.Canary = value
 	return b
 }
