@@ -23,8 +23,11 @@ import (
 
 // beingReplaced returns the error of an object that is recreated once its deletion is observed.
 func beingReplaced(p *plan) error {
-	return reconciler.Waiting(appv1.ReasonProgressing, messageBeingReplaced,
-		p.gvk.Kind, p.object.Desired.GetName())
+	words := messageBeingReplaced
+	if p.object.ReplacePods {
+		words = messageReplacedWithPods
+	}
+	return reconciler.Waiting(appv1.ReasonProgressing, words, p.gvk.Kind, p.object.Desired.GetName())
 }
 
 // overriddenMessage returns the message about fields that the API server accepts and does not keep.

@@ -127,7 +127,11 @@ func (r *run) replace(ctx context.Context, p *plan) (result, error) {
 	if err := r.canRecreate(ctx, p); err != nil || r.mode == DryRun {
 		return result{action: Replaced}, err
 	}
-	return result{action: Replaced, waits: true}, r.removeObject(ctx, p, metav1.DeletePropagationOrphan)
+	propagation := metav1.DeletePropagationOrphan
+	if p.object.ReplacePods {
+		propagation = metav1.DeletePropagationBackground
+	}
+	return result{action: Replaced, waits: true}, r.removeObject(ctx, p, propagation)
 }
 
 // update applies an object of the owner, or one to take over. The request is forced, and bound by its UID to the object that was read.

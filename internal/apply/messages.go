@@ -5,6 +5,7 @@ import "huolala.cn/app-operator/internal/claim"
 // The texts of conditions, events and logs. Each has the fault, the object and field, and the remedy.
 const (
 	messageBeingReplaced     = "Waiting for %s %s to be replaced; its pods are not changed"
+	messageReplacedWithPods  = "Waiting for %s %s to be replaced, with its pods"
 	messageOverridden        = "The API server did not keep %s of %s %s as applied (an admission policy, a webhook or a disabled feature changes it). Set it to the value that the cluster uses, remove it, or change the policy. Retrying every 5m."
 	messageFieldConflict     = "%s keeps changing %s of %s %s: the operator repaired it %d times in a minute and now repairs it less often. Stop the other writer, or, if the spec has the field, set its value there"
 	messageNamespaceDeleted  = "the namespace is being deleted; the operator does not create %s"

@@ -77,9 +77,9 @@ type Object struct {
 	// Retained is an object that outlives the owner. Desired has no owner reference, and names its owner by the annotation
 	// app.huolala.cn/retained-for, as "<kind>.<name>".
 	Retained bool
-	// Replace deletes a live object that differs, instead of updating it, and leaves alone the objects that it controls.
-	// The next run recreates it.
-	Replace bool
+	// Replace deletes a live object that differs, instead of updating it, and leaves alone the objects that it controls, unless
+	// ReplacePods is set, which deletes them with it. The next run recreates it.
+	Replace, ReplacePods bool
 	// Prerequisite is an object that must be in place before any object behind it is created or replaced, as a database's
 	// password is before the database.
 	Prerequisite bool

@@ -44,7 +44,7 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 		}
 		note = is.Message + note
 		if report.InForce == RolledBack && is.Reason == report.Why.Reason { // A rollback is not an error.
-			reason = is.Reason
+			reason = cmp.Or(event.Reason, is.Reason)
 		}
 	case newlyRefused(before, after, report.Auxiliary.Reason != "" && report.Auxiliary.Reason != appv1.ReasonProgressing):
 		c := condition(after, appv1.ConditionApplied)

@@ -46,6 +46,8 @@ const (
 	RolledBack
 	// Earlier is an earlier spec for another reason, without a failure.
 	Earlier
+	// Canary is an earlier spec, while a few further pods run the current spec and wait for its promotion.
+	Canary
 )
 
 // Pause is the effect of spec.paused.

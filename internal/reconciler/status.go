@@ -79,6 +79,8 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 	case report.Pause == Pending:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, appv1.ReasonPaused
 		ready.Message = joinSentences(messagePending, report.Pods.Message)
+	case report.Pods.Ready && report.InForce == Canary:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, report.Why.Reason, report.Why.Message
 	case report.Pods.Ready && applied.Status != metav1.ConditionTrue:
 		ready.Reason, ready.Message = applied.Reason, applied.Message
 	case report.Pause == Paused && !report.Pods.Stalled:
