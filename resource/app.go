@@ -34,7 +34,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	}, &app.Spec.WorkloadSpec, seen)
 	recorded := app.Spec
 	recorded.Paused = false // Pausing does not change the pods.
-	recorded.ServingSpec = appv1.ServingSpec{}
+	recorded.ServingSpec, recorded.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
 	w.record(&recorded, identityOf(&recorded, appWorkload), seen)
 	return w, errs
 }
@@ -42,7 +42,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 // appWorkload returns the workload of an App spec for comparison. It clears the fields that do not shape the pods.
 func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	spec.Paused = false
-	spec.ServingSpec = appv1.ServingSpec{}
+	spec.ServingSpec, spec.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
 	return &spec.WorkloadSpec
 }
 
@@ -55,6 +55,8 @@ func AppSpec(app *appv1.App) Spec { return appSpec{app} }
 func (s appSpec) Workload() *appv1.WorkloadSpec { return &s.app.Spec.WorkloadSpec }
 
 func (s appSpec) Serving() *appv1.ServingSpec { return &s.app.Spec.ServingSpec }
+
+func (s appSpec) Release() *appv1.ReleaseSpec { return &s.app.Spec.ReleaseSpec }
 
 func (s appSpec) Validate() field.ErrorList { return validation.App(s.app) }
 

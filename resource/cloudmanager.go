@@ -215,6 +215,8 @@ func (s componentSpec) Workload() *appv1.WorkloadSpec { return &s.tier.Component
 
 func (s componentSpec) Serving() *appv1.ServingSpec { return nil }
 
+func (s componentSpec) Release() *appv1.ReleaseSpec { return nil }
+
 // Validate validates all tiers and returns the errors of this tier. A caller that needs the errors of several tiers should call
 // validation.CloudManager once.
 func (s componentSpec) Validate() field.ErrorList {

@@ -45,6 +45,12 @@ type Inputs struct {
 	Kept bool `json:"kept,omitempty"`
 }
 
+// SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
+func (in *Inputs) SameTemplate(other *Inputs) bool {
+	return in.Rendering == other.Rendering && in.Refresh == other.Refresh && in.Kept == other.Kept && in.Size.Equal(other.Size) &&
+		in.Config.Sum == other.Config.Sum && in.ServiceAccount == other.ServiceAccount
+}
+
 // Encode returns the JSON of the inputs, the value of the annotation.
 func (in Inputs) Encode() string {
 	// A struct of numbers, strings and quantities always has a JSON form.

@@ -38,7 +38,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 	}, &box.Spec.WorkloadSpec, seen)
 	recorded := box.Spec
 	recorded.Paused = false // Pausing does not change the pods.
-	recorded.ServingSpec = appv1.ServingSpec{}
+	recorded.ServingSpec, recorded.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
 	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
 	return w, errs
 }
@@ -49,7 +49,7 @@ func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 		spec.Paused = false
 		spec.Name, spec.ContainerName = cmp.Or(spec.ContainerName, spec.Name), ""
-		spec.ServingSpec = appv1.ServingSpec{}
+		spec.ServingSpec, spec.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
 		if spec.Name == name {
 			spec.Name = ""
 		}
@@ -66,6 +66,8 @@ func ModelBoxSpec(box *appv1.ModelBox) Spec { return modelBoxSpec{box} }
 func (s modelBoxSpec) Workload() *appv1.WorkloadSpec { return &s.box.Spec.WorkloadSpec }
 
 func (s modelBoxSpec) Serving() *appv1.ServingSpec { return &s.box.Spec.ServingSpec }
+
+func (s modelBoxSpec) Release() *appv1.ReleaseSpec { return &s.box.Spec.ReleaseSpec }
 
 func (s modelBoxSpec) Validate() field.ErrorList { return validation.ModelBox(s.box) }
 

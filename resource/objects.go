@@ -12,7 +12,7 @@ type Object interface {
 }
 
 // Objects returns the objects of the workload in the order in which the operator applies them: the ServiceAccount and the
-// NetworkPolicy, the workload object, its Services, and the other auxiliary objects. It excludes two objects of a workload with
+// NetworkPolicy, the workload object and its canary, its Services, and the other auxiliary objects. It excludes two objects of a workload with
 // data. Secret needs a password, which is not in the spec; Claim is for each live claim, as the StatefulSet controller creates
 // the claims.
 func (w *Workload) Objects() []Object {
@@ -21,6 +21,9 @@ func (w *Workload) Objects() []Object {
 		objects = append(objects, buildStatefulSet(w), buildHeadless(w))
 	} else {
 		objects = append(objects, buildDeployment(w))
+	}
+	if canary := buildCanary(w); canary != nil {
+		objects = append(objects, canary)
 	}
 	if service := buildService(w); service != nil {
 		objects = append(objects, service)

@@ -13,6 +13,8 @@ type Spec interface {
 	Workload() *appv1.WorkloadSpec
 	// Serving returns the fields of the auxiliary objects, nil for a kind without auxiliary objects. Callers must not change it.
 	Serving() *appv1.ServingSpec
+	// Release returns the fields of a release, nil for a kind without them. Callers must not change it.
+	Release() *appv1.ReleaseSpec
 	// Validate checks the rules beyond the CRD's schema.
 	Validate() field.ErrorList
 	// Build maps the spec to its workload. The errors are about the patch of the pod template and the ports.

@@ -69,6 +69,8 @@ func (s unitedDeploymentSpec) Workload() *appv1.WorkloadSpec { return s.spec }
 
 func (s unitedDeploymentSpec) Serving() *appv1.ServingSpec { return nil }
 
+func (s unitedDeploymentSpec) Release() *appv1.ReleaseSpec { return nil }
+
 func (s unitedDeploymentSpec) Validate() field.ErrorList { return validation.UnitedDeployment(s.ud) }
 
 func (s unitedDeploymentSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {

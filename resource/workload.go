@@ -63,6 +63,8 @@ type Workload struct {
 	Access appv1.ServiceSpec
 	// Serving holds the fields of the auxiliary objects; nil for a kind without auxiliary objects.
 	Serving *appv1.ServingSpec
+	// Canary is the canary next to the workload object, nil for none. No builder of a kind sets it.
+	Canary *Canary
 	// Claims are the volume claim templates of a workload with data.
 	Claims []corev1.PersistentVolumeClaim
 	// RetainedFor is the custom resource that owns the data, as "<kind>.<name>", empty for a workload without data. If Retain is
