@@ -65,7 +65,8 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 // has applied for the same spec, and that has all that the workload states, needs nothing of that: it is restored to the App that
 // it was left by.
 func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (bool, error) {
-	if !c.d.adoptsWithoutRestart() || c.seen.object == nil || c.seen.isOwned(c.d.owner) {
+	keeps := c.d.adoptsWithoutRestart() || c.d.adopts() && c.d.canarySpec() != nil // The change of the adoption runs in a canary first.
+	if !keeps || c.seen.object == nil || c.seen.isOwned(c.d.owner) {
 		return false, nil
 	}
 	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(c.seen.object, c.d.manager) {
@@ -73,6 +74,11 @@ func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (boo
 	}
 	same, err := c.compare.Matches(templateOnly(w.Template), templateOnly(c.seen.template()))
 	return !same, err
+}
+
+// replacesAdopted reports whether the pod template that was kept by an adoption is to be replaced, which a canary tries first.
+func (c decider) replacesAdopted() bool {
+	return c.d.canarySpec() != nil && c.d.adopts() && !c.d.adoptsWithoutRestart() && c.seen.isOwned(c.d.owner)
 }
 
 // refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the

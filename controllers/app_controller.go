@@ -39,6 +39,7 @@ func appKind() kind {
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	d := r.newServedTarget(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, &app.Status.ServingStatus)
 	d.status, d.history = &app.Status.WorkloadStatus, &app.Status.HistoryStatus
+	d.release = &app.Status.ReleaseStatus
 	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
 		d.tutorial = &record
 	}

@@ -46,6 +46,9 @@ func (s *Deps) newApplyRequest(ctx context.Context, d *target, w *resource.Workl
 		}
 	}
 	for _, obj := range former {
+		if seen.isCanary(obj) {
+			continue
+		}
 		account, ok := obj.(*corev1.ServiceAccount)
 		waits := ok && seen.isNamed(account, d.owner) || !d.isReplaced(obj, w, seen)
 		if !waits {
@@ -208,6 +211,7 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 	if how.alone {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
 	}
+	d.addCanary(req, seen, &how.canary)
 	headless := d.refuseHeadlessChange(s.Client.Scheme(), req, seen.service)
 	if err := s.refuseRestart(ctx, d, w, seen, req); err != nil {
 		return failApply(seen, err)
@@ -241,6 +245,25 @@ func (s *Deps) applyWorkload(ctx context.Context, d *target, seen *observed, w *
 	return out
 }
 
+// addCanary adds to a request what becomes of the canary. A Deployment of others never becomes a canary.
+func (d *target) addCanary(req *apply.Request, seen *observed, canary *canaryDecision) {
+	if canary.fate == canaryDropped {
+		req.Prune = append(req.Prune, seen.canary.object)
+	}
+	if canary.fate != canaryApplied && canary.fate != canaryReplaced {
+		return
+	}
+	req.Policy.Adopt = false
+	for i := range req.Objects {
+		if object := &req.Objects[i]; seen.isCanary(object.Desired) {
+			object.Replace, object.ReplacePods = canary.fate == canaryReplaced, true
+		}
+	}
+	if canary.alone {
+		req.Objects = slices.DeleteFunc(req.Objects, func(o apply.Object) bool { return !o.Prerequisite && !seen.isCanary(o.Desired) })
+	}
+}
+
 // newApplied returns the outcome of a request as the engine has left it.
 func newApplied(seen *observed, done *apply.Outcomes, grace time.Duration) *applied {
 	out := &applied{
@@ -251,7 +274,9 @@ func newApplied(seen *observed, done *apply.Outcomes, grace time.Duration) *appl
 		object := &done.Objects[i]
 		switch object.Object.Desired.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
-			out.notWritten = object.NotWritten
+			if !seen.isCanary(object.Object.Desired) {
+				out.notWritten = object.NotWritten
+			}
 		}
 		if object.Object.Auxiliary {
 			out.auxiliary = append(out.auxiliary, *object)

@@ -52,6 +52,8 @@ type contentNeed struct {
 	recorded resource.ConfigInputs
 	// specChanged is true if the pods are replaced for the spec, replaced if new pods are made for any reason.
 	specChanged, replaced bool
+	// inCanary is true if recorded is of a canary, whose content the status does not have.
+	inCanary bool
 }
 
 // contentRead is the answer to a need of content.
@@ -127,7 +129,9 @@ func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 	replaced := c.seen.object == nil || chosen.specChanged
 	read := c.seen.content
 	if read == nil {
-		return made, &need{content: &contentNeed{refs: made.refs, recorded: recorded, specChanged: chosen.specChanged, replaced: replaced}}
+		return made, &need{content: &contentNeed{
+			refs: made.refs, recorded: recorded, specChanged: chosen.specChanged, replaced: replaced, inCanary: chosen.inCanary,
+		}}
 	}
 	made.found, made.trouble, made.retry = read.found, read.trouble, read.retry
 	if !read.complete {
@@ -227,7 +231,7 @@ func (r contentReader) readDue(ctx context.Context) error {
 		ref := &r.need.refs[i]
 		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
-		if follows && !r.need.specChanged {
+		if follows && !r.need.specChanged && !r.need.inCanary {
 			trusted = r.d.config.statusVersion(ref)
 		}
 		object := contentObject(r.d.owner.GetNamespace(), ref)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"huolala.cn/app-operator/internal/reconciler"
@@ -25,6 +24,8 @@ const (
 	sourceHeld
 	// sourceLastApplied is the last applied spec, because the present spec is invalid.
 	sourceLastApplied
+	// sourceCanary is the last applied spec, because a few further pods run the present spec first.
+	sourceCanary
 	// sourceWaiting is the last applied spec, because the present spec must wait for another workload.
 	sourceWaiting
 )
@@ -88,7 +89,8 @@ type decider struct {
 //  1. A requested hold, a rollback in force, and a stalled rollout: the spec of a ReplicaSet.
 //  2. An invalid spec: the last applied spec.
 //  3. A spec that must wait for another workload: the last applied spec.
-//  4. The present spec, with the inputs chosen by its history.
+//  4. A change of the pod template that runs in a canary first: the last applied spec.
+//  5. The present spec, with the inputs chosen by its history.
 func (c decider) decide() (*decision, *need, error) {
 	want := &decision{}
 	if c.canHold() {
@@ -106,20 +108,24 @@ func (c decider) decide() (*decision, *need, error) {
 		return c.decideInvalid(want, invalidResource(c.d.undecodable)), nil, nil //nolint:nilerr // The decision has the error.
 	}
 	want.today = c.seen.today
-	workload, errs, ask, err := c.buildPresent(want)
+	present, ask, err := c.buildPresent(want)
 	switch {
 	case err != nil || ask != nil:
 		return nil, ask, err
-	case len(errs) > 0:
-		return c.decideInvalid(want, invalidSpec(errs)), nil, nil
+	case len(present.errs) > 0:
+		return c.decideInvalid(want, invalidSpec(present.errs)), nil, nil
 	}
-	want.unrecorded = !workload.Recorded
+	want.unrecorded = !present.workload.Recorded
 	if c.d.mustWait {
 		return c.decideWaiting(want), nil, nil
 	}
-	want.workload = workload
-	want.how.whole = c.isChanged(want.specChanged) || c.seen.growsVolume(workload)
-	return want, nil, nil
+	want.workload = present.workload
+	want.how.whole = c.isChanged(want.specChanged) || c.seen.growsVolume(present.workload)
+	if c.d.release == nil {
+		return want, nil, nil
+	}
+	want, err = c.decideCanary(want, present)
+	return want, nil, err
 }
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.
@@ -201,25 +207,25 @@ func (c decider) isChanged(changed bool) bool {
 	return changed || differs(recordOf(c.seen.object), resource.ScopeVolumes)
 }
 
-// buildPresent builds the workload of the present spec, and returns the errors of the spec.
-func (c decider) buildPresent(want *decision) (*resource.Workload, field.ErrorList, *need, error) {
+// buildPresent builds the workload of the present spec with the inputs that count, and returns the errors of the spec.
+func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
 	chosen, err := c.chooseInputs()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	want.specChanged = chosen.specChanged
+	want.specChanged = chosen.liveChanged
 	if c.d.config == nil || len(chosen.errs) > 0 || chosen.workload.TemplateKept { // Content is followed once the template is the resource's.
-		return chosen.workload, chosen.errs, nil, nil
+		return chosen, nil, nil
 	}
 	content, ask := c.decideContent(chosen)
 	if ask != nil {
-		return nil, nil, ask, nil
+		return nil, ask, nil
 	}
 	want.content = content
 	if content.next.Equal(chosen.inputs.Config) {
-		return chosen.workload, nil, nil, nil
+		return chosen, nil, nil
 	}
 	chosen.inputs.Config = content.next
-	workload, errs := c.build(chosen.inputs)
-	return workload, errs, nil, nil
+	chosen.workload, chosen.errs = c.build(chosen.inputs)
+	return chosen, nil, nil
 }

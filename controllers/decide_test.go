@@ -114,7 +114,7 @@ func lineOf(want *decision, ask *need, err error) string {
 		return "asks for " + ask.replicaSet
 	}
 	words := []string{map[specSource]string{
-		sourcePresent: "present", sourceHeld: "held", sourceLastApplied: "last applied", sourceWaiting: "waiting",
+		sourcePresent: "present", sourceHeld: "held", sourceLastApplied: "last applied", sourceWaiting: "waiting", sourceCanary: "canary",
 	}[want.source]}
 	add := func(is bool, word string) {
 		if is {

@@ -118,6 +118,9 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 	}
 	if want.workload = c.buildHeld(source); want.workload != nil && refusal == nil {
 		want.held = source
+		if c.hasCanary() { // The spec of the canary waits, too.
+			want.how.canary = canaryDecision{fate: canaryDropped, event: appv1.ReasonCanaryAborted}
+		}
 	}
 	return want, nil
 }
@@ -125,6 +128,11 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 // heldInForce returns which spec is in force by a hold, with the reason and the message.
 func (want *decision) heldInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
 	mark, image := &want.held.mark, mainImage(want.workload)
+	if mark.Failed != nil && mark.Failed.Canary && (mark.By == byAbort || mark.rolledBack()) {
+		return reconciler.RolledBack, reconciler.ReasonAndMessage{
+			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
+		}
+	}
 	if mark.rolledBack() {
 		return reconciler.RolledBack, reconciler.ReasonAndMessage{
 			Reason:  appv1.ReasonRolledBack,
@@ -264,7 +272,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	if c.d.undecodable == nil && len(c.d.errs) == 0 {
 		w.SetReplicas(c.d.spec.Workload().Replicas, options)
 	}
-	if source.mark.ReplicaSet != "" {
+	if source.mark.ReplicaSet != "" || source.mark.Failed != nil {
 		w.Record[appv1.AnnotationHeld] = source.mark.encode()
 	}
 	return w

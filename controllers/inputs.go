@@ -22,8 +22,9 @@ type chosenInputs struct {
 	inputs   resource.Inputs
 	workload *resource.Workload
 	errs     field.ErrorList
-	// specChanged is true if the spec differs from the record on the live object of the operator's.
-	specChanged bool
+	// liveChanged is true if the spec differs from the record on the live object of the operator's. specChanged is the same for the
+	// object that has the inputs: the live object, or the canary of the present spec, which inCanary is true for.
+	liveChanged, specChanged, inCanary bool
 }
 
 // build builds the workload of the present spec, and returns the errors of the spec.
@@ -49,8 +50,13 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 			return nil, err
 		}
 	}
-	chosen := &chosenInputs{
-		inputs: resource.ChooseInputs(history, refresh, c.seen.today), specChanged: history.Ours && history.SpecChanged,
+	chosen := &chosenInputs{liveChanged: history.Ours && history.SpecChanged}
+	if canary, ok := c.canaryHistory(); ok {
+		history, chosen.inCanary = canary, true
+	}
+	chosen.inputs, chosen.specChanged = resource.ChooseInputs(history, refresh, c.seen.today), history.Ours && history.SpecChanged
+	if chosen.inputs.Kept && c.replacesAdopted() {
+		chosen.inputs.Kept = false
 	}
 	chosen.workload, chosen.errs = c.build(chosen.inputs)
 	keeps, err := c.keepsTemplate(history, chosen.workload)

@@ -25,6 +25,8 @@ type application struct {
 	earlier bool
 	// alone applies the workload object, with what it cannot be without, and nothing else.
 	alone bool
+	// canary is what becomes of the canary.
+	canary canaryDecision
 }
 
 // withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.

@@ -33,5 +33,6 @@ func modelBoxKind() kind {
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	d := r.newServedTarget(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, &box.Status.ServingStatus)
 	d.status, d.history = &box.Status.WorkloadStatus, &box.Status.HistoryStatus
+	d.release = &box.Status.ReleaseStatus
 	return r.reconcileWorkload(ctx, d)
 }

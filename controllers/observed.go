@@ -52,6 +52,8 @@ type observed struct {
 	// replicaSet and content are the answers to a need of decide, nil before it has asked.
 	replicaSet *replicaSetRead
 	content    *contentRead
+	// canary is the part about the canary of a Deployment.
+	canary observedCanary
 
 	observedDatabase
 }
@@ -147,6 +149,12 @@ func (o *observed) isReady(owner client.Object) bool {
 // liveObject returns the live object that a wanted object is compared with, nil if there is none. Of a type without a field of its
 // own it is the object in the inventory.
 func (o *observed) liveObject(wanted client.Object) client.Object {
+	if o.isCanary(wanted) {
+		if o.canary.object != nil {
+			return o.canary.object
+		}
+		return nil
+	}
 	_, isSet := wanted.(*appsv1.StatefulSet)
 	_, isDeployment := wanted.(*appsv1.Deployment)
 	if isDeployment || isSet && o.cm != nil {
@@ -178,13 +186,29 @@ func (o *observed) withObject(live client.Object) *observed {
 	return &after
 }
 
+// isCanary reports whether an object is the Deployment of the canary, by its name.
+func (o *observed) isCanary(obj client.Object) bool {
+	_, ok := obj.(*appsv1.Deployment)
+	return ok && o.canary.name != "" && obj.GetName() == o.canary.name
+}
+
+// withCanary returns the observation with another Deployment of the canary.
+func (o *observed) withCanary(live *appsv1.Deployment) *observed {
+	after := *o
+	after.canary.object = live
+	after.canary.verdict = health.Deployment(live, o.canary.pods, o.at)
+	return &after
+}
+
 // after returns the observation as it is after children were applied.
 func (o *observed) after(done []apply.Outcome) *observed {
 	after := *o
 	for i := range done {
 		switch live := done[i].Live.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
-			if live != o.object {
+			if deployment, ok := live.(*appsv1.Deployment); ok && o.isCanary(deployment) {
+				after = *after.withCanary(deployment)
+			} else if live != o.object {
 				after = *after.withObject(live)
 			}
 		case *corev1.Service:
@@ -233,14 +257,39 @@ func (s *Deps) observeWorkload(ctx context.Context, d *target) (*observed, error
 			return nil, err
 		}
 	}
-	if live == nil {
-		return seen, nil
+	if d.release != nil {
+		if seen.canary, err = s.observeCanary(ctx, d, seen.owned); err != nil {
+			return nil, err
+		}
 	}
-	seen.object = live
-	if seen.pods, err = s.listPods(ctx, d.owner, seen.selector()); err != nil {
-		return nil, err
+	if live != nil {
+		seen.object = live
+		if seen.pods, err = s.listPods(ctx, d.owner, seen.selector()); err != nil {
+			return nil, err
+		}
+		seen.pods, seen.canary.pods = splitPods(seen.pods, seen.canary.name)
+		seen = seen.withObject(live)
 	}
-	return seen.withObject(live), nil
+	if seen.canary.object != nil {
+		seen = seen.withCanary(seen.canary.object)
+	}
+	return seen, nil
+}
+
+// observeCanary returns the Deployment with the name of the canary. Without a wish for a canary, only one of the owner counts.
+func (s *Deps) observeCanary(ctx context.Context, d *target, owned apply.Inventory) (observedCanary, error) {
+	canary := observedCanary{name: resource.CanaryName(d.name)}
+	if d.canarySpec() != nil || d.release.Canary != nil {
+		live, err := getOrNil(ctx, s.Client, client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: canary.name}, &appsv1.Deployment{})
+		canary.object = live
+		return canary, err
+	}
+	for _, obj := range owned {
+		if live, ok := obj.(*appsv1.Deployment); ok && live.Name == canary.name {
+			canary.object = live
+		}
+	}
+	return canary, nil
 }
 
 // observeService returns the observation with the Service of a name as the cache has it, and, if the workload has another name, the

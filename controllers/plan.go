@@ -97,6 +97,7 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 	report, err := k.plan(&dry)(ctx, copied)
 	for _, found := range dry.journal.changed() {
 		object := newPlanObject(&found)
+		s.planCanary(ctx, &found, &object)
 		if object.Pods != nil && object.Pods.Replaced {
 			object.Pods.Kept = s.keptPods(ctx, &found)
 		}
@@ -109,6 +110,7 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 	case err != nil:
 		reason, message := reconciler.ReasonAndMessageOf(err)
 		made.Problem = &plan.Problem{Reason: reason, Message: message}
+	case report.InForce == reconciler.Canary: // The objects say so.
 	case report.InForce != reconciler.Present:
 		made.Problem = &plan.Problem{Reason: report.Why.Reason, Message: report.Why.Message}
 	}
@@ -148,6 +150,30 @@ func newPlanObject(found *apply.Outcome) plan.Object {
 		o.Rendering, o.Size = inputSteps(found)
 	}
 	return o
+}
+
+// planCanary says of the Deployment of a canary how many pods of before a promotion replaces.
+func (s *Deps) planCanary(ctx context.Context, found *apply.Outcome, object *plan.Object) {
+	desired := found.Object.Desired
+	if desired == nil || desired.GetLabels()[appv1.LabelCanary] == "" || object.Problem != nil {
+		return
+	}
+	if object.Pods == nil { // None of its pods runs.
+		object.Pods = &plan.Pods{}
+	}
+	object.Pods.Canary, object.Pods.Replaced, object.Pods.Missing = true, false, 0
+	if object.Action == plan.Deleted || object.Action == plan.Changed {
+		return
+	}
+	if canary, ok := desired.(*appsv1.Deployment); ok {
+		object.Pods.Wanted = ptr.Deref(canary.Spec.Replicas, 1)
+	}
+	object.Pods.Running = 0
+	stable := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: desired.GetNamespace(), Name: desired.GetLabels()[appv1.LabelCanary]}
+	if err := s.Client.Get(ctx, key, stable, client.DisableReadYourWritesConsistency); err == nil {
+		object.Pods.Running = ptr.Deref(stable.Spec.Replicas, 1)
+	}
 }
 
 // planActions are what a plan calls the engine's actions. What would be repaired changes.
@@ -334,8 +360,9 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 // held back.
 func pendingCause(obj client.Object, report *reconciler.Report) string {
 	annotations := obj.GetAnnotations()
-	return fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
+	cause := fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
 		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
+	return cause + annotations[appv1.AnnotationPromote] + annotations[appv1.AnnotationAbort]
 }
 
 // pendingPlans remembers what the plans in the statuses depend on.

@@ -39,6 +39,7 @@ func (s *Deps) reportResult(d *target, want *decision, done *applied, err error)
 	} else {
 		d.reportDeployment(want, done, &report)
 	}
+	d.reportCanary(want, done, &report, err)
 	if want.held != nil && err == nil {
 		reportHeld(&report)
 	}

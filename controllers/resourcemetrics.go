@@ -30,6 +30,7 @@ var (
 	stalledDesc  = metrics.ResourceStalled.Desc()
 	notReadyDesc = metrics.ResourceNotReady.Desc()
 	pausedDesc   = metrics.ResourcePaused.Desc()
+	canaryDesc   = metrics.CanarySince.Desc()
 	countDesc    = metrics.Resources.Desc()
 	outdatedDesc = metrics.ResourcesOutdated.Desc()
 )
@@ -77,7 +78,7 @@ func (m *resourceMetrics) whileWorking(reader resourceReader) func(context.Conte
 
 // Describe implements prometheus.Collector.
 func (m *resourceMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{stalledDesc, notReadyDesc, pausedDesc, countDesc, outdatedDesc} {
+	for _, desc := range []*prometheus.Desc{stalledDesc, notReadyDesc, pausedDesc, canaryDesc, countDesc, outdatedDesc} {
 		ch <- desc
 	}
 }
@@ -171,6 +172,9 @@ func (s *resourceSummary) add(obj stored.Observed) {
 	}
 	if c := obj.Condition(appv1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		s.gauge(stalledDesc, 1, s.kind, namespace, name, c.Reason)
+	}
+	if canary := obj.Canary(); canary != nil && canary.Since != nil {
+		s.gauge(canaryDesc, float64(canary.Since.Unix()), s.kind, namespace, name)
 	}
 	if c := obj.Condition(appv1.ConditionReconciling); c != nil && c.Reason == appv1.ReasonPaused {
 		s.gauge(pausedDesc, 1, s.kind, namespace, name)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -36,6 +37,9 @@ type failedSpec struct {
 	// Image is the image of its main container, Cause the reason why its pods did not become ready.
 	Image string `json:"image"`
 	Cause string `json:"reason"`
+	// Canary is true for the spec of a canary that was aborted, and Config is the sum of the content of its pods.
+	Canary bool   `json:"canary,omitempty"`
+	Config string `json:"config,omitempty"`
 }
 
 // declinedRollback is a rollout that has stalled and is not undone.
@@ -49,7 +53,7 @@ func (d *target) mayRollBack() bool {
 
 // stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
 func (d *target) stillFailed(failed *failedSpec) *failedSpec {
-	if failed == nil || !d.mayRollBack() {
+	if failed == nil || failed.Canary && d.canarySpec() == nil || !failed.Canary && !d.mayRollBack() {
 		return nil
 	}
 	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
@@ -89,13 +93,18 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	if len(record) > maxFailedRecord {
 		record = d.spec.Identity()
 	}
+	return holdWish{begins: true, mark: &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+		Identity: record, Refresh: in.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict),
+	}}}
+}
+
+// cutCause returns the cause of a rollout that makes no progress, as far as it is kept.
+func cutCause(verdict *health.Verdict) string {
 	cause := verdict.Detail
 	if len(cause) > maxFailedCause {
 		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
 	}
-	return holdWish{begins: true, mark: &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
-		Identity: record, Refresh: in.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: verdict.Reason + ": " + cause,
-	}}}
+	return verdict.Reason + ": " + cause
 }
 
 // rolloutOf returns a key for a rollout and its last good ReplicaSet.

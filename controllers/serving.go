@@ -36,6 +36,7 @@ import (
 func (s *Deps) newServedTarget(k resource.Kind, owner client.Object, spec resource.Spec, paused bool, undecodable error, serving *appv1.ServingStatus) *target {
 	at := field.NewPath("spec")
 	errs := append(spec.Validate(), validation.DisabledFeatures(spec.Serving(), s.Disabled, at)...)
+	errs = append(errs, validation.DisabledReleases(spec.Release(), s.Disabled, at)...)
 	around := validation.ValidServing(spec.Serving(), errs, at)
 	return &target{
 		owner: owner, manager: k.FieldManager(), name: owner.GetName(), scalable: k.Name, spec: spec, errs: errs, undecodable: undecodable,

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/fairqueue"
 )
@@ -62,6 +64,9 @@ func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) 
 	}
 	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
 		return owned
+	}
+	if name, ok := strings.CutSuffix(obj.GetName(), appv1.CanarySuffix); ok && k.Serves && len(owned) == 0 { // In the way of a canary.
+		owned = s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})
 	}
 	return append(k.byChildName(ctx, s, key), owned...)
 }

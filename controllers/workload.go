@@ -101,6 +101,8 @@ type target struct {
 	status        *appv1.WorkloadStatus
 	servingStatus *appv1.ServingStatus
 	history       *appv1.HistoryStatus
+	// release is where to report what is being released, nil for a kind without releases.
+	release *appv1.ReleaseStatus
 }
 
 // objectKind returns the kind of the workload object.

@@ -85,6 +85,8 @@ type world struct {
 	requests []string
 	// generations has each change of the spec of a Deployment be another generation, as on an API server.
 	generations bool
+	// canaries is how many Deployments of canaries were created.
+	canaries int
 	// fail returns the error to answer a write with, nil for none. It may be nil.
 	fail func(verb string, obj client.Object) error
 	// unread returns the error to answer a read of a ReplicaSet of a name with, nil for none. It may be nil.
@@ -229,6 +231,10 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, obj client.Object
 		return nil
 	}
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
+	if strings.HasSuffix(obj.GetName(), appv1.CanarySuffix) { // Each canary has a UID of its own.
+		w.canaries++
+		obj.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", obj.GetName(), w.canaries)))
+	}
 	return c.Update(ctx, obj)
 }
 

@@ -20,8 +20,9 @@ import (
 )
 
 // enabled adds to the errors of a spec which of its fields are switched off.
-func (s *validators) enabled(spec *appv1.ServingSpec, errs field.ErrorList) field.ErrorList {
-	return slices.Concat(errs, validation.DisabledFeatures(spec, s.disabled, field.NewPath("spec")))
+func (s *validators) enabled(spec *appv1.ServingSpec, release *appv1.ReleaseSpec, errs field.ErrorList) field.ErrorList {
+	at := field.NewPath("spec")
+	return slices.Concat(errs, validation.DisabledFeatures(spec, s.disabled, at), validation.DisabledReleases(release, s.disabled, at))
 }
 
 // aroundOthers warns of other objects that conflict with the auxiliary objects. was is the previous serving spec, nil for a new resource.

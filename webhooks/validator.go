@@ -120,7 +120,7 @@ func before[T client.Object](old T) client.Object {
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
 func (s *validators) reviewServed(obj client.Object, spec resource.Spec, see seer, warn func() []string) review {
-	errs := s.enabled(spec.Serving(), spec.Validate())
+	errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate())
 	if tooMany(errs) {
 		return review{errors: errs}
 	}

@@ -68,7 +68,7 @@ const (
 	Created Action = "Created"
 	Changed Action = "Changed"
 	Deleted Action = "Deleted"
-	// Recreated is for an object that is deleted and created again. Its pods stay.
+	// Recreated is for an object that is deleted and created again. Its pods stay, except for those of a canary.
 	Recreated Action = "Recreated"
 	// Scaled is for an object of another owner with a new number of pods.
 	Scaled Action = "Scaled"
@@ -108,6 +108,8 @@ type Pods struct {
 	// Running is the current number of pods, Wanted the desired number.
 	Running int32 `json:"running"`
 	Wanted  int32 `json:"wanted"`
+	// Canary is true for pods that run the change next to those of before, and wait for their promotion.
+	Canary bool `json:"canary,omitempty"`
 	// Kept is the number of pods that already have the new pod template, such as pods of the previous revision during a rollout,
 	// and stay.
 	Kept int32 `json:"kept,omitempty"`
@@ -253,6 +255,8 @@ func (o *Object) head() string {
 	pods := o.Pods
 	switch {
 	case pods == nil:
+	case pods.Canary:
+		return said + o.canary()
 	case o.Action == Recreated:
 		said += ", its pods stay"
 	case o.Action == Deleted && pods.Running > 0:
@@ -269,6 +273,28 @@ func (o *Object) head() string {
 		said += fmt.Sprintf(", %s %s %d", count(int(pods.Running), "pod"), verb, pods.Wanted)
 	}
 	return said
+}
+
+// canary returns the text about the pods of a canary. Of a creation and a replacement, Running counts the pods of before, which a
+// promotion replaces.
+func (o *Object) canary() string {
+	switch o.Action {
+	case Deleted:
+		return ", the canary is removed with its " + count(int(o.Pods.Running), "pod")
+	case Created, Recreated:
+		added := count(int(o.Pods.Wanted), "pod") + " are added as a canary; "
+		if o.Pods.Wanted == 1 {
+			added = "1 pod is added as a canary; "
+		}
+		if o.Pods.Running == 1 {
+			return ", " + added + "1 pod is replaced when it is promoted"
+		}
+		return ", " + added + count(int(o.Pods.Running), "pod") + " are replaced when it is promoted"
+	}
+	if o.Pods.Running != o.Pods.Wanted {
+		return fmt.Sprintf(", the canary has %s instead of %d", count(int(o.Pods.Wanted), "pod"), o.Pods.Running)
+	}
+	return ", the canary stays"
 }
 
 // replaced returns the text about the rollout of the pods.

@@ -54,6 +54,11 @@ var (
 		Help:   "1 for each custom resource with spec.paused.",
 		Series: "one for each paused resource",
 	}
+	CanarySince = Definition{
+		Name: "app_operator_canary_since_timestamp_seconds", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName},
+		Help:   "Since when the canary of a custom resource waits for its promotion.",
+		Series: "one for each resource with a canary that waits",
+	}
 	Resources = Definition{
 		Name: "app_operator_resources", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelReason},
 		Help:   "Number of custom resources, by the reason of their Ready condition.",
@@ -122,7 +127,7 @@ var (
 // All returns all definitions, in the order of the documentation.
 func All() []Definition {
 	return []Definition{
-		ResourceStalled, ResourceNotReady, ResourcePaused, Resources, ResourcesOutdated,
+		ResourceStalled, ResourceNotReady, ResourcePaused, CanarySince, Resources, ResourcesOutdated,
 		SettleDuration, ChildWrites, ChildRepairs, AdmissionReviews,
 		WatchBroken, SizeConfigValid, RequestsRefused, CertificateExpiry, BuildInfo,
 	}

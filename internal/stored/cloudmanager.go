@@ -66,6 +66,9 @@ func (r *CloudManager) Outdated() (rendering, size bool) {
 	return rendering, size
 }
 
+// Canary implements Observed. No resource of this kind has one.
+func (*CloudManager) Canary() *appv1.CanaryStatus { return nil }
+
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *CloudManager) Reduce(names []string) {
 	r.drop(names, "")

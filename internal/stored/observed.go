@@ -15,6 +15,8 @@ type Observed interface {
 	Condition(name string) *metav1.Condition
 	// Outdated reports whether pods have an earlier rendering than this operator knows, or an earlier meaning of their size.
 	Outdated() (rendering, size bool)
+	// Canary returns the canary that waits for its promotion, nil if there is none.
+	Canary() *appv1.CanaryStatus
 }
 
 func condition(status *appv1.CommonStatus, name string) *metav1.Condition {

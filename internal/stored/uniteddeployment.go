@@ -80,6 +80,9 @@ func (r *UnitedDeployment) Outdated() (rendering, size bool) {
 	return outdated(&r.Status.Value.WorkloadStatus)
 }
 
+// Canary implements Observed. No resource of this kind has one.
+func (*UnitedDeployment) Canary() *appv1.CanaryStatus { return nil }
+
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *UnitedDeployment) Reduce(names []string) {
 	r.drop(names, r.ServiceName())

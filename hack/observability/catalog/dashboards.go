@@ -54,11 +54,14 @@ func applications() Dashboard {
 				}},
 			}},
 			{Title: "Not ready", Height: 8, Panels: []Panel{
-				{"Not ready for", "Resources whose pods are not all ready, and for how long.", "table", "s", 12, []Query{
+				{"Not ready for", "Resources whose pods are not all ready, and for how long.", "table", "s", 8, []Query{
 					{"time() - max by (kind, namespace, name, reason) (app_operator_resource_not_ready_since_timestamp_seconds" + inNamespace + ")", ""},
 				}},
-				{"Paused", "Resources with spec.paused: their changes wait, and their objects are not restored.", "table", "short", 12, []Query{
+				{"Paused", "Resources with spec.paused: their changes wait, and their objects are not restored.", "table", "short", 8, []Query{
 					{"max by (kind, namespace, name) (app_operator_resource_paused" + inNamespace + ")", ""},
+				}},
+				{"Canaries wait for", "Resources whose canary waits for its promotion, and for how long.", "table", "s", 8, []Query{
+					{"time() - max by (kind, namespace, name) (app_operator_canary_since_timestamp_seconds" + inNamespace + ")", ""},
 				}},
 			}},
 			{Title: "Rollouts and pods", Height: 8, Panels: []Panel{
