@@ -164,7 +164,7 @@ func TestAdviceNamespace(t *testing.T) {
 }
 
 // answered are the flags of commands that ask first.
-var answered = map[string][]string{"refresh": {"--yes"}, "hold": {"--yes"}, "unhold": {"--yes"}, "rollback": {"--yes"}, "adopt": {"--yes"}}
+var answered = map[string][]string{"refresh": {"--yes"}, "hold": {"--yes"}, "unhold": {"--yes"}, "promote": {"--yes"}, "abort": {"--yes"}, "rollback": {"--yes"}, "adopt": {"--yes"}}
 
 // namespaceOf returns the namespace that a review of rights is about.
 func namespaceOf(t *testing.T, body string) string {

@@ -18,7 +18,7 @@ import (
 func TestBeingDeleted(t *testing.T) {
 	refuse := map[string][]string{
 		"plan": {"plan", "web", "--set", "replicas=2"}, "plan --to": {"plan", "web", "--to", "1"}, "rollback": {"rollback", "web", "--yes"},
-		"adopt": {"adopt", "web", "--yes"}, "hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web"}, "pause": {"pause", "web"},
+		"adopt": {"adopt", "web", "--yes"}, "hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web"}, "promote": {"promote", "web", "--yes"}, "abort": {"abort", "web", "--yes"}, "pause": {"pause", "web"},
 		"resume": {"resume", "web"}, "refresh": {"refresh", "web", "--yes"}, "restart": {"restart", "web", "--yes"},
 		"eject": {"eject", "web", "--delete", "--yes"}, "wait": {"wait", "web"}, "wait --for synced": {"wait", "web", "--for", "synced"},
 		"wait --fail never": {"wait", "web", "--fail", "never"},

@@ -105,7 +105,7 @@ func (r *root) command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(
 		r.listCommand(), r.treeCommand(), r.whyCommand(), r.waitCommand(), r.planCommand(), r.historyCommand(), r.rollbackCommand(),
-		r.holdCommand(), r.unholdCommand(),
+		r.holdCommand(), r.unholdCommand(), r.promoteCommand(), r.abortCommand(),
 		r.pauseCommand(true), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)

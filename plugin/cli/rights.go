@@ -114,6 +114,8 @@ func Needs() []Need {
 		{"rollback", join(look, patch)},
 		{"hold", join(get, patch)},
 		{"unhold", join(get, patch)},
+		{"promote", join(get, patch)},
+		{"abort", join(get, patch)},
 		{"pause", join(get, patch)},
 		{"resume", join(get, patch)},
 		{"refresh", join(get, patch)},

@@ -89,6 +89,10 @@ func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, 
 		ops = annotate(&now, appv1.AnnotationHold, act.Value)
 	case ui.Unhold:
 		ops = annotate(&now, appv1.AnnotationHold, "")
+	case ui.Promote:
+		ops = annotate(&now, appv1.AnnotationPromote, act.Value)
+	case ui.Abort:
+		ops = annotate(&now, appv1.AnnotationAbort, act.Value)
 	case ui.Scale:
 		n, err := strconv.ParseInt(act.Value, 10, 32)
 		if err != nil {

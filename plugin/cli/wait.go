@@ -46,7 +46,7 @@ func (r *root) waitCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.until, "for", "ready", "What to wait for: ready, synced (the spec is in force), or deleted.")
+	cmd.Flags().StringVar(&o.until, "for", "ready", "What to wait for: ready, synced (the spec is in force), canary (its pods are ready), or deleted.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "When to give up, for each resource.")
 	cmd.Flags().StringVar(&o.fail, "fail", "cause", "What counts as failed: stalled, cause (a pod that cannot run for the time of --grace), or never.")
 	cmd.Flags().DurationVar(&o.grace, "grace", 30*time.Second, "How long a pod may have a cause before that counts as failed.")
@@ -57,9 +57,9 @@ func (r *root) waitCommand() *cobra.Command {
 
 func (o *waitOptions) check() error {
 	switch o.until {
-	case "ready", "synced", "deleted":
+	case "ready", "synced", "canary", "deleted":
 	default:
-		return fmt.Errorf("--for: %q is none of ready, synced and deleted", o.until)
+		return fmt.Errorf("--for: %q is none of ready, synced, canary and deleted", o.until)
 	}
 	switch o.fail {
 	case "stalled", "cause", "never":
@@ -121,6 +121,8 @@ func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
 	switch o.until {
 	case "synced":
 		return view.InForce(&s.Resource)
+	case "canary":
+		return s.Resource.Observed() && s.Resource.CanaryReady()
 	case "deleted":
 		return false
 	}

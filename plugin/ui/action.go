@@ -40,6 +40,8 @@ const (
 	Hold     = "hold"
 	Unhold   = "unhold"
 	Rollback = "rollback"
+	Promote  = "promote"
+	Abort    = "abort"
 )
 
 // Action is a change of a resource.
@@ -48,7 +50,8 @@ type Action struct {
 	Namespace, Name string
 	// Do is one of the actions.
 	Do string
-	// Value is the number of pods of a Scale, the name of a ReplicaSet or last-good of a Hold, and the number of the revision of a Rollback.
+	// Value is the number of pods of a Scale, the name of a ReplicaSet or last-good of a Hold, the number of the revision of a Rollback,
+	// and the UID of the canary of a Promote or an Abort.
 	Value string
 }
 
@@ -66,6 +69,7 @@ type Proposal struct {
 // verbs are the actions in words, as a button has them.
 var verbs = map[string]string{
 	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
+	Promote: "Promote the canary", Abort: "Remove the canary",
 }
 
 // offer is a link to an action, or a form where the action needs a value. Why is the reason why the action is unavailable, empty if it is
@@ -105,6 +109,10 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 		}
 		add(Restart, "", why)
 	}
+	if r.Canary != nil && has(kind, Promote) {
+		add(Promote, string(r.Canary.UID), "")
+		add(Abort, string(r.Canary.UID), "")
+	}
 	switch {
 	case !has(kind, Hold):
 	case r.HeldAt() != "":
@@ -125,7 +133,7 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 // has reports whether a kind of resources has an action.
 func has(kind view.Kind, do string) bool {
 	switch do {
-	case Hold, Unhold:
+	case Hold, Unhold, Promote, Abort:
 		return kind.Holds
 	case Scale, Rollback: // A kind with several numbers of pods has several histories.
 		return kind.Scales
@@ -154,6 +162,10 @@ func (a *Action) check() string {
 	case Hold:
 		if a.Value == "" {
 			return "Choose a revision of the history, or last-good."
+		}
+	case Promote, Abort:
+		if a.Value == "" {
+			return "Choose the canary on the page of the resource."
 		}
 	}
 	return ""

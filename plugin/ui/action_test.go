@@ -33,7 +33,7 @@ func visit(s *Server, secret, path string, form url.Values) *httptest.ResponseRe
 // TestActions shows the plan of each action, and does what was proposed: once, with its value and the version of the plan.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2", Promote: "1", Abort: "1"}
 	for do, verb := range verbs {
 		actor := &acted{}
 		s := listenWith(t, newFake(), actor)
@@ -100,7 +100,7 @@ func TestActionsOfKinds(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
 	lacks := map[string][]string{
-		"app": nil, "modelbox": nil, "uniteddeployment": {Hold, Unhold}, "cloudmanager": {Hold, Unhold, Scale, Rollback},
+		"app": nil, "modelbox": nil, "uniteddeployment": {Hold, Unhold, Promote, Abort}, "cloudmanager": {Hold, Unhold, Scale, Rollback, Promote, Abort},
 	}
 	for kind, lacking := range lacks {
 		for do := range verbs {
@@ -128,10 +128,14 @@ func TestOffers(t *testing.T) {
 		change       func(*appv1.App)
 		offered, not []string
 	}{
-		"plain":                {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
-		"good":                 {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
-		"paused":               {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
-		"held":                 {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"plain":  {func(*appv1.App) {}, []string{"cart/pause", "cart/scale"}, []string{"cart/resume", "cart/unhold", "cart/refresh", "cart/hold"}},
+		"good":   {func(app *appv1.App) { app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "cart-1"} }, []string{"cart/hold"}, []string{"cart/unhold"}},
+		"paused": {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
+		"held":   {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
+		"canary": {
+			func(app *appv1.App) { app.Status.Canary = &appv1.CanaryStatus{Name: "cart-canary", UID: "7"} },
+			[]string{"cart/promote", "cart/abort"}, nil,
+		},
 		"restart":              {func(*appv1.App) {}, []string{"cart/restart"}, nil},
 		"without a Deployment": {func(app *appv1.App) { app.UID = "none" }, []string{"cart/pause"}, []string{"cart/restart"}},
 		"scaled": {

@@ -67,6 +67,7 @@ var advices = map[string]advice{
 		appv1.AnnotationHold + "."},
 	appv1.ReasonRolledBack: {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}; or accept the earlier revision: {kubectl happ hold NAME}; " +
 		"or remove spec.rollback."},
+	appv1.ReasonCanary:             {text: "Look at the pods of the canary. Then roll the change out: {kubectl happ promote NAME}; or remove it: {kubectl happ abort NAME}."},
 	appv1.ReasonRevisionNotFound:   {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
 	appv1.ReasonPaused:             {text: "Resume it: {kubectl happ resume NAME}."},
 	appv1.ReasonProgressing:        {text: "Nothing yet. Follow it: {kubectl happ wait NAME}."},

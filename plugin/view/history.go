@@ -27,7 +27,9 @@ type History struct {
 	Name       string     `json:"name"`
 	Deployment string     `json:"deployment"`
 	Revisions  []Revision `json:"revisions"`
-	NotShown   []Missing  `json:"notShown,omitempty"`
+	// Canary is the canary that waits for its promotion, which has no revision yet.
+	Canary   *appv1.CanaryStatus `json:"canary,omitempty"`
+	NotShown []Missing           `json:"notShown,omitempty"`
 }
 
 // Revision is a ReplicaSet, with the spec that it was built from.
@@ -69,14 +71,15 @@ type Part string
 // unrecorded are the fields of a spec that no revision has: the pods do not depend on them.
 var unrecorded = servingFields()
 
-// servingFields returns the names of the fields of the spec that shape no pod: the auxiliary objects, the number of pods and whether the
-// resource is paused.
+// servingFields returns the names of the fields of the spec that shape no pod: the auxiliary objects, the release, the number of pods and
+// whether the resource is paused.
 func servingFields() []string {
 	fields := []string{"replicas", "paused"}
-	serving := reflect.TypeFor[appv1.ServingSpec]()
-	for i := range serving.NumField() {
-		name, _, _ := strings.Cut(serving.Field(i).Tag.Get("json"), ",")
-		fields = append(fields, name)
+	for _, part := range []reflect.Type{reflect.TypeFor[appv1.ServingSpec](), reflect.TypeFor[appv1.ReleaseSpec]()} {
+		for i := range part.NumField() {
+			name, _, _ := strings.Cut(part.Field(i).Tag.Get("json"), ",")
+			fields = append(fields, name)
+		}
 	}
 	return fields
 }
@@ -130,7 +133,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	}
 	h := &History{
 		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
-		Revisions: []Revision{}, NotShown: s.Missing,
+		Revisions: []Revision{}, NotShown: s.Missing, Canary: r.Canary,
 	}
 	var sets []*appsv1.ReplicaSet
 	for _, d := range s.deployments() {
@@ -375,6 +378,10 @@ func (h *History) Text(s Style, now time.Time) string {
 	text := t.text(s)
 	if len(h.Revisions) == 0 {
 		text = "No revision of Deployment " + h.Deployment + " can be seen.\n"
+	}
+	if c := h.Canary; c != nil {
+		text += clean(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
+			c.Name, c.Image, c.Ready, CountPods(int(c.Pods))))
 	}
 	return text + "Changes of replicas alone, or around the pods, make no revision.\n" + notShown(s, h.NotShown)
 }

@@ -95,6 +95,7 @@ func appResource(obj runtime.Object) (Resource, bool) {
 	return ofWorkload(Resource{
 		ObjectMeta: app.ObjectMeta, WantsService: len(app.Spec.Ports) > 0, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
 		LastGood:  lastGood(app.History()),
+		Canary:    app.Status.Canary,
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec]}},
 	}, &app.Status.WorkloadStatus), true
 }
@@ -107,6 +108,7 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 	return ofWorkload(Resource{
 		ObjectMeta: box.ObjectMeta, WantsService: len(box.Spec.Ports) > 0, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
 		LastGood:  lastGood(box.History()),
+		Canary:    box.Status.Canary,
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec]}},
 	}, &box.Status.WorkloadStatus), true
 }

@@ -64,6 +64,11 @@ func progressOf(s *Snapshot) *Progress {
 		p.note(podsNotReady(pods), health.StatefulSet(set, pods))
 	}
 	for _, d := range s.deployments() {
+		if isCanary(d) { // Its pods are in addition to the wanted ones.
+			pods := s.podsOfDeployment(d)
+			p.note(podsNotReady(pods), health.Deployment(d, pods, s.Now))
+			continue
+		}
 		p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
 		verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 		p.unsettled = p.unsettled || !verdict.Ready

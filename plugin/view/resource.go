@@ -30,6 +30,8 @@ type Resource struct {
 	Outdated bool
 	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held.
 	LastGood string
+	// Canary is the canary that waits for its promotion, nil without one.
+	Canary *appv1.CanaryStatus
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
 	// where there is none.
 	Selector, Service string
@@ -64,6 +66,11 @@ type Workload struct {
 
 // LastGood is the value of HeldAt for the last revision that was ready.
 const LastGood = appv1.HoldLastGood
+
+// CanaryReady reports whether every pod of the canary is ready.
+func (r *Resource) CanaryReady() bool {
+	return r.Canary != nil && r.condition(appv1.ConditionCanaryReady).Status == metav1.ConditionTrue
+}
 
 // HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }

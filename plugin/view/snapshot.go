@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Snapshot is a resource with the objects below it that a client could read. Objects of others may be among them.
@@ -76,12 +78,15 @@ func (s *Snapshot) LacksWorkloads() bool {
 // deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
 func (s *Snapshot) deployments() []*appsv1.Deployment {
 	rank := func(d *appsv1.Deployment) int {
+		if isCanary(d) {
+			return len(s.Resource.Workloads)
+		}
 		return slices.IndexFunc(s.Resource.Workloads, func(w Workload) bool { return w.Kind == KindDeployment && w.Name == d.Name })
 	}
 	var found []*appsv1.Deployment
 	for i := range s.Deployments {
 		d := &s.Deployments[i]
-		if controls(s.Resource.ObjectMeta.UID, d) || rank(d) >= 0 {
+		if controls(s.Resource.ObjectMeta.UID, d) || !isCanary(d) && rank(d) >= 0 {
 			found = append(found, d)
 		}
 	}
@@ -90,6 +95,9 @@ func (s *Snapshot) deployments() []*appsv1.Deployment {
 	})
 	return found
 }
+
+// isCanary reports whether a Deployment is the canary of a resource, which has to control it.
+func isCanary(d *appsv1.Deployment) bool { return d.Labels[appv1.LabelCanary] != "" }
 
 // statefulSets returns the StatefulSets that belong to the resource.
 func (s *Snapshot) statefulSets() []*appsv1.StatefulSet {
@@ -147,7 +155,8 @@ func (s *Snapshot) podsOfDeployment(d *appsv1.Deployment) []corev1.Pod {
 	if s.lacks(kindsReplicaSets) {
 		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 		for i := range s.Pods {
-			if err == nil && selector.Matches(podLabels(s.Pods[i].Labels)) {
+			ofCanary := s.Pods[i].Labels[appv1.LabelCanary] != ""
+			if err == nil && selector.Matches(podLabels(s.Pods[i].Labels)) && ofCanary == isCanary(d) {
 				found = append(found, s.Pods[i])
 			}
 		}

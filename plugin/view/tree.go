@@ -101,8 +101,11 @@ func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 		Kind: "Deployment", Name: d.Name, Ready: fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted), State: verdict.Reason,
 		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: created(d.ObjectMeta),
 	}
-	if !controls(s.Resource.ObjectMeta.UID, d) {
+	switch {
+	case !controls(s.Resource.ObjectMeta.UID, d):
 		n.Notes = []string{s.foreignNote(d)}
+	case isCanary(d):
+		n.Notes = []string{messageCanaryNode}
 	}
 	sets := s.replicaSets(d.UID)
 	for i, rs := range sets {

@@ -18,6 +18,7 @@ import (
 
 // The texts for a resource whose status is of an earlier spec, or whose Service is gone.
 const (
+	messageCanaryNode = "a canary: its pods run the present spec next to those of before"
 	messageUnobserved = "the operator has not reconciled the latest change yet"
 	messageNoService  = "; there is no Service of this resource that leads to them"
 	// unobservedPatience is how long that is nothing to worry about.

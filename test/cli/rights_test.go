@@ -25,7 +25,7 @@ const maxRequests = 9 + 4
 var commands = map[string][]string{
 	"list": {"list"}, "tree": {"tree", "web"}, "why": {"why", "web"}, "wait": {"wait", "web"}, "history": {"history", "web"},
 	"plan": {"plan", "web", "--set", "replicas=2"}, "plan -f": {"plan", "-f", "test/cli/testdata/web.yaml"},
-	"hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web", "--yes"},
+	"hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web", "--yes"}, "promote": {"promote", "web", "--yes", "--force"}, "abort": {"abort", "web", "--yes"},
 	"rollback": {"rollback", "web", "--yes", "--wait"}, "pause": {"pause", "web"}, "resume": {"resume", "web"},
 	"refresh": {"refresh", "web", "--yes"}, "refresh --all": {"refresh", "--all", "--yes"}, "restart": {"restart", "web", "--yes"},
 	"import": {"import", "deployment/web"}, "adopt": {"adopt", "web", "--yes"},
@@ -119,6 +119,9 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 	case "unhold":
 		plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationHold: appv1.HoldLastGood} })
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonHeld) })
+	case "promote", "abort":
+		plane.Change(t, app, func() { app.Spec.Canary, app.Spec.Image = &appv1.CanarySpec{}, "nginx:2" })
+		plane.Until(t, app, func() error { return standing(app, appv1.ReasonCanary) })
 	case "rollback":
 		plane.Change(t, app, func() { app.Spec.Image = "nginx:2" })
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonReady) })
