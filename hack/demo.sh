@@ -174,6 +174,20 @@ if $ready && kubectl get -n "$namespace" app/nginx-app >/dev/null 2>&1; then
   show kubectl happ history -n "$namespace" nginx-app
   show kubectl happ rollback -n "$namespace" nginx-app --yes
   meanwhile kubectl happ wait -n "$namespace" nginx-app >/dev/null
+
+  say 'A change runs in a canary first, and is promoted'
+  show kubectl patch -n "$namespace" app/nginx-app --type=merge -p '{"spec":{"canary":{},"image":"nginx:1.17.0"}}'
+  meanwhile kubectl happ wait -n "$namespace" nginx-app --for=canary >/dev/null
+  show kubectl happ tree -n "$namespace" nginx-app
+  show kubectl happ promote -n "$namespace" nginx-app --yes
+  meanwhile kubectl happ wait -n "$namespace" nginx-app >/dev/null
+  show kubectl get -n "$namespace" app/nginx-app
+
+  say 'A canary that cannot start goes back by itself'
+  show kubectl patch -n "$namespace" app/nginx-app --type=merge \
+    -p '{"spec":{"rollback":"OnStall","progressDeadlineSeconds":5,"image":"imagepullbackoff.test/nginx"}}'
+  meanwhile kubectl wait -n "$namespace" app/nginx-app --for='jsonpath={.status.conditions[?(@.type=="Applied")].reason}=RolledBack' --timeout=60s >/dev/null
+  show kubectl happ why -n "$namespace" nginx-app
 fi
 
 say "Ready $took seconds after the start of the cluster"
