@@ -106,8 +106,43 @@ var tasks = map[string]task{
 			timeOutRollout(t, deployment(app))
 		},
 	},
+	"canary": {
+		prepare: wantCanary, settled: true,
+		begin: func(t testing.TB, app *appv1.App) {
+			makeEarlierGood(t, app)
+			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
+		},
+	},
+	"promote": {
+		prepare: wantCanary, settled: true,
+		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationPromote) },
+	},
+	"abort": {
+		prepare: wantCanary, settled: true,
+		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationAbort) },
+	},
 	// Nothing but the status is written here, so that no child's event brings the App up again.
 	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { completeRollout(t, deployment(app)) }},
+}
+
+// wantCanary states a canary.
+func wantCanary(app *appv1.App) { app.Spec.Canary = &appv1.CanarySpec{} }
+
+// stepCanary has a manager start the canary of another image, and then sets an annotation to its UID, while no manager runs.
+func stepCanary(t testing.TB, app *appv1.App, annotation string) {
+	t.Helper()
+	makeEarlierGood(t, app)
+	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
+	m := plane.Start(t, app.Namespace)
+	plane.Until(t, app, func() error {
+		if app.Status.Canary == nil {
+			return errors.New("there is no canary")
+		}
+		return nil
+	})
+	m.Stop(t)
+	uid := string(app.Status.Canary.UID)
+	annotate(t, app, annotation, uid)
 }
 
 // setBlocks states blocks, and the request that an autoscaler counts from.
@@ -121,7 +156,7 @@ func setBlocks(app *appv1.App, names []string) {
 // leastRequests are how many requests each task takes at least. The budgets are tested elsewhere; fewer would mean that
 // requests are not seen, and not tried here.
 var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "keep": 7, "return": 7, "unkeep": 5,
-	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4}
+	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4, "canary": 2, "promote": 2, "abort": 3}
 
 // answerRequests is a request that the API server answers with an error and does not carry out.
 func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Fault {

@@ -324,9 +324,9 @@ func TestUpdateCoversEveryField(t *testing.T) {
 			}
 		}
 	}
-	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 3, reflect.TypeFor[appv1.ModelBoxSpec](): 4} {
+	for typ, n := range map[reflect.Type]int{reflect.TypeFor[appv1.AppSpec](): 4, reflect.TypeFor[appv1.ModelBoxSpec](): 5} {
 		if typ.NumField() != n {
-			t.Errorf("%s has %d fields, and only those of WorkloadSpec, ServingSpec, paused and a name are looked at", typ, typ.NumField())
+			t.Errorf("%s has %d fields, and only those of WorkloadSpec, ServingSpec, ReleaseSpec, paused and a name are looked at", typ, typ.NumField())
 		}
 	}
 }

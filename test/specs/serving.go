@@ -33,6 +33,7 @@ func Serve(src Source, spec map[string]any, without ...string) {
 		{"podMonitor", len(scraped(spec)) > 0, func() any { return g.podMonitor(spec) }},
 		{"configRollout", true, func() any { return pick(g, "Never", "OnChange") }},
 		{"rollback", true, func() any { return g.rollback(spec) }},
+		{"canary", spec["strategy"] != "Recreate", g.canary},
 	} {
 		if block.can && !slices.Contains(without, block.name) && g.IntN(2) == 1 {
 			spec[block.name] = block.make()
@@ -310,6 +311,15 @@ func (g *generator) podMonitor(spec map[string]any) any {
 }
 
 // rollback returns whether a rollout is undone: only where old ReplicaSets are kept.
+func (g *generator) canary() any {
+	canary := map[string]any{}
+	g.maybe(canary, "pods", func() any { return pick[any](g, int64(1), int64(7), "1%", "20%", "100%") })
+	if g.IntN(2) == 1 {
+		canary["promote"], canary["after"] = "Auto", pick(g, "1s", "90s", "10m", "1h30m", "168h")
+	}
+	return canary
+}
+
 func (g *generator) rollback(spec map[string]any) any {
 	if spec["revisionHistoryLimit"] == int64(0) {
 		return "Never"
