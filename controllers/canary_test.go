@@ -287,7 +287,9 @@ func TestCanaryInTheMiddle(t *testing.T) {
 			"stopped": {func(w *world) {
 				w.setSpec(name, strings.Replace(canarySpecOf(name, "nginx:2", byHand), `"replicas":2`, `"replicas":0`, 1))
 			}, "nginx:2", 0},
-			"an invalid one": {func(w *world) { w.setSpec(name, canarySpecOf(name, "nginx:3 ", byHand)) }, "nginx:2", 1},
+			"an invalid one": {func(w *world) {
+				w.setSpec(name, strings.Replace(flowSpec(name, "nginx:3", `[{"port":80},{"port":80}]`), "{", `{"canary":{},`, 1))
+			}, "nginx:2", 1},
 			"it is edited": {func(w *world) {
 				d := w.canary()
 				d.Spec.Template.Spec.Containers[0].Image = "nginx:edited"
