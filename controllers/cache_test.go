@@ -156,6 +156,7 @@ func TestCacheKeepsUsersAnnotations(t *testing.T) {
 	longest := map[string]string{
 		appv1.AnnotationAdopt: appv1.AdoptWithoutRestart, appv1.AnnotationAcceptOverrides: "false",
 		appv1.AnnotationRefresh: strings.Repeat("r", 64<<10), appv1.AnnotationHold: strings.Repeat("h", 253),
+		appv1.AnnotationPromote: strings.Repeat("1", 36), appv1.AnnotationAbort: strings.Repeat("2", 36),
 	}
 	notRead := []string{"AnnotationPlan"} // By admission alone.
 	users := annotationsOfUsers(t)

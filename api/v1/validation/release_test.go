@@ -31,7 +31,7 @@ func TestRelease(t *testing.T) {
 		{"web", `canary: {pods: many}`, `spec.canary.pods: Invalid value: "many"`},
 		{"web", `canary: {promote: Auto, after: 0s}`, `spec.canary.after: Invalid value: "0s": must be a time from 1s to 168h`},
 		{"web", `canary: {promote: Auto, after: 169h}`, `spec.canary.after: Invalid value: "169h"`},
-		{"web", `canary: {promote: Auto, after: 10}`, `spec.canary.after: Invalid value: "10"`},
+		{"web", `canary: {promote: Auto, after: "10"}`, `spec.canary.after: Invalid value: "10"`},
 		{"web", `canary: {promote: Auto, after: -1m}`, `spec.canary.after: Invalid value: "-1m"`},
 		{"web", `canary: {promote: Auto, after: 1.5h}`, `spec.canary.after: Invalid value: "1.5h"`},
 		{long, `canary: {}`, `spec.canary: Invalid value: is too long for a canary`},
