@@ -55,7 +55,7 @@ var (
 		Series: "one for each paused resource",
 	}
 	CanarySince = Definition{
-		Name: "app_operator_canary_since_timestamp_seconds", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName},
+		Name: "app_operator_resource_canary_since_timestamp_seconds", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName},
 		Help:   "Since when the canary of a custom resource waits for its promotion.",
 		Series: "one for each resource with a canary that waits",
 	}

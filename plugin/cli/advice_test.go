@@ -101,7 +101,7 @@ func allAdvice(t *testing.T) []string {
 	const adoptable = "exists and was not created by this resource; annotate this resource with " + appv1.AnnotationAdopt
 	for _, kind := range view.Kinds {
 		for _, reason := range append(reasonsOfAPI(t), "Unheard") {
-			if !kind.Holds && slices.Contains([]string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonRevisionNotFound}, reason) {
+			if !kind.Holds && slices.Contains([]string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonRevisionNotFound, appv1.ReasonCanary}, reason) {
 				continue
 			}
 			for _, message := range []string{"words", adoptable} {

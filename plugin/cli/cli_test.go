@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 		"no name":        {[]string{"tree"}, exitError, `no argument is given; write "kubectl happ tree NAME"`},
 		"no format":      {[]string{"tree", "cart", "-o", "wide"}, exitError, `"wide" is none of json, yaml`},
 		"no kubeconfig":  {[]string{"tree", "cart", "--kubeconfig", missing}, 1, "kubeconfig: "},
-		"no condition":   {[]string{"wait", "cart", "--for", "luck"}, exitError, `"luck" is none of ready, synced and deleted`},
+		"no condition":   {[]string{"wait", "cart", "--for", "luck"}, exitError, `"luck" is none of ready, synced, canary and deleted`},
 		"no failure":     {[]string{"wait", "cart", "--fail", "luck"}, exitError, `"luck" is none of stalled, cause and never`},
 		"wait, no way":   {[]string{"wait", "cart", "--kubeconfig", missing}, exitError, "kubeconfig: "},
 		"nothing named":  {[]string{"pause"}, exitError, `no argument is given; write "kubectl happ pause NAME..."`},

@@ -98,7 +98,7 @@ func TestRefusedActions(t *testing.T) {
 // TestActionsOfKinds asks for each action of each kind: those that a kind does not have are not there, by any address.
 func TestActionsOfKinds(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2"}
+	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2", Promote: "7", Abort: "7"}
 	lacks := map[string][]string{
 		"app": nil, "modelbox": nil, "uniteddeployment": {Hold, Unhold, Promote, Abort}, "cloudmanager": {Hold, Unhold, Scale, Rollback, Promote, Abort},
 	}

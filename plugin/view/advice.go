@@ -66,7 +66,7 @@ var advices = map[string]advice{
 	appv1.ReasonHeld: {text: "Once the spec is fixed, let it take effect again: {kubectl happ unhold NAME}, or remove the annotation " +
 		appv1.AnnotationHold + "."},
 	appv1.ReasonRolledBack: {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}; or accept the earlier revision: {kubectl happ hold NAME}; " +
-		"or remove spec.rollback."},
+		"or remove spec.rollback, or spec.canary if a canary was aborted."},
 	appv1.ReasonCanary:             {text: "Look at the pods of the canary. Then roll the change out: {kubectl happ promote NAME}; or remove it: {kubectl happ abort NAME}."},
 	appv1.ReasonRevisionNotFound:   {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
 	appv1.ReasonPaused:             {text: "Resume it: {kubectl happ resume NAME}."},
@@ -80,6 +80,9 @@ var advices = map[string]advice{
 	appv1.ReasonReplicasIgnored: {text: "Nothing: the autoscaler decides. Remove spec.replicas to make this clear."},
 	appv1.ReasonAtMaximum:       {text: "Raise spec.autoscaling.maxReplicas if the pods are too slow.", spec: true},
 	appv1.ReasonPasswordInSpec:  {text: "Move the password to a Secret, and name that in spec.db.rootPassSecretRef.", spec: true},
+	appv1.ReasonCanaryStarted:   {text: "Look at the pods of the canary: {kubectl happ tree NAME}."},
+	appv1.ReasonCanaryPromoted:  {text: "Nothing: the pods are being replaced."},
+	appv1.ReasonCanaryAborted:   {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}."},
 	appv1.ReasonConfigRollout:   {text: "Nothing: the pods are being replaced."},
 }
 

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -142,7 +143,7 @@ func stepCanary(t testing.TB, app *appv1.App, annotation string) {
 	})
 	m.Stop(t)
 	uid := string(app.Status.Canary.UID)
-	annotate(t, app, annotation, uid)
+	setAnnotation(t, app, annotation, uid)
 }
 
 // setBlocks states blocks, and the request that an autoscaler counts from.

@@ -310,7 +310,7 @@ func (g *generator) podMonitor(spec map[string]any) any {
 	return made
 }
 
-// rollback returns whether a rollout is undone: only where old ReplicaSets are kept.
+// canary returns a canary that is promoted by hand, or by itself after a while.
 func (g *generator) canary() any {
 	canary := map[string]any{}
 	g.maybe(canary, "pods", func() any { return pick[any](g, int64(1), int64(7), "1%", "20%", "100%") })
@@ -320,6 +320,7 @@ func (g *generator) canary() any {
 	return canary
 }
 
+// rollback returns whether a rollout is undone: only where old ReplicaSets are kept.
 func (g *generator) rollback(spec map[string]any) any {
 	if spec["revisionHistoryLimit"] == int64(0) {
 		return "Never"

@@ -61,7 +61,7 @@ func applications() Dashboard {
 					{"max by (kind, namespace, name) (app_operator_resource_paused" + inNamespace + ")", ""},
 				}},
 				{"Canaries wait for", "Resources whose canary waits for its promotion, and for how long.", "table", "s", 8, []Query{
-					{"time() - max by (kind, namespace, name) (app_operator_canary_since_timestamp_seconds" + inNamespace + ")", ""},
+					{"time() - max by (kind, namespace, name) (app_operator_resource_canary_since_timestamp_seconds" + inNamespace + ")", ""},
 				}},
 			}},
 			{Title: "Rollouts and pods", Height: 8, Panels: []Panel{
