@@ -148,7 +148,7 @@ func (c decider) runCanary(want *decision, stable *resource.Workload, present *c
 	}
 	runs.how.canary.stalled = c.runsInCanary(present) && c.seen.canary.verdict.Stalled
 	runs.workload.Canary = &resource.Canary{
-		Workload: present.workload, Pods: c.canaryPods(spec), After: resource.CanaryAfter(spec),
+		Workload: present.workload, Pods: c.canaryPods(spec, present), After: resource.CanaryAfter(spec),
 	}
 	return runs
 }
@@ -226,7 +226,7 @@ func (c decider) serves() bool {
 func (c decider) isStopped() bool { return ptr.Deref(c.d.spec.Workload().Replicas, 1) == 0 }
 
 // canaryPods returns the number of pods of the canary. A percentage counts when the canary starts.
-func (c decider) canaryPods(spec *appv1.CanarySpec) int32 {
+func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32 {
 	live := c.seen.canary.object
 	if c.isStopped() {
 		return 0
@@ -234,7 +234,8 @@ func (c decider) canaryPods(spec *appv1.CanarySpec) int32 {
 	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.hasCanary() && ptr.Deref(live.Spec.Replicas, 1) > 0 {
 		return *live.Spec.Replicas
 	}
-	return resource.CanaryPods(spec, ptr.Deref(c.seen.replicas(), 1))
+	before := ptr.Deref(present.workload.Replicas, ptr.Deref(c.seen.replicas(), 1)) // The workload states none where an autoscaler decides.
+	return resource.CanaryPods(spec, before)
 }
 
 // canaryHistory returns the history of the canary, if it was made for the present spec: the inputs of the canary are those of the change.
@@ -285,7 +286,7 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool
 	if after == 0 || live.Spec.Paused || live.Spec.MinReadySeconds < int32(after.Seconds()) {
 		return false, nil
 	}
-	pods, is := c.canaryPods(spec), &live.Status
+	pods, is := c.canaryPods(spec, present), &live.Status
 	if pods == 0 || ptr.Deref(live.Spec.Replicas, 1) != pods || is.ObservedGeneration < live.Generation ||
 		is.Replicas != pods || is.UpdatedReplicas != pods || is.AvailableReplicas != pods {
 		return false, nil

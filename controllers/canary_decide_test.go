@@ -151,7 +151,11 @@ func TestDecideCanary(t *testing.T) {
 			"canary nginx:1 earlier remembers record, canary applied nginx:2 x3, CanaryStarted",
 		},
 		"a share": {func(s *situation) {
+			s.app.Spec.Canary.Pods, s.app.Spec.Replicas = ptr.To(intstr.FromString("20%")), ptr.To[int32](21)
+		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x5, CanaryStarted"},
+		"a share of what an autoscaler wants": {func(s *situation) {
 			s.app.Spec.Canary.Pods, s.main().Spec.Replicas = ptr.To(intstr.FromString("20%")), ptr.To[int32](21)
+			s.seen.scaled = true
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x5, CanaryStarted"},
 		"a refresh": {func(s *situation) {
 			s.app.Spec.Image = "nginx:1"
@@ -172,6 +176,11 @@ func TestDecideCanary(t *testing.T) {
 		"it runs":                 {func(s *situation) { s.run(t, "nginx:2") }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, paused":         {func(s *situation) { s.run(t, "nginx:2"); s.d.paused = true }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, all is stopped": {func(s *situation) { s.run(t, "nginx:2"); s.app.Spec.Replicas = ptr.To[int32](0) }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x0"},
+		"it ran at 0, a share": {func(s *situation) {
+			s.run(t, "nginx:2")
+			s.app.Spec.Canary.Pods, s.app.Spec.Replicas = ptr.To(intstr.FromString("50%")), ptr.To[int32](4)
+			s.seen.canary.object.Spec.Replicas, s.main().Spec.Replicas = ptr.To[int32](0), ptr.To[int32](0)
+		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x2"},
 		"it runs, at 0 by others": {func(s *situation) { s.run(t, "nginx:2"); s.main().Spec.Replicas = ptr.To[int32](0) }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, others are gone": {func(s *situation) {
 			s.run(t, "nginx:2")
