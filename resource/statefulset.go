@@ -16,7 +16,7 @@ import (
 // buildStatefulSet returns the StatefulSet that runs the workload's pods, each with volumes of its own.
 func buildStatefulSet(w *Workload) *appsv1.StatefulSet {
 	meta := w.meta()
-	meta.Annotations = merged(w.Annotations, w.Record)
+	meta.Labels, meta.Annotations = w.override(w.OwnLabels), merged(w.Annotations, w.OwnAnnotations, w.Record)
 	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	if !w.Retain {
 		whenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType

@@ -158,10 +158,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	}
 	own := w.label(p, spec, selector)
 	if w.Access.Type == "" {
-		w.Access.Type = p.serviceType
-		if w.Access.ClusterIP == corev1.ClusterIPNone {
-			w.Access.Type = corev1.ServiceTypeClusterIP
-		}
+		w.Access.Type = defaultServiceType(p, w.Access.ClusterIP)
 	}
 	identity := merged(own, statedLabels(spec.PodLabels), p.selector, selector)
 	if seen.Inputs.Rendering == RenderingTutorial {
@@ -189,6 +186,14 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)
 	}
 	return w, errs
+}
+
+// defaultServiceType returns the type of a Service for which the spec states none: a headless Service has no other type than ClusterIP.
+func defaultServiceType(p workloadMeta, clusterIP string) corev1.ServiceType {
+	if clusterIP == corev1.ClusterIPNone {
+		return corev1.ServiceTypeClusterIP
+	}
+	return p.serviceType
 }
 
 // label sets the labels of the objects and of the claims, and returns the operator's own labels.

@@ -78,8 +78,11 @@ var notOfDatabases = []string{"strategy", "rollingUpdate", "maxSurge", "maxUnava
 
 // withoutRole returns a random spec without the label that is the operator's in a tier.
 func withoutRole(spec map[string]any) map[string]any {
-	if labels, ok := spec["labels"].(map[string]any); ok {
-		delete(labels, appv1.LabelComponent)
+	service, _ := spec["service"].(map[string]any)
+	for _, stated := range []any{spec["labels"], spec["workloadLabels"], service["labels"]} {
+		if labels, ok := stated.(map[string]any); ok {
+			delete(labels, appv1.LabelComponent)
+		}
 	}
 	return spec
 }

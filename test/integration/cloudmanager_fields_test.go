@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/fixture"
@@ -51,6 +52,8 @@ podLabels: {at: pod}
 podAnnotations: {at: pod}
 labels: {at: all}
 annotations: {at: all}
+workloadLabels: {own: workload}
+workloadAnnotations: {own: workload}
 podTemplatePatch: {spec: {schedulerName: mine}}
 `
 
@@ -77,6 +80,11 @@ func TestCloudManagerFields(t *testing.T) {
 	plane.Stands(t, app, "Ready=True")
 	like := lookup(t, deployment(app))
 	set, identity, front := lookup(t, namedStatefulSet(ns, "db")), lookup(t, namedDeployment(ns, "identity")), lookup(t, namedDeployment(ns, "front"))
+	for _, obj := range []client.Object{set, identity, front} {
+		if obj.GetLabels()["own"] != "workload" || obj.GetAnnotations()["own"] != "workload" {
+			t.Errorf("%T %s has labels %v and annotations %v", obj, obj.GetName(), obj.GetLabels(), obj.GetAnnotations())
+		}
+	}
 	for name, template := range map[string]corev1.PodTemplateSpec{
 		"db": set.Spec.Template, "identity": identity.Spec.Template, "front": front.Spec.Template,
 	} {
