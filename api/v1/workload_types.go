@@ -374,8 +374,8 @@ type WorkloadSpec struct {
 	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,
 	// for everything that no other field here covers. The operator applies it last, and it takes precedence, except for the
 	// labels that select the pods, the main container's name and the operator's annotations. An item {$patch: replace}
-	// empties a list, such as the default topologySpreadConstraints; null does too, but kubectl apply leaves it out of an
-	// update.
+	// empties a list, such as the default topologySpreadConstraints; null does too, but client-side kubectl apply
+	// drops it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object

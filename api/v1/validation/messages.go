@@ -213,7 +213,7 @@ const (
 	messageDeletionCostMustBeWholeNumber      = "must be a whole number without a plus sign or leading zeros"
 	messageTolerationsAnnotationMustBeJSON    = "must be tolerations in JSON; use spec.tolerations instead"
 	messageAnnotationMustNameContainer        = "must name a container of the pod"
-	messageNullDropped                        = "is null in the file and has no effect: an update by kubectl apply drops it; apply the file with --server-side, or write {$patch: replace} as an item of a list"
+	messageNullDropped                        = "is null in the file and has no effect, as client-side apply drops it; apply the file with --server-side, or write {$patch: replace} as an item of a list"
 	messageAnnotationMustEqualSecurityContext = "must equal securityContext; remove the annotation"
 )
 

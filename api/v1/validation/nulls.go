@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nullWarnings warns of a null in the patch of the pod template that a client has dropped. An update by client-side apply sends no null of a
-// custom resource, so the patch that arrives does not have it; the annotation in which the client records the file still has it.
+// nullWarnings warns of a null in the patch of the pod template that a client has dropped. Client-side apply sends no null of a custom
+// resource, at its creation neither, so the patch that arrives does not have it; the annotation in which the client records the file still has it.
 func nullWarnings(obj metav1.Object, patch *runtime.RawExtension, path *field.Path) []string {
 	const null = "null"
 	applied := obj.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
