@@ -1,6 +1,8 @@
 package view
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -55,7 +56,7 @@ func (i *importing) importService() *corev1.Service {
 	if policy := spec.IPFamilyPolicy; policy != nil && *policy != corev1.IPFamilyPolicySingleStack {
 		into.IPFamilyPolicy = policy
 	}
-	if isStated(found, "spec", "ipFamilies") {
+	if isStated(found, "f:spec", "f:ipFamilies") {
 		into.IPFamilies = spec.IPFamilies
 	}
 	i.noteServiceFields(found)
@@ -70,9 +71,9 @@ func (i *importing) noteServiceFields(s *corev1.Service) {
 		stated bool
 	}{
 		{"spec.allocateLoadBalancerNodePorts", !ptr.Deref(spec.AllocateLoadBalancerNodePorts, true)},
-		{"spec.clusterIP", spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone && isStated(s, "spec", "clusterIP")},
+		{"spec.clusterIP", spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone && isStated(s, "f:spec", "f:clusterIP")},
 		{"spec.externalIPs", len(spec.ExternalIPs) > 0},
-		{"spec.healthCheckNodePort", spec.HealthCheckNodePort != 0 && isStated(s, "spec", "healthCheckNodePort")},
+		{"spec.healthCheckNodePort", spec.HealthCheckNodePort != 0 && isStated(s, "f:spec", "f:healthCheckNodePort")},
 		{"spec.loadBalancerIP", spec.LoadBalancerIP != ""},
 	} {
 		if f.stated {
@@ -82,22 +83,31 @@ func (i *importing) noteServiceFields(s *corev1.Service) {
 }
 
 // isStated reports whether a user or a tool has set a field, and not the cluster: a field that the API server allocates belongs to no
-// manager. All fields of an object that is not from a cluster are stated.
-func isStated(obj metav1.Object, path ...any) bool {
+// manager. All fields of an object that is not from a cluster are stated. The path is that of metadata.managedFields.
+func isStated(obj metav1.Object, path ...string) bool {
 	if obj.GetUID() == "" {
 		return true
 	}
-	at := fieldpath.MakePathOrDie(path...)
 	return slices.ContainsFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		set := &fieldpath.Set{}
-		return entry.Subresource == "" && entry.FieldsV1 != nil && set.FromJSON(entry.FieldsV1.GetRawReader()) == nil && set.Has(at)
+		var tree map[string]any
+		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &tree) != nil {
+			return false
+		}
+		for _, key := range path {
+			below, owned := tree[key].(map[string]any)
+			if !owned {
+				return false
+			}
+			tree = below
+		}
+		return true
 	})
 }
 
 // nodePortStated reports whether a port of a Service has a node port that a user has chosen.
 func nodePortStated(s *corev1.Service, p *corev1.ServicePort) bool {
-	key := fieldpath.KeyByFields("port", int64(p.Port), "protocol", string(p.Protocol))
-	return p.NodePort != 0 && isStated(s, "spec", "ports", key, "nodePort")
+	item := fmt.Sprintf(`k:{"port":%d,"protocol":%q}`, p.Port, p.Protocol)
+	return p.NodePort != 0 && isStated(s, "f:spec", "f:ports", item, "f:nodePort")
 }
 
 // findService returns the Service of the pods. Of the Services that have no controller and select the same pods, it is the Service with the

@@ -215,13 +215,13 @@ func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 	spec.AllocateLoadBalancerNodePorts = unlessDefault(spec.AllocateLoadBalancerNodePorts, true)
 	spec.IPFamilyPolicy = unlessDefault(spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
 	spec.ClusterIPs = nil
-	if spec.ClusterIP != corev1.ClusterIPNone && !built && !isStated(s, "spec", "clusterIP") {
+	if spec.ClusterIP != corev1.ClusterIPNone && !built && !isStated(s, "f:spec", "f:clusterIP") {
 		spec.ClusterIP = ""
 	}
-	if !built && !isStated(s, "spec", "ipFamilies") {
+	if !built && !isStated(s, "f:spec", "f:ipFamilies") {
 		spec.IPFamilies = nil
 	}
-	if !built && !isStated(s, "spec", "healthCheckNodePort") {
+	if !built && !isStated(s, "f:spec", "f:healthCheckNodePort") {
 		spec.HealthCheckNodePort = 0
 	}
 	if spec.SessionAffinity == "" {
