@@ -18,7 +18,9 @@ type toolMark struct{ prefix, tool string }
 
 var toolMarks = []toolMark{
 	{"meta.helm.sh/", "Helm"},
-	{"argocd.argoproj.io/tracking-id", "Argo CD"},
+	{"helm.sh/resource-policy", "Helm"},
+	{"helm.sh/hook", "Helm"},
+	{"argocd.argoproj.io/", "Argo CD"},
 	{"kustomize.toolkit.fluxcd.io/", "Flux"},
 	{"helm.toolkit.fluxcd.io/", "Flux"},
 	{"objectset.rio.cattle.io/", "Rancher"},

@@ -103,12 +103,12 @@ var shapes = map[string]shape{
 		labels: map[string]string{
 			appv1.LabelName: "web", appv1.LabelInstance: "main", appv1.LabelManagedBy: "Helm", "helm.sh/chart": "web-1.2.3",
 		},
-		annotations: map[string]string{"meta.helm.sh/release-name": "main", "meta.helm.sh/release-namespace": "shop", "deployment.kubernetes.io/revision": "3"},
+		annotations: map[string]string{"meta.helm.sh/release-name": "main", "meta.helm.sh/release-namespace": "shop", "helm.sh/resource-policy": "keep", "deployment.kubernetes.io/revision": "3"},
 		services: []corev1.Service{live("web", map[string]string{appv1.LabelName: "web", appv1.LabelInstance: "main"}, map[string]string{
 			appv1.LabelName: "web", appv1.LabelInstance: "main", appv1.LabelManagedBy: "Helm", "helm.sh/chart": "web-1.2.3",
 		}, nil)},
 		notes: []string{
-			"Deployment: metadata.annotations[meta.helm.sh/release-name] is for Helm", "metadata.labels[app.kubernetes.io/managed-by] becomes app-operator",
+			"Deployment: metadata.annotations[meta.helm.sh/release-name] is for Helm", "metadata.annotations[helm.sh/resource-policy] is for Helm", "metadata.labels[app.kubernetes.io/managed-by] becomes app-operator",
 		},
 		holds: func(s *appv1.AppSpec) bool {
 			return maps.Equal(s.Labels, map[string]string{appv1.LabelInstance: "main", "helm.sh/chart": "web-1.2.3"}) &&
