@@ -99,7 +99,7 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 	if o.onlyVerified {
 		found, err := view.Verify(made, from)
 		if err != nil {
-			return false, fmt.Errorf("Deployment %s: %w", from.Deployment.Name, err)
+			return false, fmt.Errorf("the App of Deployment %s: %w", from.Deployment.Name, err)
 		}
 		_, err = fmt.Fprint(r.Out, found.Text())
 		return len(found.Differences) == 0, err

@@ -69,6 +69,16 @@ type Need struct {
 	Rights  []Right
 }
 
+// rightsToImport returns the rights to read Deployments and what is around them.
+func rightsToImport() []Right {
+	return []Right{
+		{"get", "apps", "deployments", true}, {"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false},
+		{"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
+		{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
+		{"list", "networking.k8s.io", "networkpolicies", false},
+	}
+}
+
 // Needs returns the rights that each command needs, in the order of the documentation.
 func Needs() []Need {
 	join := func(lists ...[]Right) []Right {
@@ -121,12 +131,7 @@ func Needs() []Need {
 		{"refresh", join(get, patch)},
 		{"refresh --all", join(get, patch, ours("list", false))},
 		{"restart", join(get, restart)},
-		{"import", []Right{
-			{"get", "apps", "deployments", true}, {"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false},
-			{"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
-			{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
-			{"list", "networking.k8s.io", "networkpolicies", false},
-		}},
+		{"import", rightsToImport()},
 		{"adopt", join(get, patch)},
 		{"eject", eject},
 		{"eject --delete", join(get, allChildren, ours("delete", true), cleaned)},
