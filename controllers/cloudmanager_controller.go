@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/tiers"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -45,21 +43,21 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
-	tiers, plan, err := r.observeTiers(ctx, cm)
+	observed, plan, err := r.observeTiers(ctx, cm)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	for i := range plan.tiers {
-		r.applyTier(ctx, plan, i, &tiers[i])
+	for i := range plan.Tiers {
+		r.applyTier(ctx, plan, i, &observed[i])
 	}
 	retained := r.retainPrevious(ctx, plan)
 	repaired := r.repairPrevious(ctx, plan)
 	removed, err := r.removePrevious(ctx, plan)
-	if err = reconciler.Aggregate(append(plan.errors(), retained, repaired, err)...); errors.Is(err, reconciler.ErrStale) {
+	if err = reconciler.Aggregate(append(plan.Errors(), retained, repaired, err)...); errors.Is(err, reconciler.ErrStale) {
 		return reconciler.Report{}, err
 	}
-	report := plan.reportTiers(obj, removed)
-	report.AddCondition(passwordCondition(obj, plan.tiers[0].name, plan.tiers[0].secretChecked))
+	report := plan.Report(obj, removed)
+	report.AddCondition(passwordCondition(obj, plan.Tiers[0].Name, plan.Tiers[0].SecretChecked))
 	return report, err
 }
 
@@ -70,29 +68,29 @@ type observedTier struct {
 }
 
 // observeTiers returns the observations of the tiers, and the plan that begins with these.
-func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) ([]observedTier, *tiersPlan, error) {
+func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) ([]observedTier, *tiers.Plan, error) {
 	owned, err := r.Engine.Observe(ctx, cm, resource.KindCloudManager.FieldManager())
 	if err != nil {
 		return nil, nil, err
 	}
-	previous := previousObjects(cm, owned)
+	previous := tiers.PreviousObjects(cm, owned)
 	invalid := validation.CloudManager(cm)
-	tiers := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
-	plan := &tiersPlan{cm: cm}
-	for i, row := range tierRows {
-		d := r.newTarget(cm, row.role, nil, false)
+	observed := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
+	plan := &tiers.Plan{CloudManager: cm}
+	for i, row := range tiers.Rows {
+		d := r.newTarget(cm, row.Role, nil, false)
 		seen, err := r.observeTier(ctx, d)
 		if err != nil {
 			return nil, nil, err
 		}
-		tiers[i].seen = seen
-		plan.tiers = append(plan.tiers, tierState{
-			tierRow: row, name: d.name, availability: availabilityOf(seen.object, cm), existed: d.hadWorkload(),
-			lacksSecret: lacksSecret(seen.pods), previous: previous[row.role],
-			previousSpec: recordOfOnly(previous[row.role], d.ownsRecord),
+		observed[i].seen = seen
+		plan.Tiers = append(plan.Tiers, tiers.State{
+			Row: row, Name: d.name, Availability: tiers.AvailabilityOf(seen.object, cm), Existed: d.hadWorkload(),
+			LacksSecret: tiers.LacksSecret(seen.pods), Previous: previous[row.Role],
+			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], d.ownsRecord),
 		})
 	}
-	return tiers, plan, nil
+	return observed, plan, nil
 }
 
 // observeTier reads the objects of a tier from the cache.
@@ -104,12 +102,12 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, d *target) (*o
 }
 
 // applyTier applies of a tier what the plan decides, and notes the outcome in the plan.
-func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiersPlan, i int, tier *observedTier) {
-	decided := plan.decideTier(i)
-	d := r.newTarget(plan.specInForce(i), tierRows[i].role, tier.errs, decided.action != tierApplied)
-	done, err := r.executeReconcile(ctx, d, tier.seen, r.tierApplier(d, plan.needsSecretCheck(), false))
-	plan.noteOutcome(i, decided, availabilityOf(done.seen.object, plan.cm), tierOutcome{
-		report: done.report, err: err, lastApplied: done.lastApplied, status: *d.status, secretChecked: done.secretChecked,
+func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
+	decided := plan.Decide(i)
+	d := r.newTarget(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
+	done, err := r.executeReconcile(ctx, d, tier.seen, r.tierApplier(d, plan.NeedsSecretCheck(), false))
+	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.seen.object, plan.CloudManager), tiers.Outcome{
+		Report: done.report, Err: err, LastApplied: done.lastApplied, Status: *d.status, SecretChecked: done.secretChecked,
 	})
 }
 
@@ -152,33 +150,6 @@ func componentStatus(cm *appv1.CloudManager, name string) *appv1.WorkloadStatus 
 	return status
 }
 
-// previousObjects returns what the CloudManager controls and, by its name, no longer wants, by the tier that it is of.
-func previousObjects(cm *appv1.CloudManager, owned apply.Inventory) map[resource.Tier][]client.Object {
-	db, identity, front := cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name
-	wanted := []client.Object{withName(&appsv1.StatefulSet{}, db), withName(&corev1.Service{}, resource.HeadlessName(db))}
-	for _, name := range []string{identity, front} {
-		wanted = append(wanted, withName(&appsv1.Deployment{}, name))
-	}
-	for _, row := range tierRows {
-		wanted = append(wanted, withName(&corev1.Service{}, serviceName(row.role.Component(cm))))
-	}
-	previous := map[resource.Tier][]client.Object{}
-	for _, obj := range owned.Without(wanted...) {
-		role := resource.Tier(apply.OperatorLabel(obj, appv1.LabelComponent))
-		if role != resource.TierDatabase && role != resource.TierIdentity {
-			role = resource.TierFront
-		}
-		previous[role] = append(previous[role], obj)
-	}
-	return previous
-}
-
-// withName returns an object that has a name.
-func withName(obj client.Object, name string) client.Object {
-	obj.SetName(name)
-	return obj
-}
-
 // cloudManagerChildNames returns the names of the children of a stored CloudManager, none for a spec that cannot be decoded.
 func cloudManagerChildNames(obj client.Object) []string {
 	kept, ok := obj.(*stored.CloudManager)
@@ -193,5 +164,5 @@ func cloudManagerChildNames(obj client.Object) []string {
 		return nil
 	}
 	cm.DefaultNames()
-	return childNames(cm)
+	return tiers.ChildNames(cm)
 }

@@ -11,25 +11,26 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/tiers"
 	"huolala.cn/app-operator/resource"
 )
 
 // retainPrevious lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it said
 // when they were made. Until that is done, they are not removed.
-func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiersPlan) error {
-	if !plan.retainsPrevious() {
+func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiers.Plan) error {
+	if !plan.RetainsPrevious() {
 		return nil
 	}
-	db := plan.tier(resource.TierDatabase)
-	req := &apply.Request{Owner: plan.cm, Manager: resource.KindCloudManager.FieldManager()}
+	db := plan.Tier(resource.TierDatabase)
+	req := &apply.Request{Owner: plan.CloudManager, Manager: resource.KindCloudManager.FieldManager()}
 	var errs []error
-	for _, obj := range db.previous {
+	for _, obj := range db.Previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
 			errs = append(errs, r.retainDatabase(ctx, req, set))
 		}
 	}
 	err := reconciler.Aggregate(errs...)
-	db.retaining = err != nil
+	db.Retaining = err != nil
 	return err
 }
 
@@ -67,16 +68,16 @@ func (r *CloudManagerReconciler) retainDatabase(ctx context.Context, req *apply.
 
 // repairPrevious repairs the objects of tiers by earlier names, which serve until they are removed, by the spec that was last applied
 // of them.
-func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiersPlan) error {
+func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers.Plan) error {
 	var errs []error
-	for i := range plan.tiers {
-		past := plan.specOfPrevious(i)
+	for i := range plan.Tiers {
+		past := plan.SpecOfPrevious(i)
 		if past == nil {
 			continue
 		}
-		report, err := r.repairTier(ctx, past, plan.tiers[i].role)
+		report, err := r.repairTier(ctx, past, plan.Tiers[i].Role)
 		errs = append(errs, err)
-		plan.noteRepair(i, &report)
+		plan.NoteRepair(i, &report)
 	}
 	return reconciler.Aggregate(errs...)
 }
@@ -100,14 +101,14 @@ func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.Clo
 }
 
 // removePrevious deletes the objects of tiers by earlier names that the plan lets go.
-func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiersPlan) (apply.ChangeSet, error) {
-	req := apply.Request{Owner: plan.cm, Manager: resource.KindCloudManager.FieldManager()}
+func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers.Plan) (apply.ChangeSet, error) {
+	req := apply.Request{Owner: plan.CloudManager, Manager: resource.KindCloudManager.FieldManager()}
 	var errs []error
-	for i := range plan.tiers {
-		if !plan.canRemovePrevious(i) {
+	for i := range plan.Tiers {
+		if !plan.CanRemovePrevious(i) {
 			continue
 		}
-		for _, obj := range plan.tiers[i].previous {
+		for _, obj := range plan.Tiers[i].Previous {
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
 				secret, err := r.previousSecret(ctx, set)
 				if err != nil {
@@ -128,7 +129,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	done, err := r.applyRequest(ctx, &req, r.Mode)
 	if err == nil {
 		for _, obj := range req.Prune {
-			r.Records.forgetRecord(recordKey{resource.KindCloudManager.FieldManager(), client.ObjectKeyFromObject(plan.cm), obj.GetName()})
+			r.Records.forgetRecord(recordKey{resource.KindCloudManager.FieldManager(), client.ObjectKeyFromObject(plan.CloudManager), obj.GetName()})
 		}
 	}
 	return done.Changes(), reconciler.Aggregate(append(errs, lookAgain(err))...)

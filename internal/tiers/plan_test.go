@@ -1,4 +1,4 @@
-package controllers
+package tiers
 
 import (
 	"errors"
@@ -25,11 +25,11 @@ import (
 
 // The ways in which a workload object can be doing.
 var (
-	absent    = availability{observed: true}
-	foreign   = availability{exists: true, observed: true}
-	unknown   = availability{exists: true, owned: true}
-	down      = availability{exists: true, owned: true, observed: true}
-	available = availability{exists: true, owned: true, observed: true, available: true}
+	absent    = Availability{observed: true}
+	foreign   = Availability{exists: true, observed: true}
+	unknown   = Availability{exists: true, owned: true}
+	down      = Availability{exists: true, owned: true, observed: true}
+	available = Availability{exists: true, owned: true, observed: true, available: true}
 )
 
 var (
@@ -47,34 +47,34 @@ const (
 
 // planOf returns the plan of a CloudManager whose tiers are doing so, and have their names from their roles. None of them has an
 // object of an earlier name.
-func planOf(tiers ...availability) *tiersPlan {
+func planOf(tiers ...Availability) *Plan {
 	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "default", UID: "cm-uid", Generation: 3}}
-	p := &tiersPlan{cm: cm}
-	for i, row := range tierRows {
-		component := row.role.Component(cm)
-		component.Name, component.Image = string(row.role), "new"
-		p.tiers = append(p.tiers, tierState{tierRow: row, name: string(row.role), availability: tiers[i]})
-		p.tiers[i].report.Pods.Ready = tiers[i].available
+	p := &Plan{CloudManager: cm}
+	for i, row := range Rows {
+		component := row.Role.Component(cm)
+		component.Name, component.Image = string(row.Role), "new"
+		p.Tiers = append(p.Tiers, State{Row: row, Name: string(row.Role), Availability: tiers[i]})
+		p.Tiers[i].Report.Pods.Ready = tiers[i].available
 	}
 	return p
 }
 
 // rename gives the tiers at some indexes an object of an earlier name, with a record.
-func (p *tiersPlan) rename(indexes ...int) *tiersPlan {
+func (p *Plan) rename(indexes ...int) *Plan {
 	for _, i := range indexes {
-		t := &p.tiers[i]
-		t.previous = []client.Object{withName(&appsv1.Deployment{}, "old-"+t.name)}
-		t.previousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old","storage":{"size":"1Gi"}}`, t.name)
+		t := &p.Tiers[i]
+		t.Previous = []client.Object{withName(&appsv1.Deployment{}, "old-"+t.Name)}
+		t.PreviousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old","storage":{"size":"1Gi"}}`, t.Name)
 		if i != database0 {
-			t.previousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old"}`, t.name)
+			t.PreviousSpec = fmt.Sprintf(`{"name":"old-%s","image":"old"}`, t.Name)
 		}
 	}
 	return p
 }
 
 // with changes the tier at an index.
-func (p *tiersPlan) with(i int, change func(*tierState)) *tiersPlan {
-	change(&p.tiers[i])
+func (p *Plan) with(i int, change func(*State)) *Plan {
+	change(&p.Tiers[i])
 	return p
 }
 
@@ -84,8 +84,8 @@ func componentNames(cm *appv1.CloudManager) string {
 		return ""
 	}
 	var names []string
-	for _, row := range tierRows {
-		names = append(names, row.role.Component(cm).Name)
+	for _, row := range Rows {
+		names = append(names, row.Role.Component(cm).Name)
 	}
 	return strings.Join(names, " ")
 }
@@ -95,16 +95,16 @@ func componentNames(cm *appv1.CloudManager) string {
 func TestTierRows(t *testing.T) {
 	var before []resource.Tier
 	phases, conditions := map[appv1.Phase]bool{}, map[string]bool{}
-	for _, row := range tierRows {
+	for _, row := range Rows {
 		for _, role := range row.after {
 			if !slices.Contains(before, role) {
-				t.Errorf("%s waits for %s, which is not applied before it", row.role, role)
+				t.Errorf("%s waits for %s, which is not applied before it", row.Role, role)
 			}
 		}
-		if slices.Contains(before, row.role) || phases[row.phase] || conditions[row.condition] {
+		if slices.Contains(before, row.Role) || phases[row.phase] || conditions[row.condition] {
 			t.Errorf("%+v is there twice", row)
 		}
-		before, phases[row.phase], conditions[row.condition] = append(before, row.role), true, true
+		before, phases[row.phase], conditions[row.condition] = append(before, row.Role), true, true
 	}
 	for _, role := range []resource.Tier{resource.TierDatabase, resource.TierIdentity, resource.TierFront} {
 		if !slices.Contains(before, role) {
@@ -135,7 +135,7 @@ func TestAvailabilityOf(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		live client.Object
-		want availability
+		want Availability
 	}{
 		"none":                                      {nil, absent},
 		"another owner's, with all pods":            {deployment("other", nil, 2, 1), foreign},
@@ -150,7 +150,7 @@ func TestAvailabilityOf(t *testing.T) {
 		"a StatefulSet with all its pods":           {set(ptr.To[int32](2), 2, 2), available},
 		"a StatefulSet with a single pod not ready": {set(nil, 2, 0), down},
 	} {
-		if got := availabilityOf(c.live, cm); got != c.want {
+		if got := AvailabilityOf(c.live, cm); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -158,45 +158,45 @@ func TestAvailabilityOf(t *testing.T) {
 
 // TestDecideTier checks what is applied of a tier in each situation of the tiers before it.
 func TestDecideTier(t *testing.T) {
-	existed := func(i int) func(*tiersPlan) {
-		return func(p *tiersPlan) { p.tiers[i].existed = true }
+	existed := func(i int) func(*Plan) {
+		return func(p *Plan) { p.Tiers[i].Existed = true }
 	}
 	for name, c := range map[string]struct {
-		plan     *tiersPlan
-		change   func(*tiersPlan)
+		plan     *Plan
+		change   func(*Plan)
 		tier     int
-		want     tierAction
+		want     Action
 		waitsFor string
 	}{
 		"the database waits for nothing":         {plan: planOf(absent, absent, absent), tier: database0},
-		"identity before the database":           {plan: planOf(absent, absent, absent), tier: identity1, want: tierBlocked, waitsFor: "db"},
+		"identity before the database":           {plan: planOf(absent, absent, absent), tier: identity1, want: Blocked, waitsFor: "db"},
 		"identity once the database is there":    {plan: planOf(available, absent, absent), tier: identity1},
-		"front waits for the first that is down": {plan: planOf(down, absent, absent), tier: front2, want: tierBlocked, waitsFor: "db"},
-		"front waits for identity":               {plan: planOf(available, down, absent), tier: front2, want: tierBlocked, waitsFor: "identity"},
+		"front waits for the first that is down": {plan: planOf(down, absent, absent), tier: front2, want: Blocked, waitsFor: "db"},
+		"front waits for identity":               {plan: planOf(available, down, absent), tier: front2, want: Blocked, waitsFor: "identity"},
 		"front once both are there":              {plan: planOf(available, available, absent), tier: front2},
-		"unknown is not available":               {plan: planOf(unknown, absent, absent), tier: identity1, want: tierBlocked, waitsFor: "db"},
+		"unknown is not available":               {plan: planOf(unknown, absent, absent), tier: identity1, want: Blocked, waitsFor: "db"},
 		"an existing front goes on":              {plan: planOf(down, down, down), tier: front2},
 		"a front that was deleted is recreated":  {plan: planOf(down, down, absent), change: existed(front2), tier: front2},
-		"a front of another owner is not new":    {plan: planOf(down, available, foreign), tier: front2, want: tierBlocked, waitsFor: "db"},
+		"a front of another owner is not new":    {plan: planOf(down, available, foreign), tier: front2, want: Blocked, waitsFor: "db"},
 		"the name of identity is taken": {
-			plan: planOf(available, available, absent).with(identity1, func(t *tierState) { t.err = errTaken }),
-			tier: front2, want: tierBlocked, waitsFor: "identity",
+			plan: planOf(available, available, absent).with(identity1, func(t *State) { t.Err = errTaken }),
+			tier: front2, want: Blocked, waitsFor: "identity",
 		},
 		"identity is refused, and available": {
-			plan: planOf(available, available, absent).with(identity1, func(t *tierState) { t.err = errRefused }), tier: front2,
+			plan: planOf(available, available, absent).with(identity1, func(t *State) { t.Err = errRefused }), tier: front2,
 		},
-		"the database is being replaced":      {plan: planOf(absent, available, available).rename(database0), tier: front2, want: tierKept, waitsFor: "db"},
-		"the new database is on its way":      {plan: planOf(unknown, available, available).rename(database0), tier: identity1, want: tierKept, waitsFor: "db"},
+		"the database is being replaced":      {plan: planOf(absent, available, available).rename(database0), tier: front2, want: Kept, waitsFor: "db"},
+		"the new database is on its way":      {plan: planOf(unknown, available, available).rename(database0), tier: identity1, want: Kept, waitsFor: "db"},
 		"the new database is available":       {plan: planOf(available, available, available).rename(database0), tier: identity1},
-		"identity too, which is new":          {plan: planOf(down, absent, available).rename(database0, identity1), tier: identity1, want: tierBlocked, waitsFor: "db"},
-		"identity is being replaced":          {plan: planOf(available, down, available).rename(identity1), tier: front2, want: tierKept, waitsFor: "identity"},
-		"identity is replaced, database down": {plan: planOf(down, down, available).rename(identity1), tier: front2, want: tierKept, waitsFor: "db"},
+		"identity too, which is new":          {plan: planOf(down, absent, available).rename(database0, identity1), tier: identity1, want: Blocked, waitsFor: "db"},
+		"identity is being replaced":          {plan: planOf(available, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "identity"},
+		"identity is replaced, database down": {plan: planOf(down, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "db"},
 		"front is being replaced itself":      {plan: planOf(available, available, absent).rename(front2), tier: front2},
 	} {
 		if c.change != nil {
 			c.change(c.plan)
 		}
-		if got, want := c.plan.decideTier(c.tier), (tierDecision{c.want, c.waitsFor}); got != want {
+		if got, want := c.plan.Decide(c.tier), (Decision{c.want, c.waitsFor}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -206,33 +206,33 @@ func TestDecideTier(t *testing.T) {
 func TestDecideTierKeepsItsPromises(t *testing.T) {
 	count := 0
 	for _, p := range allPlans() {
-		for i := range p.tiers {
-			tier, d := &p.tiers[i], p.decideTier(i)
+		for i := range p.Tiers {
+			tier, d := &p.Tiers[i], p.Decide(i)
 			closed, replaced := "", false
-			for _, gate := range p.tiers[:i] {
-				open := gate.availability.available && !errors.Is(gate.err, errTaken)
+			for _, gate := range p.Tiers[:i] {
+				open := gate.Availability.available && !errors.Is(gate.Err, errTaken)
 				if !open && closed == "" {
-					closed = gate.name
+					closed = gate.Name
 				}
-				replaced = replaced || len(gate.previous) > 0 && !gate.availability.available
+				replaced = replaced || len(gate.Previous) > 0 && !gate.Availability.available
 			}
-			isNew := !tier.availability.owned && !tier.existed
+			isNew := !tier.Availability.owned && !tier.Existed
 			count++
 			switch {
-			case (d.waitsFor == "") != (d.action == tierApplied):
-				t.Fatalf("%s of %+v: a tier waits exactly if it is not applied: %+v", tier.name, p.tiers, d)
-			case d.action == tierApplied && closed != "" && isNew:
-				t.Fatalf("%s of %+v is created behind a closed gate", tier.name, p.tiers)
-			case d.action == tierApplied && replaced:
-				t.Fatalf("%s of %+v is led to a tier that is not available yet", tier.name, p.tiers)
-			case d.action != tierApplied && closed == "":
-				t.Fatalf("%s of %+v waits although its gate is open", tier.name, p.tiers)
-			case d.action != tierApplied && !isNew && !replaced:
-				t.Fatalf("%s of %+v exists, and is not kept as the spec asks", tier.name, p.tiers)
-			case d.action != tierApplied && d.waitsFor != closed:
-				t.Fatalf("%s of %+v waits for %q, want the first that is closed, %q", tier.name, p.tiers, d.waitsFor, closed)
-			case (d.action == tierBlocked) != (d.action != tierApplied && isNew):
-				t.Fatalf("%s of %+v: blocked are those that never existed: %+v", tier.name, p.tiers, d)
+			case (d.waitsFor == "") != (d.Action == Applied):
+				t.Fatalf("%s of %+v: a tier waits exactly if it is not applied: %+v", tier.Name, p.Tiers, d)
+			case d.Action == Applied && closed != "" && isNew:
+				t.Fatalf("%s of %+v is created behind a closed gate", tier.Name, p.Tiers)
+			case d.Action == Applied && replaced:
+				t.Fatalf("%s of %+v is led to a tier that is not available yet", tier.Name, p.Tiers)
+			case d.Action != Applied && closed == "":
+				t.Fatalf("%s of %+v waits although its gate is open", tier.Name, p.Tiers)
+			case d.Action != Applied && !isNew && !replaced:
+				t.Fatalf("%s of %+v exists, and is not kept as the spec asks", tier.Name, p.Tiers)
+			case d.Action != Applied && d.waitsFor != closed:
+				t.Fatalf("%s of %+v waits for %q, want the first that is closed, %q", tier.Name, p.Tiers, d.waitsFor, closed)
+			case (d.Action == Blocked) != (d.Action != Applied && isNew):
+				t.Fatalf("%s of %+v: blocked are those that never existed: %+v", tier.Name, p.Tiers, d)
 			}
 		}
 	}
@@ -243,28 +243,28 @@ func TestDecideTierKeepsItsPromises(t *testing.T) {
 
 // allPlans returns plans in all states of the three tiers: their availability, whether they existed, were renamed, and met an object
 // of another owner.
-func allPlans() []*tiersPlan {
-	var states []tierState
-	for _, a := range []availability{absent, foreign, unknown, down, available} {
+func allPlans() []*Plan {
+	var states []State
+	for _, a := range []Availability{absent, foreign, unknown, down, available} {
 		for bits := range 8 {
-			s := tierState{availability: a, existed: bits&1 != 0}
+			s := State{Availability: a, Existed: bits&1 != 0}
 			if bits&2 != 0 {
-				s.previous = []client.Object{nil}
+				s.Previous = []client.Object{nil}
 			}
 			if bits&4 != 0 {
-				s.err = errTaken
+				s.Err = errTaken
 			}
 			states = append(states, s)
 		}
 	}
-	var plans []*tiersPlan
+	var plans []*Plan
 	for _, db := range states {
 		for _, identity := range states {
 			for _, front := range states[:10] { // What comes after front does not exist: its name and error lead nowhere.
 				p := planOf(absent, absent, absent)
-				for i, s := range []tierState{db, identity, front} {
-					s.tierRow, s.name = p.tiers[i].tierRow, p.tiers[i].name
-					p.tiers[i] = s
+				for i, s := range []State{db, identity, front} {
+					s.Row, s.Name = p.Tiers[i].Row, p.Tiers[i].Name
+					p.Tiers[i] = s
 				}
 				plans = append(plans, p)
 			}
@@ -276,26 +276,26 @@ func allPlans() []*tiersPlan {
 // TestNoteOutcome checks what the report of a tier that waits says.
 func TestNoteOutcome(t *testing.T) {
 	pods := reconciler.Report{Pods: health.Verdict{Reason: appv1.ReasonProgressing, Message: "1 of 2 pods"}}
-	waits := tierDecision{tierBlocked, "db"}
+	waits := Decision{Blocked, "db"}
 	for name, c := range map[string]struct {
-		decided tierDecision
-		now     availability
+		decided Decision
+		now     Availability
 		err     error
 		want    string
 	}{
-		"applied":                          {tierDecision{}, down, nil, "Progressing: 1 of 2 pods"},
+		"applied":                          {Decision{}, down, nil, "Progressing: 1 of 2 pods"},
 		"blocked, and nothing is there":    {waits, absent, nil, "DependencyNotReady: Waiting for db to be available before creating identity"},
 		"blocked by another owner's":       {waits, foreign, nil, "DependencyNotReady: Waiting for db to be available before creating identity"},
 		"blocked, and its spec is refused": {waits, absent, errRefused, "Progressing: 1 of 2 pods"},
-		"kept, and its pods run":           {tierDecision{tierKept, "db"}, available, nil, "Progressing: 1 of 2 pods"},
+		"kept, and its pods run":           {Decision{Kept, "db"}, available, nil, "Progressing: 1 of 2 pods"},
 	} {
 		p := planOf(absent, absent, absent)
-		p.noteOutcome(identity1, c.decided, c.now, tierOutcome{report: pods, err: c.err, lastApplied: "{}"})
-		got := &p.tiers[identity1]
-		if said := got.report.Pods.Reason + ": " + got.report.Pods.Message; said != c.want {
+		p.NoteOutcome(identity1, c.decided, c.now, Outcome{Report: pods, Err: c.err, LastApplied: "{}"})
+		got := &p.Tiers[identity1]
+		if said := got.Report.Pods.Reason + ": " + got.Report.Pods.Message; said != c.want {
 			t.Errorf("%s: %s, want %s", name, said, c.want)
 		}
-		if got.availability != c.now || got.tierDecision != c.decided || !errors.Is(got.err, c.err) || got.lastApplied != "{}" {
+		if got.Availability != c.now || got.Decision != c.decided || !errors.Is(got.Err, c.err) || got.LastApplied != "{}" {
 			t.Errorf("%s: the outcome is not noted: %+v", name, got)
 		}
 	}
@@ -303,11 +303,11 @@ func TestNoteOutcome(t *testing.T) {
 
 // TestSpecInForce checks which tiers a later tier is led to.
 func TestSpecInForce(t *testing.T) {
-	refusedWith := func(record string) func(*tierState) {
-		return func(t *tierState) { t.err, t.lastApplied = errRefused, record }
+	refusedWith := func(record string) func(*State) {
+		return func(t *State) { t.Err, t.LastApplied = errRefused, record }
 	}
 	for name, c := range map[string]struct {
-		plan *tiersPlan
+		plan *Plan
 		tier int
 		want string
 	}{
@@ -324,11 +324,11 @@ func TestSpecInForce(t *testing.T) {
 		"a record without a name":              {planOf(down, down, down).with(database0, refusedWith(`{"image":"a"}`)), front2, "db identity front"},
 		"a record of nothing but a hash":       {planOf(down, down, down).with(identity1, refusedWith("sha256:"+strings.Repeat("0", 64))), front2, "db identity front"},
 	} {
-		before := c.plan.cm.DeepCopy()
-		if got := componentNames(c.plan.specInForce(c.tier)); got != c.want {
+		before := c.plan.CloudManager.DeepCopy()
+		if got := componentNames(c.plan.SpecInForce(c.tier)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if diff := cmp.Diff(before, c.plan.cm); diff != "" {
+		if diff := cmp.Diff(before, c.plan.CloudManager); diff != "" {
 			t.Errorf("%s: the CloudManager was changed:\n%s", name, diff)
 		}
 	}
@@ -351,7 +351,7 @@ func TestRecordOfOnly(t *testing.T) {
 		"two":                         {[]client.Object{set, deployment}, true, ""},
 		"a record of another writer":  {[]client.Object{deployment, service}, false, ""},
 	} {
-		if got := recordOfOnly(c.objects, func(client.Object) bool { return c.owns }); got != c.want {
+		if got := RecordOfOnly(c.objects, func(client.Object) bool { return c.owns }); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -360,7 +360,7 @@ func TestRecordOfOnly(t *testing.T) {
 // TestNeedsSecretCheck checks when a reconcile costs a read of the Secret.
 func TestNeedsSecretCheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		plan    *tiersPlan
+		plan    *Plan
 		checked int64
 		want    bool
 	}{
@@ -369,15 +369,15 @@ func TestNeedsSecretCheck(t *testing.T) {
 		"checked for this spec":         {planOf(available, available, available), 3, false},
 		"the database is down":          {planOf(down, available, available), 3, false},
 		"there is no StatefulSet":       {planOf(absent, available, available), 3, true},
-		"a pod of the front lacks one":  {planOf(available, available, down).with(front2, func(t *tierState) { t.lacksSecret = true }), 3, true},
+		"a pod of the front lacks one":  {planOf(available, available, down).with(front2, func(t *State) { t.LacksSecret = true }), 3, true},
 		"the StatefulSet is of another": {planOf(foreign, absent, absent), 3, false},
 	} {
 		if c.checked > 0 {
-			meta.SetStatusCondition(&c.plan.cm.Status.Conditions, metav1.Condition{
+			meta.SetStatusCondition(&c.plan.CloudManager.Status.Conditions, metav1.Condition{
 				Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: "a", ObservedGeneration: c.checked,
 			})
 		}
-		if got := c.plan.needsSecretCheck(); got != c.want {
+		if got := c.plan.NeedsSecretCheck(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
@@ -399,7 +399,7 @@ func TestLacksSecret(t *testing.T) {
 		"a missing Secret":       {[]corev1.Pod{waiting("ImagePullBackOff"), waiting("CreateContainerConfigError")}, true},
 		"nothing to complain of": {[]corev1.Pod{{}}, false},
 	} {
-		if got := lacksSecret(c.pods); got != c.want {
+		if got := LacksSecret(c.pods); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
@@ -417,11 +417,11 @@ func TestRetainsPrevious(t *testing.T) {
 		"paused":     {nil, true, false},
 	} {
 		p := planOf(available, available, available)
-		p.cm.Spec.DB.StatefulSet.Storage.Retain = c.retain
+		p.CloudManager.Spec.DB.StatefulSet.Storage.Retain = c.retain
 		if c.paused {
-			p.tiers[database0].report.Pause = reconciler.Paused
+			p.Tiers[database0].Report.Pause = reconciler.Paused
 		}
-		if got := p.retainsPrevious(); got != c.want {
+		if got := p.RetainsPrevious(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
@@ -429,10 +429,10 @@ func TestRetainsPrevious(t *testing.T) {
 
 // TestCanRemovePrevious checks when the objects of an earlier name are removed: no sooner than nothing uses them.
 func TestCanRemovePrevious(t *testing.T) {
-	notReady := func(t *tierState) { t.report.Pods.Ready = false }
-	failed := func(t *tierState) { t.err = errWaiting }
+	notReady := func(t *State) { t.Report.Pods.Ready = false }
+	failed := func(t *State) { t.Err = errWaiting }
 	for name, c := range map[string]struct {
-		plan *tiersPlan
+		plan *Plan
 		want [3]bool
 	}{
 		"all ready":                       {planOf(available, available, available), [3]bool{true, true, true}},
@@ -442,12 +442,12 @@ func TestCanRemovePrevious(t *testing.T) {
 		"identity's pods are replaced":    {planOf(available, available, available).with(identity1, notReady), [3]bool{false, true, true}},
 		"the database's own are replaced": {planOf(available, available, available).with(database0, notReady), [3]bool{true, true, true}},
 		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
-		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *tierState) { t.retaining = true }), [3]bool{false, true, true}},
-		"paused":                          {planOf(available, available, available).with(front2, func(t *tierState) { t.report.Pause = reconciler.Paused }), [3]bool{true, true, false}},
+		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *State) { t.Retaining = true }), [3]bool{false, true, true}},
+		"paused":                          {planOf(available, available, available).with(front2, func(t *State) { t.Report.Pause = reconciler.Paused }), [3]bool{true, true, false}},
 	} {
 		for i, want := range c.want {
-			if got := c.plan.canRemovePrevious(i); got != want {
-				t.Errorf("%s: the earlier %s can go: %t, want %t", name, c.plan.tiers[i].name, got, want)
+			if got := c.plan.CanRemovePrevious(i); got != want {
+				t.Errorf("%s: the earlier %s can go: %t, want %t", name, c.plan.Tiers[i].Name, got, want)
 			}
 		}
 	}
@@ -457,25 +457,25 @@ func TestCanRemovePrevious(t *testing.T) {
 func TestPhase(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  appv1.Phase
-		tiers   [3]availability
+		tiers   [3]Availability
 		renamed int // The tier with objects of an earlier name, from 1.
 		want    appv1.Phase
 		ready   string
 	}{
-		"nothing":                    {"", [3]availability{absent, absent, absent}, 0, appv1.PhasePending, "0/3"},
-		"another owner's database":   {"", [3]availability{foreign, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
-		"the database on its way":    {appv1.PhasePending, [3]availability{unknown, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
-		"identity next":              {appv1.PhaseDatabase, [3]availability{available, absent, absent}, 0, appv1.PhaseIdentity, "1/3"},
-		"front next":                 {appv1.PhaseIdentity, [3]availability{available, available, down}, 0, appv1.PhaseFront, "2/3"},
-		"all up":                     {appv1.PhaseFront, [3]availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
-		"one falls":                  {appv1.PhaseReady, [3]availability{available, down, available}, 0, appv1.PhaseDegraded, "2/3"},
-		"one falls before it was up": {appv1.PhaseFront, [3]availability{down, available, down}, 0, appv1.PhaseDatabase, "1/3"},
-		"one was changed":            {appv1.PhaseReady, [3]availability{available, unknown, available}, 0, appv1.PhaseReady, "before"},
-		"still fallen":               {appv1.PhaseDegraded, [3]availability{down, unknown, available}, 0, appv1.PhaseDegraded, "1/3"},
-		"fallen, and changed":        {appv1.PhaseDegraded, [3]availability{unknown, available, available}, 0, appv1.PhaseDegraded, "before"},
-		"up again":                   {appv1.PhaseDegraded, [3]availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
-		"renamed":                    {appv1.PhaseReady, [3]availability{available, absent, available}, 2, appv1.PhaseIdentity, "2/3"},
-		"renamed, the old one left":  {appv1.PhaseIdentity, [3]availability{available, available, available}, 2, appv1.PhaseIdentity, "3/3"},
+		"nothing":                    {"", [3]Availability{absent, absent, absent}, 0, appv1.PhasePending, "0/3"},
+		"another owner's database":   {"", [3]Availability{foreign, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
+		"the database on its way":    {appv1.PhasePending, [3]Availability{unknown, absent, absent}, 0, appv1.PhaseDatabase, "0/3"},
+		"identity next":              {appv1.PhaseDatabase, [3]Availability{available, absent, absent}, 0, appv1.PhaseIdentity, "1/3"},
+		"front next":                 {appv1.PhaseIdentity, [3]Availability{available, available, down}, 0, appv1.PhaseFront, "2/3"},
+		"all up":                     {appv1.PhaseFront, [3]Availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
+		"one falls":                  {appv1.PhaseReady, [3]Availability{available, down, available}, 0, appv1.PhaseDegraded, "2/3"},
+		"one falls before it was up": {appv1.PhaseFront, [3]Availability{down, available, down}, 0, appv1.PhaseDatabase, "1/3"},
+		"one was changed":            {appv1.PhaseReady, [3]Availability{available, unknown, available}, 0, appv1.PhaseReady, "before"},
+		"still fallen":               {appv1.PhaseDegraded, [3]Availability{down, unknown, available}, 0, appv1.PhaseDegraded, "1/3"},
+		"fallen, and changed":        {appv1.PhaseDegraded, [3]Availability{unknown, available, available}, 0, appv1.PhaseDegraded, "before"},
+		"up again":                   {appv1.PhaseDegraded, [3]Availability{available, available, available}, 0, appv1.PhaseReady, "3/3"},
+		"renamed":                    {appv1.PhaseReady, [3]Availability{available, absent, available}, 2, appv1.PhaseIdentity, "2/3"},
+		"renamed, the old one left":  {appv1.PhaseIdentity, [3]Availability{available, available, available}, 2, appv1.PhaseIdentity, "3/3"},
 	} {
 		p := planOf(c.tiers[:]...)
 		if c.renamed > 0 {
@@ -493,7 +493,7 @@ func TestPhaseOfReplacedStatefulSet(t *testing.T) {
 	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseDegraded || ready != "2/3" {
 		t.Errorf("deleted by others: %s %s", phase, ready)
 	}
-	p.tiers[database0].err = errWaiting
+	p.Tiers[database0].Err = errWaiting
 	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseReady || ready != "3/3" {
 		t.Errorf("replaced: %s %s, want what was said before", phase, ready)
 	}
@@ -510,74 +510,74 @@ func TestSummarizeTiers(t *testing.T) {
 	}
 	all := reconciler.Report{Pods: health.Verdict{Ready: true, Reason: appv1.ReasonReady, Message: "a; b; c"}}
 	for name, c := range map[string]struct {
-		change func(*tiersPlan)
+		change func(*Plan)
 		want   func(*reconciler.Report)
 	}{
-		"all ready": {func(*tiersPlan) {}, func(*reconciler.Report) {}},
+		"all ready": {func(*Plan) {}, func(*reconciler.Report) {}},
 		"the first that is not ready tells": {
-			func(p *tiersPlan) {
-				p.tiers[identity1].report, p.tiers[front2].report = notReady, reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "soon"}}
+			func(p *Plan) {
+				p.Tiers[identity1].Report, p.Tiers[front2].Report = notReady, reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "soon"}}
 			},
 			func(r *reconciler.Report) {
 				r.Pods.Ready, r.Pods.Stalled, r.Pods.Reason, r.Pods.Message = false, true, "CrashLoopBackOff", "it crashes"
 			},
 		},
 		"an earlier name is left": {
-			func(p *tiersPlan) { p.rename(identity1) },
+			func(p *Plan) { p.rename(identity1) },
 			func(r *reconciler.Report) {
 				r.Pods.Ready, r.Pods.Reason, r.Pods.Message = false, appv1.ReasonProgressing, "Removing old-identity, which identity replaces"
 			},
 		},
 		"not ready, with an earlier name": {
-			func(p *tiersPlan) { p.rename(database0).tiers[front2].report = notReady },
+			func(p *Plan) { p.rename(database0).Tiers[front2].Report = notReady },
 			func(r *reconciler.Report) {
 				r.Pods.Ready, r.Pods.Stalled, r.Pods.Reason, r.Pods.Message = false, true, "CrashLoopBackOff", "it crashes"
 			},
 		},
 		"changes of two": {
-			func(p *tiersPlan) {
-				p.tiers[database0].report.Event.Action, p.tiers[database0].report.Event.Changes = "Created", "Created StatefulSet db"
-				p.tiers[front2].report.Event.Action, p.tiers[front2].report.Event.Changes = "Configured", "Configured Deployment front"
+			func(p *Plan) {
+				p.Tiers[database0].Report.Event.Action, p.Tiers[database0].Report.Event.Changes = "Created", "Created StatefulSet db"
+				p.Tiers[front2].Report.Event.Action, p.Tiers[front2].Report.Event.Changes = "Configured", "Configured Deployment front"
 			},
 			func(r *reconciler.Report) {
 				r.Event.Action, r.Event.Changes = "Created", "Created StatefulSet db; Configured Deployment front"
 			},
 		},
 		"a repair of an earlier name": {
-			func(p *tiersPlan) {
-				p.tiers[identity1].report.Event.Action, p.tiers[identity1].report.Event.Changes = "Created", "Created Deployment id"
-				p.noteRepair(identity1, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment old"}})
-				p.noteRepair(front2, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment web"}})
-				p.noteRepair(database0, &reconciler.Report{})
+			func(p *Plan) {
+				p.Tiers[identity1].Report.Event.Action, p.Tiers[identity1].Report.Event.Changes = "Created", "Created Deployment id"
+				p.NoteRepair(identity1, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment old"}})
+				p.NoteRepair(front2, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment web"}})
+				p.NoteRepair(database0, &reconciler.Report{})
 			},
 			func(r *reconciler.Report) {
 				r.Event.Action, r.Event.Changes = "Created", "Created Deployment id; Repaired Deployment old; Repaired Deployment web"
 			},
 		},
 		"one is paused and pends": {
-			func(p *tiersPlan) {
-				p.tiers[front2].report.Pause, p.tiers[identity1].report.Pause = reconciler.Paused, reconciler.Pending
+			func(p *Plan) {
+				p.Tiers[front2].Report.Pause, p.Tiers[identity1].Report.Pause = reconciler.Paused, reconciler.Pending
 			},
 			func(r *reconciler.Report) { r.Pause = reconciler.Pending },
 		},
 		"the first warning, the soonest time": {
-			func(p *tiersPlan) {
-				p.tiers[identity1].report.Event.Warning, p.tiers[front2].report.Event.Warning = "long", "longer"
-				p.tiers[identity1].report.RetryAfter, p.tiers[front2].report.RetryAfter = time.Minute, time.Second
+			func(p *Plan) {
+				p.Tiers[identity1].Report.Event.Warning, p.Tiers[front2].Report.Event.Warning = "long", "longer"
+				p.Tiers[identity1].Report.RetryAfter, p.Tiers[front2].Report.RetryAfter = time.Minute, time.Second
 			},
 			func(r *reconciler.Report) { r.Event.Warning, r.RetryAfter = "long", time.Second },
 		},
 		"notes of one reason": {
-			func(p *tiersPlan) {
-				p.tiers[database0].report.Note, p.tiers[front2].report.Note = overridden("One."), overridden("Two.")
-				p.tiers[identity1].report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonReplicasIgnored, Message: "Three."}
+			func(p *Plan) {
+				p.Tiers[database0].Report.Note, p.Tiers[front2].Report.Note = overridden("One."), overridden("Two.")
+				p.Tiers[identity1].Report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonReplicasIgnored, Message: "Three."}
 			},
 			func(r *reconciler.Report) { r.Note = overridden("One. Two.") },
 		},
 		"the first that waits tells": {
-			func(p *tiersPlan) {
-				p.tiers[identity1].tierDecision = tierDecision{tierKept, "db"}
-				p.tiers[front2].tierDecision = tierDecision{tierBlocked, "identity"}
+			func(p *Plan) {
+				p.Tiers[identity1].Decision = Decision{Kept, "db"}
+				p.Tiers[front2].Decision = Decision{Blocked, "identity"}
 			},
 			func(r *reconciler.Report) {
 				r.InForce = reconciler.Earlier
@@ -589,7 +589,7 @@ func TestSummarizeTiers(t *testing.T) {
 	} {
 		p := planOf(available, available, available)
 		for i, message := range []string{"a", "b", "c"} {
-			p.tiers[i].report = ready(message)
+			p.Tiers[i].Report = ready(message)
 		}
 		c.change(p)
 		want := all
@@ -613,8 +613,8 @@ func TestReadyCondition(t *testing.T) {
 		"waiting":                  {reconciler.Report{}, errWaiting, "False Progressing: StatefulSet db is being replaced"},
 	} {
 		p := planOf(available, available, available)
-		p.tiers[identity1].report, p.tiers[identity1].err = c.report, c.err
-		got := p.tiers[identity1].readyCondition(7)
+		p.Tiers[identity1].Report, p.Tiers[identity1].Err = c.report, c.err
+		got := p.Tiers[identity1].readyCondition(7)
 		if said := fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message); said != c.want {
 			t.Errorf("%s: %s, want %s", name, said, c.want)
 		}
@@ -629,7 +629,7 @@ func TestReportTiers(t *testing.T) {
 	removed := apply.ChangeSet{{Action: apply.Deleted, Kind: "Deployment", Name: "old"}}
 	for name, c := range map[string]struct {
 		before             appv1.Phase
-		plan               *tiersPlan
+		plan               *Plan
 		removed            apply.ChangeSet
 		want               appv1.Phase
 		event, note, lines string
@@ -640,15 +640,15 @@ func TestReportTiers(t *testing.T) {
 		"the same phase":             {appv1.PhaseReady, planOf(available, available, available), nil, appv1.PhaseReady, "", "", ""},
 		"an earlier name is removed": {appv1.PhaseReady, planOf(available, available, available), removed, appv1.PhaseReady, "Deleted", "", "Deleted Deployment old"},
 		"removed, with other changes": {
-			appv1.PhaseReady, planOf(available, available, available).with(front2, func(t *tierState) {
-				t.report.Event.Action, t.report.Event.Changes = "Repaired", "Repaired Service front"
+			appv1.PhaseReady, planOf(available, available, available).with(front2, func(t *State) {
+				t.Report.Event.Action, t.Report.Event.Changes = "Repaired", "Repaired Service front"
 			}), removed, appv1.PhaseReady, "Deleted", "", "Repaired Service front; Deleted Deployment old",
 		},
 	} {
-		cm := c.plan.cm.DeepCopy()
+		cm := c.plan.CloudManager.DeepCopy()
 		cm.Status.Phase = c.before
-		c.plan.tiers[identity1].status = appv1.WorkloadStatus{Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
-		report := c.plan.reportTiers(cm, c.removed)
+		c.plan.Tiers[identity1].Status = appv1.WorkloadStatus{Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
+		report := c.plan.Report(cm, c.removed)
 		if cm.Status.Phase != c.want || report.Event.Reason != c.event || report.Event.Note != c.note || report.Event.Changes != c.lines {
 			t.Errorf("%s: phase %s, event %q, %q, %q", name, cm.Status.Phase, report.Event.Reason, report.Event.Note, report.Event.Changes)
 		}
@@ -657,7 +657,7 @@ func TestReportTiers(t *testing.T) {
 			t.Errorf("%s: the status of identity (-want +got):\n%s", name, diff)
 		}
 		report.SetConditions(&cm.Status.Conditions)
-		for _, row := range tierRows {
+		for _, row := range Rows {
 			if meta.FindStatusCondition(cm.Status.Conditions, row.condition) == nil {
 				t.Errorf("%s: the condition %s is missing", name, row.condition)
 			}
@@ -668,8 +668,8 @@ func TestReportTiers(t *testing.T) {
 // TestTierErrors checks that no error of a tier is lost.
 func TestTierErrors(t *testing.T) {
 	p := planOf(down, down, down)
-	p.tiers[database0].err, p.tiers[front2].err = errRefused, errWaiting
-	if got := p.errors(); len(got) != 3 || !errors.Is(got[0], errRefused) || got[1] != nil || !errors.Is(got[2], errWaiting) {
+	p.Tiers[database0].Err, p.Tiers[front2].Err = errRefused, errWaiting
+	if got := p.Errors(); len(got) != 3 || !errors.Is(got[0], errRefused) || got[1] != nil || !errors.Is(got[2], errWaiting) {
 		t.Errorf("the errors are %v", got)
 	}
 }

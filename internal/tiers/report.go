@@ -1,0 +1,142 @@
+package tiers
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Report states in the status and in the report how the tiers are doing. removed are the objects of earlier names that were
+// deleted.
+func (p *Plan) Report(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
+	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {
+		*status = p.Tiers[i].tierStatus()
+	}
+	before := obj.Status.Phase
+	obj.Status.Phase, obj.Status.Ready = p.phase(before, obj.Status.Ready)
+
+	report := p.summarizeTiers()
+	for i := range p.Tiers {
+		report.AddCondition(p.Tiers[i].readyCondition(obj.Generation))
+	}
+	if obj.Status.Phase != before && (before != "" || obj.Status.Phase != appv1.PhasePending) {
+		report.Event.Reason, report.Event.Note = "Updated", "phase "+string(obj.Status.Phase)
+	}
+	if action, line := removed.Summary(); line != "" {
+		report.Event.Reason = string(action)
+		report.Event.AddChanges(string(action), line)
+	}
+	return report
+}
+
+// tierStatus is what the status says of the tier.
+func (t *State) tierStatus() appv1.TierStatus {
+	return appv1.TierStatus{
+		Name: t.Name, Ready: t.Status.Ready, Endpoint: t.Status.Endpoint,
+		Rendering: t.Status.Rendering, LatestRendering: t.Status.LatestRendering,
+		Size: t.Status.Size, LatestSize: t.Status.LatestSize,
+	}
+}
+
+// readyCondition is the condition that reports the tier.
+func (t *State) readyCondition(generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: t.condition, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: t.Report.Pods.Reason, Message: t.Report.Pods.Message,
+	}
+	switch {
+	case t.Err != nil:
+		c.Reason, c.Message = reconciler.ReasonAndMessageOf(t.Err)
+	case t.Report.Pods.Ready:
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// phase says how far the CloudManager has come, and how many tiers are available. Until it is known how a tier takes a change, what
+// was said before still holds.
+func (p *Plan) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
+	var next *State // The first that is not available, or has yet to replace one of an earlier name.
+	available, renaming, down, unknown := 0, false, false, false
+	for i := range p.Tiers {
+		t := &p.Tiers[i]
+		var waiting *reconciler.WaitingError
+		switch {
+		case t.Availability.available:
+			available++
+		case !t.Availability.observed, errors.As(t.Err, &waiting):
+			unknown = true
+		default:
+			down = true
+		}
+		renaming = renaming || len(t.Previous) > 0
+		if next == nil && (!t.Availability.available || len(t.Previous) > 0) {
+			next = t
+		}
+	}
+	figures := fmt.Sprintf("%d/%d", available, len(p.Tiers))
+	wasReady := (before == appv1.PhaseReady || before == appv1.PhaseDegraded) && !renaming
+	switch {
+	case next == nil:
+		return appv1.PhaseReady, figures
+	case wasReady && unknown && !down:
+		return before, ready
+	case wasReady:
+		return appv1.PhaseDegraded, figures
+	case len(next.after) == 0 && !next.Availability.exists:
+		return appv1.PhasePending, figures
+	}
+	return next.phase, figures
+}
+
+// summarizeTiers is the report on all tiers: that of the first that is not ready, and what was written for any.
+func (p *Plan) summarizeTiers() reconciler.Report {
+	report := reconciler.Report{Pods: health.Verdict{Ready: true, Reason: appv1.ReasonReady}}
+	var messages []string
+	for i := range p.Tiers {
+		t := &p.Tiers[i]
+		t.mergeInto(&report)
+		messages = append(messages, t.Report.Pods.Message)
+		if report.Pods.Ready && !t.Report.Pods.Ready {
+			report.Pods.Ready, report.Pods.Stalled = false, t.Report.Pods.Stalled
+			report.Pods.Reason, report.Pods.Message = t.Report.Pods.Reason, t.Report.Pods.Message
+		}
+	}
+	for i := range p.Tiers {
+		if t := &p.Tiers[i]; report.Pods.Ready && len(t.Previous) > 0 {
+			report.Pods.Ready, report.Pods.Reason = false, appv1.ReasonProgressing
+			report.Pods.Message = fmt.Sprintf(messageRemovingPrevious, t.Name, t.Previous[0].GetName())
+		}
+	}
+	if report.Pods.Ready {
+		report.Pods.Message = strings.Join(messages, "; ")
+	}
+	return report
+}
+
+// mergeInto adds to a report of all tiers what the tier has to say next to how its pods are doing.
+func (t *State) mergeInto(report *reconciler.Report) {
+	report.Pause = max(report.Pause, t.Report.Pause)
+	report.PendingKey += t.Report.PendingKey
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.Report.RetryAfter)
+	report.Event.Warning = cmp.Or(report.Event.Warning, t.Report.Event.Warning)
+	switch note := &report.Note; note.Reason {
+	case "":
+		*note = t.Report.Note
+	case t.Report.Note.Reason:
+		note.Message += " " + t.Report.Note.Message
+	}
+	if t.Action != Applied && report.InForce == reconciler.Present {
+		report.InForce = reconciler.Earlier
+		report.Why = reconciler.ReasonAndMessage{Reason: appv1.ReasonDependencyNotReady, Message: t.waitMessage()}
+	}
+	report.Event.AddChanges(t.Report.Event.Action, t.Report.Event.Changes)
+}
