@@ -5,9 +5,12 @@ package controllers
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
@@ -34,14 +37,30 @@ func appKind() kind {
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list
+// +kubebuilder:rbac:groups=batch,resources=cronjobs;jobs,verbs=list
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
 
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
-	d := r.newServedTarget(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, &app.Status.ServingStatus)
-	d.status, d.history = &app.Status.WorkloadStatus, &app.Status.HistoryStatus
-	d.release = &app.Status.ReleaseStatus
-	if record, ok := app.Annotations[appv1.AnnotationTutorialSpec]; ok {
-		d.tutorial = &record
-	}
-	return r.reconcileWorkload(ctx, d)
+	status := &app.Status
+	done, err := r.Reconcile(ctx, NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,
+		Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
+	status.ReleaseStatus = done.Status.Release
+	return done.Report, err
+}
+
+// watchContent adds the source of reconciles for followed content that has changed.
+func watchContent(k *kind, s *Deps, b *builder.Builder) {
+	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
+		s.Content.Register(k.Name, queue)
+		return nil
+	}))
 }

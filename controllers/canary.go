@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,20 +67,20 @@ type canaryDecision struct {
 }
 
 // canarySpec returns the valid canary that the spec asks for, nil for none.
-func (d *target) canarySpec() *appv1.CanarySpec {
-	if d.release == nil || d.undecodable != nil || len(d.errs) > 0 {
+func (in *Input) canarySpec() *appv1.CanarySpec {
+	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
 		return nil
 	}
-	return d.spec.Release().Canary
+	return in.Spec.Release().Canary
 }
 
 // hasCanary reports whether the canary of the owner exists.
-func (c decider) hasCanary() bool { return c.seen.canary.isOwned(c.d.owner) }
+func (c decider) hasCanary() bool { return c.seen.canary.isOwned(c.in.Owner) }
 
 // decideCanary decides for a valid spec whether a change of the pods is rolled out or runs in a canary first. want is the decision to
 // roll the change out, and present the workload of the present spec.
 func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision, error) {
-	spec := c.d.canarySpec()
+	spec := c.in.canarySpec()
 	if spec == nil {
 		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
 	}
@@ -92,7 +91,7 @@ func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision,
 		return nil, err
 	case !changes && !c.runsInCanary(present):
 		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
-	case !changes && c.seen.isReady(c.d.owner): // The promoted change runs in all pods.
+	case !changes && c.seen.isReady(c.in.Owner): // The promoted change runs in all pods.
 		return c.endCanary(want, ""), nil
 	case !changes:
 		return want, nil
@@ -160,7 +159,7 @@ func (c decider) refuseCanary(want *decision, stable *resource.Workload, present
 	if message == messageAbortNeedsRecord {
 		reason = appv1.ReasonInvalid
 	}
-	refused.refusal = reconciler.Stalled(reason, message, c.seen.canary.name, c.d.name)
+	refused.refusal = reconciler.Stalled(reason, message, c.seen.canary.name, c.in.Name)
 	refused.how.canary.waits = c.hasCanary()
 	if stable == nil {
 		refused.workload = nil
@@ -171,7 +170,7 @@ func (c decider) refuseCanary(want *decision, stable *resource.Workload, present
 // newCanaryDecision returns a decision in which the Deployment of the workload stays as it was last applied.
 func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, present *chosenInputs) *decision {
 	made := *want
-	made.source, made.how = sourceCanary, application{earlier: true}
+	made.source, made.how = sourceCanary, How{Earlier: true}
 	made.remember.record = c.recordToRemember()
 	made.how.canary = canaryDecision{waits: true, alone: stable == nil}
 	if made.workload = stable; stable == nil {
@@ -198,15 +197,15 @@ func (c decider) stableWorkload() *resource.Workload {
 // changesTemplate reports whether the present spec changes the pod template of the live Deployment. stable is the workload that the
 // Deployment was last applied for, nil if that is not known.
 func (c decider) changesTemplate(stable, present *resource.Workload) (bool, error) {
-	switch live := c.seen.deployment(); {
+	switch live := c.seen.Deployment(); {
 	case live == nil && (stable == nil || !c.hasCanary()):
 		return false, nil // The first pods.
 	case live == nil:
 		return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
-	case !c.seen.isOwned(c.d.owner) || present.TemplateKept:
+	case !c.seen.isOwned(c.in.Owner) || present.TemplateKept:
 		return false, nil
 	case stable == nil || stable.TemplateKept:
-		holds, err := c.compare.RecordHolds(c.d.manager, templateOnly(present.Template), templateOnly(live.Spec.Template), live)
+		holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
 		return !holds, err
 	}
 	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
@@ -215,15 +214,15 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 // serves reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its pods
 // have been ready.
 func (c decider) serves() bool {
-	live := c.seen.deployment()
+	live := c.seen.Deployment()
 	if live == nil || c.isStopped() || ptr.Deref(live.Spec.Replicas, 1) == 0 {
 		return false
 	}
-	return c.d.history.LastGood != nil || live.Status.AvailableReplicas > 0
+	return c.in.Before.History.LastGood != nil || live.Status.AvailableReplicas > 0
 }
 
 // isStopped reports whether the spec asks for no pods.
-func (c decider) isStopped() bool { return ptr.Deref(c.d.spec.Workload().Replicas, 1) == 0 }
+func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 }
 
 // canaryPods returns the number of pods of the canary. A percentage counts when the canary starts.
 func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32 {
@@ -241,15 +240,15 @@ func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32
 // canaryHistory returns the history of the canary, if it was made for the present spec: the inputs of the canary are those of the change.
 func (c decider) canaryHistory() (resource.Provenance, bool) {
 	live := c.seen.canary.object
-	if c.d.canarySpec() == nil || !c.hasCanary() || !c.d.ownsRecord(live) {
+	if c.in.canarySpec() == nil || !c.hasCanary() || !c.in.OwnsRecord(live) {
 		return resource.Provenance{}, false
 	}
-	if changed, err := c.d.spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed {
+	if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed {
 		return resource.Provenance{}, false
 	}
 	h := resource.Provenance{Exists: true, Ours: true, Inputs: live.Annotations[appv1.AnnotationLastAppliedInputs]}
 	in, err := resource.DecodeInputs(h.Inputs)
-	return h, err == nil && in.ServiceAccount == resource.AccountName(c.d.around, c.d.name)
+	return h, err == nil && in.ServiceAccount == resource.AccountName(c.in.Around, c.in.Name)
 }
 
 // runsInCanary reports whether the canary was made for the present spec with the chosen inputs.
@@ -266,10 +265,10 @@ func (c decider) runsInCanary(present *chosenInputs) bool {
 // its deadline and a rollout that stalls is to be rolled back.
 func (c decider) abortCause() string {
 	canary := &c.seen.canary
-	if uid := c.d.owner.GetAnnotations()[appv1.AnnotationAbort]; uid != "" && uid == string(canary.object.UID) {
+	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationAbort]; uid != "" && uid == string(canary.object.UID) {
 		return messageAbortedByUser
 	}
-	if canary.verdict.Stalled && c.d.mayRollBack() && !c.d.paused {
+	if canary.verdict.Stalled && c.mayRollBack() && !c.in.Paused {
 		return cutCause(&canary.verdict)
 	}
 	return ""
@@ -279,7 +278,7 @@ func (c decider) abortCause() string {
 // and nobody has changed their template.
 func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool, error) {
 	live := c.seen.canary.object
-	if uid := c.d.owner.GetAnnotations()[appv1.AnnotationPromote]; uid != "" && uid == string(live.UID) {
+	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationPromote]; uid != "" && uid == string(live.UID) {
 		return true, nil
 	}
 	after := resource.CanaryAfter(spec)
@@ -292,14 +291,14 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool
 		return false, nil
 	}
 	canary := resource.Canary{Workload: present.workload}
-	return c.compare.RecordHolds(c.d.manager, templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
+	return c.compare.RecordHolds(c.in.manager(), templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
 }
 
 // newAbort returns the mark of a canary that is aborted.
 func (c decider) newAbort(present *chosenInputs, cause string) *holdMark {
 	record := recordOf(c.seen.canary.object)
 	if len(record) > maxFailedRecord {
-		record = c.d.spec.Identity()
+		record = c.in.Spec.Identity()
 	}
 	return &holdMark{By: byAbort, Failed: &failedSpec{
 		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
@@ -313,7 +312,7 @@ func (c decider) abortInForce(present *chosenInputs) *holdMark {
 	if source == nil || source.mark.By != byAbort || source.mark.Failed == nil {
 		return nil
 	}
-	failed := c.d.stillFailed(source.mark.Failed)
+	failed := c.stillFailed(source.mark.Failed)
 	if failed == nil || failed.Config != present.inputs.Config.Sum {
 		return nil
 	}
@@ -325,7 +324,7 @@ func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
 	aborted := *want
 	source := *c.recordInForce()
 	source.mark = *mark
-	aborted.source, aborted.how = sourceHeld, application{earlier: true}
+	aborted.source, aborted.how = sourceHeld, How{Earlier: true}
 	aborted.remember.record = c.recordToRemember()
 	aborted.workload, aborted.held = c.buildHeld(&source), &source
 	aborted.how.canary = canaryDecision{}
@@ -348,118 +347,4 @@ func splitPods(pods []corev1.Pod, canary string) (stable, ofCanary []corev1.Pod)
 		stable = append(stable, pods[i])
 	}
 	return stable, ofCanary
-}
-
-// canaryInForce returns the reason and the message of a canary that waits. seen is the observation after the apply.
-func (d *target) canaryInForce(want *decision, seen *observed) reconciler.ReasonAndMessage {
-	canary, spec := want.workload.Canary, d.canarySpec()
-	if canary == nil || spec == nil {
-		return reconciler.ReasonAndMessage{Reason: appv1.ReasonCanary, Message: fmt.Sprintf(messageCanaryWaits, seen.canary.name)}
-	}
-	earlier := int32(0)
-	if live := seen.deployment(); live != nil {
-		earlier = ptr.Deref(live.Spec.Replicas, 1)
-	}
-	pods := "1 pod runs"
-	if canary.Pods != 1 {
-		pods = fmt.Sprintf("%d pods run", canary.Pods)
-	}
-	message := fmt.Sprintf(messageCanaryRuns, pods, mainImage(canary.Workload), earlier)
-	switch at := d.release.Canary; {
-	case spec.Promote != appv1.PromoteAuto:
-		name := d.name // As the plug-in has it, where the kind App is left out.
-		if d.scalable != resource.KindApp.Name {
-			name = strings.ToLower(d.scalable) + "/" + name
-		}
-		message += fmt.Sprintf(messageCanaryManual, name, d.owner.GetNamespace())
-	case at != nil && at.PromoteAt != nil:
-		message += fmt.Sprintf(messageCanaryPromotedAt, at.PromoteAt.UTC().Format("2006-01-02 15:04:05"))
-	default:
-		message += fmt.Sprintf(messageCanaryAuto, spec.After)
-	}
-	return reconciler.ReasonAndMessage{Reason: appv1.ReasonCanary, Message: message}
-}
-
-// reportCanary states in the status and in a condition how the canary of a workload is doing, and that the present spec waits for its
-// promotion.
-func (d *target) reportCanary(want *decision, done *applied, report *reconciler.Report, err error) {
-	if d.release == nil {
-		return
-	}
-	before, seen := d.release.Canary, done.seen
-	d.release.Canary = nil
-	live := seen.canary.object
-	promoted := want.source == sourcePresent && !d.paused
-	if !seen.canary.isOwned(d.owner) || promoted || want.how.canary.fate == canaryDropped {
-		report.RemoveCondition(appv1.ConditionCanaryReady)
-	} else {
-		d.release.Canary = d.canaryStatus(want, seen, before)
-		report.AddCondition(canaryCondition(live, &seen.canary.verdict, d.owner.GetGeneration()))
-	}
-	if want.how.canary.waits && want.workload != nil {
-		report.InForce, report.Why = reconciler.Canary, d.canaryInForce(want, seen)
-		if want.how.canary.stalled && report.Pods.Ready {
-			report.Pods = seen.canary.verdict
-		}
-	}
-	if err == nil && !d.paused && want.how.canary.event != "" {
-		d.reportCanaryEvent(want, seen, report)
-	}
-}
-
-// reportCanaryEvent notes a step of a canary for the event.
-func (d *target) reportCanaryEvent(want *decision, seen *observed, report *reconciler.Report) {
-	image := mainImage(want.workload)
-	if want.workload.Canary != nil {
-		image = mainImage(want.workload.Canary.Workload)
-	}
-	switch want.how.canary.event {
-	case appv1.ReasonCanaryStarted:
-		report.Event.Note = fmt.Sprintf(messageCanaryStarted, seen.canary.name, image)
-	case appv1.ReasonCanaryPromoted:
-		report.Event.Note = fmt.Sprintf(messageCanaryPromoted, seen.canary.name, image)
-	default:
-		report.Event.Note = fmt.Sprintf(messageCanaryAborted, seen.canary.name)
-	}
-	report.Event.Reason = want.how.canary.event
-}
-
-// canaryStatus returns the status of the canary. before is the earlier status, nil if there was none.
-func (d *target) canaryStatus(want *decision, seen *observed, before *appv1.CanaryStatus) *appv1.CanaryStatus {
-	live := seen.canary.object
-	is := &appv1.CanaryStatus{
-		Name: live.Name, UID: live.UID, Image: live.Spec.Template.Spec.Containers[0].Image,
-		Pods: ptr.Deref(live.Spec.Replicas, 1), Ready: live.Status.ReadyReplicas,
-	}
-	if !live.CreationTimestamp.IsZero() {
-		is.Since = ptr.To(live.CreationTimestamp)
-	}
-	spec := d.canarySpec()
-	if spec == nil || resource.CanaryAfter(spec) == 0 || want.how.canary.fate != canaryApplied || !isCanaryReady(live) {
-		return is
-	}
-	if before != nil && before.UID == is.UID && before.PromoteAt != nil {
-		is.PromoteAt = before.PromoteAt
-		return is
-	}
-	is.PromoteAt = ptr.To(metav1.NewTime(seen.at.Add(resource.CanaryAfter(spec))).Rfc3339Copy())
-	return is
-}
-
-// isCanaryReady reports whether every pod of a canary is ready.
-func isCanaryReady(live *appsv1.Deployment) bool {
-	pods, is := ptr.Deref(live.Spec.Replicas, 1), &live.Status
-	return pods > 0 && is.ObservedGeneration >= live.Generation && is.UpdatedReplicas == pods && is.ReadyReplicas == pods
-}
-
-// canaryCondition returns the condition CanaryReady.
-func canaryCondition(live *appsv1.Deployment, verdict *health.Verdict, generation int64) metav1.Condition {
-	made := metav1.Condition{
-		Type: appv1.ConditionCanaryReady, Status: metav1.ConditionFalse, Reason: verdict.Reason, Message: verdict.Message,
-		ObservedGeneration: generation,
-	}
-	if isCanaryReady(live) {
-		made.Status, made.Reason, made.Message = metav1.ConditionTrue, appv1.ReasonReady, ""
-	}
-	return made
 }

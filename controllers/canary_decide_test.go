@@ -24,13 +24,13 @@ func newCanarySituation(t *testing.T) *situation {
 	s := newSituation(t)
 	s.app.Spec.Image, s.app.Spec.Canary = "nginx:2", &appv1.CanarySpec{}
 	s.app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "web-1"}
-	s.d.release = &s.app.Status.ReleaseStatus
+
 	s.seen.canary.name = "web-canary"
 	s.main().Status.AvailableReplicas = 2
 	return s
 }
 
-func (s *situation) main() *appsv1.Deployment { return s.seen.deployment() }
+func (s *situation) main() *appsv1.Deployment { return s.seen.Deployment() }
 
 // run adds the canary of an image with inputs to the observation, all of its pods are available.
 func (s *situation) run(t *testing.T, image string, change ...func(*resource.Inputs)) {
@@ -121,7 +121,7 @@ func TestDecideCanary(t *testing.T) {
 		want   string
 	}{
 		// No canary.
-		"nothing lives":          {func(s *situation) { s.seen.object = nil }, "present nginx:2"},
+		"nothing lives":          {func(s *situation) { s.seen.Object = nil }, "present nginx:2"},
 		"as it was applied":      {func(s *situation) { s.app.Spec.Image = "nginx:1" }, "present nginx:1"},
 		"another number of pods": {func(s *situation) { s.app.Spec.Image, s.app.Spec.Replicas = "nginx:1", ptr.To[int32](9) }, "present nginx:1"},
 		"stopped":                {func(s *situation) { s.app.Spec.Replicas = ptr.To[int32](0) }, "present nginx:2 whole"},
@@ -140,7 +140,7 @@ func TestDecideCanary(t *testing.T) {
 			s.main().ManagedFields[0].FieldsV1.Raw = []byte(strings.Replace(string(s.main().ManagedFields[0].FieldsV1.Raw), `,"f:spec":{"f:template":{"f:spec":{}}}`, "", 1))
 		}, "canary nginx:1 kept earlier remembers record, canary applied nginx:1 x1, CanaryStarted"},
 		"of another owner":        {func(s *situation) { s.main().OwnerReferences = nil }, "present nginx:2"},
-		"a kind without releases": {func(s *situation) { s.d.release = nil }, "present nginx:2 whole"},
+		"a kind without releases": {func(s *situation) { s.in.Kind.Serves = false }, "present nginx:2 whole"},
 		// A start.
 		"another spec": {func(*situation) {}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1, CanaryStarted"},
 		"another spec, pods are gone, and were ready": {
@@ -155,7 +155,7 @@ func TestDecideCanary(t *testing.T) {
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x5, CanaryStarted"},
 		"a share of what an autoscaler wants": {func(s *situation) {
 			s.app.Spec.Canary.Pods, s.main().Spec.Replicas = ptr.To(intstr.FromString("20%")), ptr.To[int32](21)
-			s.seen.scaled = true
+			s.seen.Scaled = true
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x5, CanaryStarted"},
 		"a refresh": {func(s *situation) {
 			s.app.Spec.Image = "nginx:1"
@@ -174,7 +174,7 @@ func TestDecideCanary(t *testing.T) {
 		}, "canary nginx:1 earlier remembers record ResourceExists"},
 		// It waits.
 		"it runs":                 {func(s *situation) { s.run(t, "nginx:2") }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
-		"it runs, paused":         {func(s *situation) { s.run(t, "nginx:2"); s.d.paused = true }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
+		"it runs, paused":         {func(s *situation) { s.run(t, "nginx:2"); s.in.Paused = true }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, all is stopped": {func(s *situation) { s.run(t, "nginx:2"); s.app.Spec.Replicas = ptr.To[int32](0) }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x0"},
 		"it ran at 0, a share": {func(s *situation) {
 			s.run(t, "nginx:2")
@@ -235,7 +235,7 @@ func TestDecideCanary(t *testing.T) {
 		"promoted, rolled out": {func(s *situation) {
 			s.app.Spec.Image = "nginx:1"
 			s.run(t, "nginx:1")
-			s.seen.verdict = health.Verdict{Ready: true}
+			s.seen.Verdict = health.Verdict{Ready: true}
 		}, "present nginx:1, canary dropped"},
 		"promoted, another spec while it rolls out": {func(s *situation) {
 			s.run(t, "nginx:1")
@@ -263,16 +263,17 @@ func TestDecideCanary(t *testing.T) {
 			s.seen.replicaSet = s.replicaSetOf(t, "web-old", "nginx:0")
 		}, "held nginx:0 earlier remembers record, canary dropped, CanaryAborted"},
 		"an invalid spec in the middle": {func(s *situation) { s.run(t, "nginx:2"); s.invalidate() }, "last applied nginx:1 earlier remembers record Invalid"},
-		"an undecodable spec":           {func(s *situation) { s.run(t, "nginx:2"); s.d.undecodable = errors.New("spec.a") }, "last applied nginx:1 earlier remembers record Invalid"},
+		"an undecodable spec":           {func(s *situation) { s.run(t, "nginx:2"); s.in.Undecodable = errors.New("spec.a") }, "last applied nginx:1 earlier remembers record Invalid"},
 	} {
 		s := newCanarySituation(t)
 		c.change(s)
-		object, canary := s.seen.object, s.seen.canary
-		want, ask, err := (decider{compare: s.compare, d: s.d, seen: s.seen}).decide()
+		object, canary := s.seen.Object, s.seen.canary
+		s.in.Before = statusOf(s.app)
+		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decide()
 		if got := canaryLine(want, ask, err); got != c.want {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
-		if object != s.seen.object || canary.object != s.seen.canary.object {
+		if object != s.seen.Object || canary.object != s.seen.canary.object {
 			t.Errorf("%s: the observation is written", name)
 		}
 	}
@@ -283,13 +284,14 @@ func TestAfterRefusedPromotion(t *testing.T) {
 	s := newCanarySituation(t)
 	s.run(t, "nginx:2")
 	s.annotate(appv1.AnnotationPromote, "uid-of-canary")
-	decide := decider{compare: s.compare, d: s.d, seen: s.seen}
+	s.in.Before = statusOf(s.app)
+	decide := decider{compare: s.compare, in: s.in, seen: s.seen}
 	first, _, err := decide.decide()
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := reconciler.Stalled(appv1.ReasonInvalid, "no")
-	next, ok := decide.afterRefusal(first, &applied{seen: s.seen, err: refused, refused: refused})
+	next, ok := decide.afterRefusal(first, &Outcomes{Seen: s.seen, Err: refused, Refused: refused})
 	if got := canaryLine(next, nil, nil); !ok || got != "last applied nginx:1 earlier remembers record Invalid" {
 		t.Errorf("%q", got)
 	}

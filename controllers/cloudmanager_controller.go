@@ -39,7 +39,7 @@ func cloudManagerKind() kind {
 // steps observes the tiers, applies one after the other as the plan decides, and reports how they are doing.
 func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, invalidResource(undecodable)
+		return reconciler.Report{}, InvalidResource(undecodable)
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
@@ -64,7 +64,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 // observedTier has the observation of a tier, and the errors of its spec.
 type observedTier struct {
 	errs field.ErrorList
-	seen *observed
+	seen *Observed
 }
 
 // observeTiers returns the observations of the tiers, and the plan that begins with these.
@@ -78,70 +78,59 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 	observed := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
 	plan := &tiers.Plan{CloudManager: cm}
 	for i, row := range tiers.Rows {
-		d := r.newTarget(cm, row.Role, nil, false)
-		seen, err := r.observeTier(ctx, d)
+		in := newTierInput(cm, row.Role, nil, false)
+		seen, err := r.observeTier(ctx, in)
 		if err != nil {
 			return nil, nil, err
 		}
 		observed[i].seen = seen
 		plan.Tiers = append(plan.Tiers, tiers.State{
-			Row: row, Name: d.name, Availability: tiers.AvailabilityOf(seen.object, cm), Existed: d.hadWorkload(),
-			LacksSecret: tiers.LacksSecret(seen.pods), Previous: previous[row.Role],
-			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], d.ownsRecord),
+			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(seen.Object, cm), Existed: in.HadWorkload(),
+			LacksSecret: tiers.LacksSecret(seen.Pods), Previous: previous[row.Role],
+			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], in.OwnsRecord),
 		})
 	}
 	return observed, plan, nil
 }
 
 // observeTier reads the objects of a tier from the cache.
-func (r *CloudManagerReconciler) observeTier(ctx context.Context, d *target) (*observed, error) {
-	if d.database {
-		return r.observeDatabase(ctx, d)
+func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *Input) (*Observed, error) {
+	if in.Tier == resource.TierDatabase {
+		return observeDatabase(ctx, &r.Reconciler, in)
 	}
-	return r.observeWorkload(ctx, d)
+	return r.Observe(ctx, in)
 }
 
 // applyTier applies of a tier what the plan decides, and notes the outcome in the plan.
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
 	decided := plan.Decide(i)
-	d := r.newTarget(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
-	done, err := r.executeReconcile(ctx, d, tier.seen, r.tierApplier(d, plan.NeedsSecretCheck(), false))
-	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.seen.object, plan.CloudManager), tiers.Outcome{
-		Report: done.report, Err: err, LastApplied: done.lastApplied, Status: *d.status, SecretChecked: done.secretChecked,
+	in := newTierInput(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
+	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(in, plan.NeedsSecretCheck(), false))
+	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
+		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked,
 	})
 }
 
-// tierApplier returns what applies the objects of a tier; for checkSecret and previous see database.
-func (r *CloudManagerReconciler) tierApplier(d *target, checkSecret, previous bool) applier {
-	cm, ok := d.owner.(*appv1.CloudManager)
-	if ok && d.database {
-		return (&database{target: d, r: r, cm: cm, checkSecret: checkSecret, previous: previous}).apply
+// tierApplier returns the function that applies the objects of a tier; for checkSecret and previous see newDatabaseApplier.
+func (r *CloudManagerReconciler) tierApplier(in *Input, checkSecret, previous bool) Applier {
+	if in.Tier == resource.TierDatabase {
+		return newDatabaseApplier(&r.Reconciler, in, checkSecret, previous)
 	}
-	return func(ctx context.Context, seen *observed, w *resource.Workload, how application) *applied {
-		return r.applyWorkload(ctx, d, seen, w, how)
-	}
+	return r.Applier(in)
 }
 
-// newTarget is the workload that a tier of a CloudManager means.
-func (r *CloudManagerReconciler) newTarget(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList, mustWait bool) *target {
-	spec := tier.Component(cm)
-	return &target{
-		owner:    cm,
-		manager:  resource.KindCloudManager.FieldManager(),
-		name:     spec.Name,
-		tier:     spec.Name,
-		database: tier == resource.TierDatabase,
-		spec:     resource.TierSpec(cm, tier),
-		errs:     errs,
-		status:   componentStatus(cm, spec.Name),
-		mustWait: mustWait,
-		paused:   cm.Spec.Paused,
+// newTierInput returns the input of a tier of a CloudManager.
+func newTierInput(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList, mustWait bool) *Input {
+	name := tier.Component(cm).Name
+	return &Input{
+		Owner: cm, Kind: resource.KindCloudManager, Name: name, Tier: tier, Spec: resource.TierSpec(cm, tier), Errs: errs,
+		MustWait: mustWait, Paused: cm.Spec.Paused, Before: Status{Workload: componentStatus(cm, name)},
 	}
 }
 
 // componentStatus returns the part of a CloudManager's status about the component of a name.
-func componentStatus(cm *appv1.CloudManager, name string) *appv1.WorkloadStatus {
-	status := &appv1.WorkloadStatus{}
+func componentStatus(cm *appv1.CloudManager, name string) appv1.WorkloadStatus {
+	var status appv1.WorkloadStatus
 	for _, tier := range []appv1.TierStatus{cm.Status.DB, cm.Status.Identity, cm.Status.Front} {
 		if tier.Name == name {
 			status.Rendering = tier.Rendering

@@ -54,7 +54,7 @@ func TestDatabaseRequest(t *testing.T) {
 		none    bool // Nothing lives.
 		check   bool // The Secret is to be read.
 		claims  []corev1.PersistentVolumeClaim
-		how     application
+		how     How
 		grows   bool
 		change  func(*testDatabase)
 		want    []string
@@ -84,12 +84,12 @@ func TestDatabaseRequest(t *testing.T) {
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the password is lost, and the StatefulSet": {
-			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost, change: func(db *testDatabase) { db.seen.object = nil },
+			check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost, change: func(db *testDatabase) { db.seen.Object = nil },
 			want: []string{"Service db-headless I", "Service db I"},
 		},
 		"another password is stated, and the StatefulSet is gone": {
 			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
-			change: func(db *testDatabase) { db.seen.object, db.cm.Spec.DB.RootPass = nil, "b" },
+			change: func(db *testDatabase) { db.seen.Object, db.cm.Spec.DB.RootPass = nil, "b" },
 			want:   []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the volumes grow": {
@@ -101,10 +101,10 @@ func TestDatabaseRequest(t *testing.T) {
 			want: []string{"Secret dbauth K", "PersistentVolumeClaim datadir-db-0 K", "StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the workload object alone": {
-			how: application{alone: true}, want: []string{"StatefulSet db"},
+			how: How{Alone: true}, want: []string{"StatefulSet db"},
 		},
 		"paused, before the database exists": {
-			none: true, check: true, change: func(db *testDatabase) { db.paused = true },
+			none: true, check: true, change: func(db *testDatabase) { db.in.Paused = true },
 			want: []string{"StatefulSet db", "Service db-headless", "Service db"},
 		},
 		"of an earlier name": {
@@ -115,7 +115,7 @@ func TestDatabaseRequest(t *testing.T) {
 		cm, w := databaseOf(t, "1Gi")
 		state := liveDatabase(cm, w)
 		if c.none {
-			state = &observed{observedDatabase: observedDatabase{cm: cm, name: "db"}}
+			state = emptyDatabase(cm)
 		}
 		state.claims = c.claims
 		db := withObjects(t, cm, state, c.objects...)
@@ -143,7 +143,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
-		req, err := db.request(t.Context(), db.seen, w, application{whole: whole}, false)
+		req, err := db.request(t.Context(), db.seen, w, How{Whole: whole}, false)
 		if err != nil || req.Policy.AllOrNothing != whole || !req.Policy.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}
@@ -194,9 +194,9 @@ func TestWantedClaims(t *testing.T) {
 		cm, w := databaseOf(t, "1Gi")
 		w.Replicas = c.replicas
 		state := liveDatabase(cm, w)
-		state.set().Spec.Replicas = nil
+		state.StatefulSet().Spec.Replicas = nil
 		if c.none {
-			state.object = nil
+			state.Object = nil
 		}
 		db := withObjects(t, cm, state, foreign.DeepCopy())
 		wanted, unguarded, err := db.wantedClaims(t.Context(), db.seen, w)
@@ -213,31 +213,31 @@ func TestWantedClaims(t *testing.T) {
 // TestDatabaseReportStatus checks what the status says of a database.
 func TestDatabaseReportStatus(t *testing.T) {
 	for name, c := range map[string]struct {
-		change   func(*observed)
+		change   func(view)
 		ready    string
 		endpoint string
 		message  string
 		isReady  bool
 	}{
-		"nothing":             {func(s *observed) { s.object, s.service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"a Service alone":     {func(s *observed) { s.object = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
-		"of another owner":    {func(s *observed) { s.set().OwnerReferences, s.service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"one of two is ready": {func(s *observed) { s.set().Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
-		"both are, and newest": {func(s *observed) {
-			s.set().Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
+		"nothing":             {func(s view) { s.Object, s.Service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"a Service alone":     {func(s view) { s.Object = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
+		"of another owner":    {func(s view) { s.StatefulSet().OwnerReferences, s.Service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
+		"one of two is ready": {func(s view) { s.StatefulSet().Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
+		"both are, and newest": {func(s view) {
+			s.StatefulSet().Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
 		}, "2/2", "db.default.svc:3306", "", true},
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		cm.Spec.DB.StatefulSet.Replicas, w.Replicas = ptr.To[int32](2), ptr.To[int32](2)
 		db := withObjects(t, cm, liveDatabase(cm, w))
 		c.change(db.seen)
-		var report reconciler.Report
-		db.reportDatabase(&decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, db.seen.withObject(db.seen.object), &report)
-		if db.status.Ready != c.ready || db.status.Endpoint != c.endpoint || report.Pods.Ready != c.isReady || !strings.Contains(report.Pods.Message, c.message) {
-			t.Errorf("%s: %q at %q, ready %t: %s", name, db.status.Ready, db.status.Endpoint, report.Pods.Ready, report.Pods.Message)
+		made, _ := newResult(db.in, &decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, &Outcomes{Seen: db.seen.WithObject(db.seen.Object)})
+		status, report := made.Status.Workload, made.Report
+		if status.Ready != c.ready || status.Endpoint != c.endpoint || report.Pods.Ready != c.isReady || !strings.Contains(report.Pods.Message, c.message) {
+			t.Errorf("%s: %q at %q, ready %t: %s", name, status.Ready, status.Endpoint, report.Pods.Ready, report.Pods.Message)
 		}
-		if known := db.status.Rendering != 0; known != db.seen.isOwned(cm) {
-			t.Errorf("%s: the rendering is %d", name, db.status.Rendering)
+		if known := status.Rendering != 0; known != db.seen.isOwned(cm) {
+			t.Errorf("%s: the rendering is %d", name, status.Rendering)
 		}
 	}
 }
@@ -250,9 +250,9 @@ func TestLookAgain(t *testing.T) {
 		want time.Duration
 	}{
 		"nothing":                        {nil, 0},
-		"a Secret that is being deleted": {reconciler.Waiting(appv1.ReasonProgressing, "Secret a is being deleted"), unwatched},
+		"a Secret that is being deleted": {reconciler.Waiting(appv1.ReasonProgressing, "Secret a is being deleted"), Unwatched},
 		"waiting with a time":            {&reconciler.WaitingError{RetryAfter: time.Second}, time.Second},
-		"another owner's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), unwatched},
+		"another owner's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), Unwatched},
 		"another owner's, with a time":   {&reconciler.StalledError{Reason: appv1.ReasonResourceExists, RetryAfter: time.Second}, time.Second},
 		"what the spec says":             {reconciler.Stalled(appv1.ReasonInvalid, "a"), 0},
 		"a failure, which is retried":    {failed, 0},

@@ -2,10 +2,8 @@ package controllers
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -26,44 +24,12 @@ func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiers
 	var errs []error
 	for _, obj := range db.Previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			errs = append(errs, r.retainDatabase(ctx, req, set))
+			errs = append(errs, retainDatabase(ctx, &r.Reconciler, req, set))
 		}
 	}
 	err := reconciler.Aggregate(errs...)
 	db.Retaining = err != nil
 	return err
-}
-
-// retainDatabase lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
-// is left to do.
-func (r *CloudManagerReconciler) retainDatabase(ctx context.Context, req *apply.Request, set *appsv1.StatefulSet) error {
-	if deletesClaims(set) {
-		secret, err := r.readSecret(ctx, client.ObjectKey{Namespace: set.Namespace, Name: resource.SecretName(set.Name)})
-		if err != nil {
-			return err
-		}
-		if secret != nil && metav1.IsControlledBy(secret, req.Owner) {
-			resource.Guard(secret)
-			kept, err := r.Engine.Retain(ctx, *req, secret, r.Mode)
-			if err != nil {
-				return err
-			}
-			r.journal.noteOutcome(&kept)
-		}
-		kept, err := r.Engine.KeepVolumes(ctx, *req, set, r.Mode)
-		if err != nil {
-			return err
-		}
-		r.journal.noteOutcome(&kept)
-	}
-	if set.Status.ObservedGeneration < set.Generation {
-		return reconciler.Waiting(appv1.ReasonProgressing, messageRetainingVolumes, set.Name)
-	}
-	claims, err := r.readClaims(ctx, client.ObjectKeyFromObject(set))
-	if err != nil {
-		return err
-	}
-	return claimsReleased(set, claims)
 }
 
 // repairPrevious repairs the objects of tiers by earlier names, which serve until they are removed, by the spec that was last applied
@@ -75,29 +41,28 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 		if past == nil {
 			continue
 		}
-		report, err := r.repairTier(ctx, past, plan.Tiers[i].Role)
+		event, err := r.repairTier(ctx, past, plan.Tiers[i].Role)
 		errs = append(errs, err)
-		plan.NoteRepair(i, &report)
+		plan.NoteRepair(i, event)
 	}
 	return reconciler.Aggregate(errs...)
 }
 
 // repairTier repairs the objects of a tier by an earlier name.
-func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.CloudManager, role resource.Tier) (report reconciler.Report, err error) {
-	d := r.newTarget(past, role, nil, false)
-	seen, err := r.observeTier(ctx, d)
-	if err != nil || d.paused {
-		return report, err
+func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.CloudManager, role resource.Tier) (event reconciler.Event, err error) {
+	in := newTierInput(past, role, nil, false)
+	seen, err := r.observeTier(ctx, in)
+	if err != nil || in.Paused {
+		return event, err
 	}
-	d.status.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
-	workload, record, err := r.newDecider(d, seen).lastApplied()
-	r.Records.remember(d.recordKey(), remembrance{record: record})
+	in = newTierInput(past, role, nil, false)
+	in.Before.Workload.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
+	workload, err := r.LastApplied(in, seen)
 	if workload == nil || err != nil {
-		return report, err
+		return event, err
 	}
-	done := r.tierApplier(d, false, true)(ctx, seen, workload, application{earlier: true})
-	reportApplied(&report, done)
-	return report, done.err
+	done := r.tierApplier(in, false, true)(ctx, seen, workload, How{Earlier: true})
+	return done.EventOf(), done.Err
 }
 
 // removePrevious deletes the objects of tiers by earlier names that the plan lets go.
@@ -110,7 +75,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 		}
 		for _, obj := range plan.Tiers[i].Previous {
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
-				secret, err := r.previousSecret(ctx, set)
+				secret, err := previousSecret(ctx, &r.Reconciler, set)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -126,35 +91,11 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	if len(req.Prune) == 0 {
 		return nil, reconciler.Aggregate(errs...)
 	}
-	done, err := r.applyRequest(ctx, &req, r.Mode)
+	done, err := r.Apply(ctx, &req, r.Mode)
 	if err == nil {
 		for _, obj := range req.Prune {
-			r.Records.forgetRecord(recordKey{resource.KindCloudManager.FieldManager(), client.ObjectKeyFromObject(plan.CloudManager), obj.GetName()})
+			r.Records.Forget(Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
 		}
 	}
 	return done.Changes(), reconciler.Aggregate(append(errs, lookAgain(err))...)
-}
-
-// previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
-// outlive it.
-func (r *CloudManagerReconciler) previousSecret(ctx context.Context, set *appsv1.StatefulSet) (client.Object, error) {
-	key := client.ObjectKeyFromObject(set)
-	if !deletesClaims(set) {
-		// The cache may not show yet what is the StatefulSet's to take along.
-		claims, err := r.listClaims(ctx, r.Live, key)
-		if err != nil {
-			return nil, err
-		}
-		for i := range claims {
-			if goesWith(&claims[i], set) {
-				return nil, fmt.Errorf("%w: claim %s", reconciler.ErrStale, claims[i].Name)
-			}
-		}
-		return nil, nil
-	}
-	secret, err := r.readSecret(ctx, client.ObjectKey{Namespace: key.Namespace, Name: resource.SecretName(key.Name)})
-	if err != nil || secret == nil {
-		return nil, err
-	}
-	return secret, nil
 }

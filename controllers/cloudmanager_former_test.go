@@ -40,7 +40,7 @@ func TestPreviousSecret(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = &c.retain })
 		db := withObjects(t, cm, liveDatabase(cm, w), c.objects(w)...)
-		secret, err := db.r.previousSecret(t.Context(), db.seen.set())
+		secret, err := previousSecret(t.Context(), db.r, db.seen.StatefulSet())
 		if (secret != nil) != c.want || errors.Is(err, reconciler.ErrStale) != c.stale || err != nil && !c.stale {
 			t.Errorf("%s: %v, %v", name, secret, err)
 		}
@@ -71,41 +71,40 @@ func TestRetainDatabase(t *testing.T) {
 			objects[i] = inCluster(goneWith(claimOf(w, i, "1Gi"), "set-uid"))
 		}
 		db := withObjects(t, cm, liveDatabase(cm, w), objects...)
-		db.seen.set().Generation = c.generation
-		err := db.r.retainDatabase(t.Context(), nil, db.seen.set()) // It has the policy already: nothing is written.
+		db.seen.StatefulSet().Generation = c.generation
+		err := retainDatabase(t.Context(), db.r, nil, db.seen.StatefulSet()) // It has the policy already: nothing is written.
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
 }
 
-// TestTierTarget checks what a tier's workload is: of its own component, with what the status tells of it by its name.
-func TestTierTarget(t *testing.T) {
+// TestTierInput checks what a tier's workload is: of its own component, with what the status tells of it by its name.
+func TestTierInput(t *testing.T) {
 	cm, _ := databaseOf(t, "1Gi")
 	cm.Spec.Identity.Deployment.Image, cm.Spec.Front.Deployment.Image, cm.Spec.Paused = "busybox", "nginx", true
 	cm.Status.DB = appv1.TierStatus{Name: "db", Rendering: 1}
 	cm.Status.Identity = appv1.TierStatus{Name: "earlier", Rendering: 1}
-	r := &CloudManagerReconciler{}
 	for role, name := range map[resource.Tier]string{resource.TierDatabase: "db", resource.TierIdentity: "cm-identity", resource.TierFront: "cm-front"} {
-		d := r.newTarget(cm, role, nil, false)
-		if d.name != name || d.tier != name || d.manager != resource.KindCloudManager.FieldManager() || !d.paused || d.owner != client.Object(cm) {
-			t.Errorf("%s: the target is %+v", role, d)
+		d := newTierInput(cm, role, nil, false)
+		if d.Name != name || d.Tier != role || d.manager() != resource.KindCloudManager.FieldManager() || !d.Paused || d.Owner != client.Object(cm) {
+			t.Errorf("%s: the input is %+v", role, d)
 		}
-		if database := role == resource.TierDatabase; d.hadWorkload() != database {
-			t.Errorf("%s: it existed: %t", role, d.hadWorkload())
+		if database := role == resource.TierDatabase; d.HadWorkload() != database {
+			t.Errorf("%s: it existed: %t", role, d.HadWorkload())
 		}
-		w, errs := d.spec.Build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+		w, errs := d.Spec.Build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
 		if len(errs) > 0 || w.Name != name || w.Labels[appv1.LabelComponent] != string(role) {
 			t.Fatalf("%s: it builds %s, %v", role, w.Name, errs)
 		}
 		record := w.Record[appv1.AnnotationLastAppliedSpec]
-		if changed, err := d.spec.Changed(record, resource.ScopePods); changed || err != nil {
+		if changed, err := d.Spec.Changed(record, resource.ScopePods); changed || err != nil {
 			t.Errorf("%s: its own record differs: %v", role, err)
 		}
-		if _, err := resource.BuildRecorded(d.spec, record, resource.BuildOptions{}); err != nil {
+		if _, err := resource.BuildRecorded(d.Spec, record, resource.BuildOptions{}); err != nil {
 			t.Errorf("%s: from its record: %v", role, err)
 		}
-		if _, err := resource.BuildRecorded(d.spec, strings.Replace(record, `"name":"`+name, `"name":"other`, 1), resource.BuildOptions{}); err == nil {
+		if _, err := resource.BuildRecorded(d.Spec, strings.Replace(record, `"name":"`+name, `"name":"other`, 1), resource.BuildOptions{}); err == nil {
 			t.Errorf("%s: it is built from the record of another component", role)
 		}
 	}

@@ -35,7 +35,7 @@ func (p password) needsEmptyVolumes() bool {
 
 // refusal returns why the password cannot be chosen while there is a claim. field is where the spec has the password.
 func (p password) refusal(field, secret, claim string) error {
-	refusal := &reconciler.StalledError{Reason: appv1.ReasonPasswordLost, RetryAfter: unwatched}
+	refusal := &reconciler.StalledError{Reason: appv1.ReasonPasswordLost, RetryAfter: Unwatched}
 	refusal.Message = fmt.Sprintf(messagePasswordLost, claim, secret)
 	if p.kept != "" {
 		refusal.Reason = appv1.ReasonPasswordMismatch
@@ -54,9 +54,9 @@ func (p password) choose() string {
 
 // secretChild returns the database's Secret as it should be. It is usable if it is there with that password already, so that pods
 // can start with it.
-func (db *database) secretChild(ctx context.Context, seen *observed, w *resource.Workload) (secret apply.Object, usable bool, err error) {
-	name := resource.SecretName(db.name)
-	live, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
+func (db *database) secretChild(ctx context.Context, seen view, w *resource.Workload) (secret apply.Object, usable bool, err error) {
+	name := resource.SecretName(db.in.Name)
+	live, err := readSecret(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
 		return apply.Object{}, false, err
 	}
@@ -81,7 +81,7 @@ func (db *database) secretChild(ctx context.Context, seen *observed, w *resource
 	chosen := p.choose()
 	secretOf := *w
 	secretOf.Retain = w.Retain || seen.leavesClaims(w)
-	c := applyChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
+	c := NewChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
 	c.Retained = secretOf.Retain
 	return c, usable && chosen == p.kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }
@@ -104,7 +104,7 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	if key == "" {
 		key = resource.SecretPassword
 	}
-	secret, err := db.r.readSecret(ctx, client.ObjectKey{Namespace: db.cm.Namespace, Name: ref.Name})
+	secret, err := readSecret(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: ref.Name})
 	if err != nil {
 		return "", err
 	}
@@ -123,9 +123,9 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 }
 
 // readSecret reads a Secret from the API server, nil if there is none. Secrets are never in the cache.
-func (r *CloudManagerReconciler) readSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, live client.Reader, key client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	switch err := r.Live.Get(ctx, key, secret); {
+	switch err := live.Get(ctx, key, secret); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case apierrors.IsForbidden(err):

@@ -53,19 +53,18 @@ func TestPasswordChoice(t *testing.T) {
 	}
 }
 
-// withObjects returns a reconciler of CloudManagers whose cache and API server have the same objects, and a database of it.
-func withObjects(t *testing.T, cm *appv1.CloudManager, state *observed, objects ...client.Object) *testDatabase {
+// withObjects returns a database whose cache and API server have the same objects.
+func withObjects(t *testing.T, cm *appv1.CloudManager, state view, objects ...client.Object) *testDatabase {
 	t.Helper()
 	deps := withCache(t, objects...)
 	deps.Live = deps.Client
-	r := &CloudManagerReconciler{Deps: *deps}
-	return &testDatabase{&database{target: r.newTarget(cm, resource.TierDatabase, nil, false), r: r, cm: cm}, state}
+	return &testDatabase{&database{r: &deps.Reconciler, in: newTierInput(cm, resource.TierDatabase, nil, false), cm: cm}, state}
 }
 
 // testDatabase is a database with what was observed of it.
 type testDatabase struct {
 	*database
-	seen *observed
+	seen view
 }
 
 // secretOf returns a Secret with data.
@@ -176,7 +175,7 @@ func TestReadSecret(t *testing.T) {
 				return cl.Get(ctx, key, obj, opts...)
 			},
 		})
-		secret, err := db.r.readSecret(t.Context(), key)
+		secret, err := readSecret(t.Context(), db.r.Live, key)
 		reason, message := "", ""
 		if err != nil {
 			reason, message = reconciler.ReasonAndMessageOf(err)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
@@ -18,31 +19,92 @@ import (
 
 // What is decided here of a database and its volumes is decided by what was observed. Nothing in this file reads or writes an object.
 
+// volumes is the observation of a database apart from its StatefulSet.
+type volumes struct {
+	// cm is the CloudManager, name the name of the database. existed is true if there was a StatefulSet before, by the status.
+	cm      *appv1.CloudManager
+	name    string
+	existed bool
+	// headless is the headless Service, claims are the claims of the database's pods that the cache has.
+	headless *corev1.Service
+	claims   []corev1.PersistentVolumeClaim
+}
+
+// view is an observation together with the volumes of the database.
+type view struct {
+	*Observed
+	*volumes
+}
+
+// viewOf returns the view of the observation of a database.
+func viewOf(seen *Observed) view {
+	data, ok := seen.Data.(*volumes)
+	if !ok {
+		data = &volumes{}
+	}
+	return view{seen, data}
+}
+
+// LostInputs implements Data.
+func (v *volumes) LostInputs() string {
+	if v.headless != nil && metav1.IsControlledBy(v.headless, v.cm) {
+		return v.headless.Annotations[appv1.AnnotationLastAppliedInputs]
+	}
+	return ""
+}
+
+// Volume implements Data.
+func (v *volumes) Volume(seen *Observed) *corev1.PersistentVolumeClaim {
+	return view{seen, v}.claimTemplate()
+}
+
+// LiveObject implements Data.
+func (v *volumes) LiveObject(wanted client.Object) (live client.Object, ok bool) {
+	if _, service := wanted.(*corev1.Service); !service || wanted.GetName() != resource.HeadlessName(v.name) {
+		return nil, false
+	}
+	if v.headless == nil {
+		return nil, true
+	}
+	return v.headless, true
+}
+
+// After implements Data.
+func (v *volumes) After(live client.Object) (after Data, ok bool) {
+	service, isService := live.(*corev1.Service)
+	if !isService || service.Name != resource.HeadlessName(v.name) {
+		return v, false
+	}
+	changed := *v
+	changed.headless = service
+	return &changed, true
+}
+
 // remainsToApply reports whether the database was made before: its StatefulSet or one of its Services is there, or was by the status.
-func (o *observed) remainsToApply() bool {
-	return o.existed || o.set() != nil && metav1.IsControlledBy(o.set(), o.cm) ||
+func (o view) remainsToApply() bool {
+	return o.existed || o.StatefulSet() != nil && metav1.IsControlledBy(o.StatefulSet(), o.cm) ||
 		o.headless != nil && metav1.IsControlledBy(o.headless, o.cm) ||
-		o.service != nil && metav1.IsControlledBy(o.service, o.cm)
+		o.Service != nil && metav1.IsControlledBy(o.Service, o.cm)
 }
 
 // dataClaimTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (o *observed) dataClaimTemplate() *corev1.PersistentVolumeClaim {
-	if o.set() == nil || metav1.GetControllerOf(o.set()) != nil && !metav1.IsControlledBy(o.set(), o.cm) {
+func (o view) dataClaimTemplate() *corev1.PersistentVolumeClaim {
+	if o.StatefulSet() == nil || metav1.GetControllerOf(o.StatefulSet()) != nil && !metav1.IsControlledBy(o.StatefulSet(), o.cm) {
 		return nil
 	}
-	i := slices.IndexFunc(o.set().Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
+	i := slices.IndexFunc(o.StatefulSet().Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
 		return template.Name == resource.DataVolume
 	})
 	if i < 0 {
 		return nil
 	}
-	return &o.set().Spec.VolumeClaimTemplates[i]
+	return &o.StatefulSet().Spec.VolumeClaimTemplates[i]
 }
 
 // claimTemplate returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
 // claims; nil if there is none to go by.
-func (o *observed) claimTemplate() *corev1.PersistentVolumeClaim {
-	if o.set() != nil || !o.remainsToApply() {
+func (o view) claimTemplate() *corev1.PersistentVolumeClaim {
+	if o.StatefulSet() != nil || !o.remainsToApply() {
 		return o.dataClaimTemplate()
 	}
 	var smallest *corev1.PersistentVolumeClaim
@@ -57,17 +119,8 @@ func (o *observed) claimTemplate() *corev1.PersistentVolumeClaim {
 	return smallest
 }
 
-// growsVolume reports whether a workload has larger volumes than the database.
-func (o *observed) growsVolume(w *resource.Workload) bool {
-	if len(w.Claims) == 0 {
-		return false
-	}
-	volume := o.claimTemplate()
-	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
-}
-
 // refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
-func (o *observed) refusedBefore() bool {
+func (o view) refusedBefore() bool {
 	c := meta.FindStatusCondition(o.cm.Status.Conditions, appv1.ConditionDatabaseReady)
 	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
 }
@@ -75,13 +128,13 @@ func (o *observed) refusedBefore() bool {
 // volumeChange reports whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
 // be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
 // larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
-func (o *observed) volumeChange(w *resource.Workload) (bool, error) {
+func (o view) volumeChange(w *resource.Workload) (bool, error) {
 	volume := o.claimTemplate()
 	if volume == nil {
 		return false, nil
 	}
 	live, wanted := volume.Spec.DeepCopy(), &w.Claims[0].Spec
-	if o.set() == nil && wanted.StorageClassName == nil {
+	if o.StatefulSet() == nil && wanted.StorageClassName == nil {
 		live.StorageClassName = nil // That of the claim is the cluster's default.
 	}
 	const at = "spec.db.statefulSet.storage."
@@ -95,7 +148,7 @@ func (o *observed) volumeChange(w *resource.Workload) (bool, error) {
 			messageAccessModesChanged, at, live.AccessModes, wanted.AccessModes, remedy)
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
-	if want.Cmp(*is) < 0 && (o.set() != nil || o.refusedBefore()) {
+	if want.Cmp(*is) < 0 && (o.StatefulSet() != nil || o.refusedBefore()) {
 		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
 			messageSizeShrinks, at, is, want, remedy)
 	}
@@ -111,9 +164,9 @@ func className(class *string) string {
 }
 
 // podsOf returns how many pods the StatefulSet has, and how many it is to have for a workload.
-func (o *observed) podsOf(w *resource.Workload) (had, wanted int32) {
-	if o.set() != nil {
-		had = ptr.Deref(o.set().Spec.Replicas, 1)
+func (o view) podsOf(w *resource.Workload) (had, wanted int32) {
+	if o.StatefulSet() != nil {
+		had = ptr.Deref(o.StatefulSet().Spec.Replicas, 1)
 	}
 	return had, ptr.Deref(w.Replicas, max(had, 1))
 }
@@ -121,7 +174,7 @@ func (o *observed) podsOf(w *resource.Workload) (had, wanted int32) {
 // claimChildren returns those of the claims that are not as wanted: that are too small, or are about to be used and not the
 // database's, which the engine refuses or adopts. Unguarded are further ones, which only lack the annotations that keep tools
 // from deleting them.
-func (o *observed) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Object) {
+func (o view) claimChildren(w *resource.Workload, claims []corev1.PersistentVolumeClaim) (wanted, unguarded []apply.Object) {
 	_, pods := o.podsOf(w)
 	for i := range claims {
 		live, desired := &claims[i], resource.Claim(w, claims[i].Name)
@@ -146,11 +199,11 @@ func (o *observed) claimChildren(w *resource.Workload, claims []corev1.Persisten
 
 // leavesClaims reports whether a claim of the database outlives its StatefulSet although the spec does not retain it: one of a pod
 // that was scaled away while the spec did. Its data is of no use without the password.
-func (o *observed) leavesClaims(w *resource.Workload) bool {
+func (o view) leavesClaims(w *resource.Workload) bool {
 	_, pods := o.podsOf(w)
 	return slices.ContainsFunc(o.claims, func(claim corev1.PersistentVolumeClaim) bool {
 		ordinal, ok := resource.ClaimOrdinal(o.name, claim.Name)
-		return ok && ordinal >= pods && (o.set() == nil || !goesWith(&claim, o.set()))
+		return ok && ordinal >= pods && (o.StatefulSet() == nil || !goesWith(&claim, o.StatefulSet()))
 	})
 }
 

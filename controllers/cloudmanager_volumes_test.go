@@ -41,22 +41,27 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 }
 
 // liveDatabase returns the state of a database whose objects are as a workload means them.
-func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) *observed {
-	s := &observed{serviceName: w.ServiceName, observedDatabase: observedDatabase{cm: cm, name: w.Name}}
+func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) view {
+	s := viewOf(&Observed{ServiceName: w.ServiceName, Data: &volumes{cm: cm, name: w.Name}})
 	for _, obj := range w.Objects() {
 		switch obj := obj.(type) {
 		case *appsv1.StatefulSet:
 			obj.UID = "set-uid"
-			s.object = obj
+			s.Object = obj
 		case *corev1.Service:
 			if obj.Name == w.Name {
-				s.service = obj
+				s.Service = obj
 			} else {
 				s.headless = obj
 			}
 		}
 	}
 	return s
+}
+
+// emptyDatabase returns the state of a database without an object.
+func emptyDatabase(cm *appv1.CloudManager) view {
+	return viewOf(&Observed{Data: &volumes{cm: cm, name: "db"}})
 }
 
 // claimOf returns a claim of a pod of the database as the StatefulSet controller makes it.
@@ -120,11 +125,11 @@ func TestVolumeChange(t *testing.T) {
 		s := liveDatabase(was, built)
 		switch c.left {
 		case "":
-			s.object, s.headless, s.service = nil, nil, nil
+			s.Object, s.headless, s.Service = nil, nil, nil
 		case "claims":
-			s.object, s.claims = nil, []corev1.PersistentVolumeClaim{claimOf(built, 0, live)}
+			s.Object, s.claims = nil, []corev1.PersistentVolumeClaim{claimOf(built, 0, live)}
 		case "foreign":
-			s.set().OwnerReferences[0].UID = "other"
+			s.StatefulSet().OwnerReferences[0].UID = "other"
 		}
 		if c.before != "" {
 			meta.SetStatusCondition(&was.Status.Conditions, metav1.Condition{Type: appv1.ConditionDatabaseReady, Status: metav1.ConditionFalse, Reason: c.before})
@@ -138,7 +143,7 @@ func TestVolumeChange(t *testing.T) {
 		if grows != c.grows || reason != c.reason || !strings.Contains(message, c.says) {
 			t.Errorf("%s: grows %t, %s %s; want %t, %s %s", name, grows, reason, message, c.grows, c.reason, c.says)
 		}
-		if err == nil && s.growsVolume(w) != grows {
+		if err == nil && (decider{seen: s.Observed}).growsVolume(w) != grows {
 			t.Errorf("%s: growsVolume says otherwise", name)
 		}
 	}
@@ -151,20 +156,20 @@ func TestClaimTemplate(t *testing.T) {
 	others.Annotations = nil
 	claims := []corev1.PersistentVolumeClaim{claimOf(w, 0, "30Gi"), claimOf(w, 1, "20Gi"), others}
 	for name, c := range map[string]struct {
-		change func(*observed)
+		change func(view)
 		want   string
 	}{
-		"the StatefulSet":                  {func(*observed) {}, "10Gi"},
-		"the smallest claim of ours":       {func(s *observed) { s.object = nil }, "20Gi"},
-		"by the status alone":              {func(s *observed) { s.object, s.headless, s.service, s.existed = nil, nil, nil, true }, "20Gi"},
-		"claims of an earlier database":    {func(s *observed) { s.object, s.headless, s.service = nil, nil, nil }, ""},
-		"no claims":                        {func(s *observed) { s.object, s.claims = nil, nil }, ""},
-		"another owner's StatefulSet":      {func(s *observed) { s.set().OwnerReferences[0].UID = "other" }, ""},
-		"a StatefulSet without owner":      {func(s *observed) { s.set().OwnerReferences = nil }, "10Gi"},
-		"a StatefulSet of other templates": {func(s *observed) { s.set().Spec.VolumeClaimTemplates[0].Name = "data" }, ""},
+		"the StatefulSet":                  {func(view) {}, "10Gi"},
+		"the smallest claim of ours":       {func(s view) { s.Object = nil }, "20Gi"},
+		"by the status alone":              {func(s view) { s.Object, s.headless, s.Service, s.existed = nil, nil, nil, true }, "20Gi"},
+		"claims of an earlier database":    {func(s view) { s.Object, s.headless, s.Service = nil, nil, nil }, ""},
+		"no claims":                        {func(s view) { s.Object, s.claims = nil, nil }, ""},
+		"another owner's StatefulSet":      {func(s view) { s.StatefulSet().OwnerReferences[0].UID = "other" }, ""},
+		"a StatefulSet without owner":      {func(s view) { s.StatefulSet().OwnerReferences = nil }, "10Gi"},
+		"a StatefulSet of other templates": {func(s view) { s.StatefulSet().Spec.VolumeClaimTemplates[0].Name = "data" }, ""},
 	} {
 		s := liveDatabase(cm, w)
-		s.object = s.set().DeepCopy() // The workload's claims are in it.
+		s.Object = s.StatefulSet().DeepCopy() // The workload's claims are in it.
 		s.claims = claims
 		c.change(s)
 		got := ""
@@ -184,16 +189,16 @@ func TestRemainsToApply(t *testing.T) {
 		obj.SetOwnerReferences([]metav1.OwnerReference{{Kind: "App", Name: "a", UID: "other", Controller: ptr.To(true)}})
 	}
 	for name, c := range map[string]struct {
-		change func(*observed)
+		change func(view)
 		want   bool
 	}{
-		"nothing":             {func(s *observed) { s.object, s.headless, s.service = nil, nil, nil }, false},
-		"all":                 {func(*observed) {}, true},
-		"the StatefulSet":     {func(s *observed) { s.headless, s.service = nil, nil }, true},
-		"the Service":         {func(s *observed) { s.object, s.headless = nil, nil }, true},
-		"the second Service":  {func(s *observed) { s.object, s.service = nil, nil }, true},
-		"objects of others":   {func(s *observed) { foreign(s.set()); foreign(s.headless); foreign(s.service) }, false},
-		"what the status has": {func(s *observed) { s.object, s.headless, s.service, s.existed = nil, nil, nil, true }, true},
+		"nothing":             {func(s view) { s.Object, s.headless, s.Service = nil, nil, nil }, false},
+		"all":                 {func(view) {}, true},
+		"the StatefulSet":     {func(s view) { s.headless, s.Service = nil, nil }, true},
+		"the Service":         {func(s view) { s.Object, s.headless = nil, nil }, true},
+		"the second Service":  {func(s view) { s.Object, s.Service = nil, nil }, true},
+		"objects of others":   {func(s view) { foreign(s.StatefulSet()); foreign(s.headless); foreign(s.Service) }, false},
+		"what the status has": {func(s view) { s.Object, s.headless, s.Service, s.existed = nil, nil, nil, true }, true},
 	} {
 		s := liveDatabase(cm, w)
 		c.change(s)
@@ -207,19 +212,19 @@ func TestRemainsToApply(t *testing.T) {
 func TestDatabaseProvenance(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
 	s := liveDatabase(cm, w)
-	if s.recordedInputs() != "" || s.selector()[appv1.LabelPart] != "db" {
-		t.Errorf("of a StatefulSet: %q, %v", s.recordedInputs(), s.selector())
+	if s.lostInputs() != "" || s.Selector()[appv1.LabelPart] != "db" {
+		t.Errorf("of a StatefulSet: %q, %v", s.lostInputs(), s.Selector())
 	}
-	s.object = nil
+	s.Object = nil
 	inputs := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
-	if got := s.recordedInputs(); got != inputs {
+	if got := s.lostInputs(); got != inputs {
 		t.Errorf("of the Service that is left: %q", got)
 	}
 	s.headless.OwnerReferences = nil
-	if got := s.recordedInputs(); got != "" {
+	if got := s.lostInputs(); got != "" {
 		t.Errorf("of a Service without owner: %q", got)
 	}
-	if s.selector() != nil {
+	if s.Selector() != nil {
 		t.Error("there is a selector of nothing")
 	}
 }
@@ -227,28 +232,28 @@ func TestDatabaseProvenance(t *testing.T) {
 // TestDatabaseLiveObject checks with which live object each wanted one is compared, and that nothing is nil.
 func TestDatabaseLiveObject(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
-	whole, nothing := liveDatabase(cm, w), &observed{observedDatabase: observedDatabase{cm: cm, name: "db"}}
+	whole, nothing := liveDatabase(cm, w), emptyDatabase(cm)
 	for _, obj := range w.Objects() {
-		live := whole.liveObject(obj)
+		live := whole.Observed.LiveObject(obj)
 		if live == nil || live.GetName() != obj.GetName() {
 			t.Errorf("%T %s is compared with %v", obj, obj.GetName(), live)
 		}
-		if live := nothing.liveObject(obj); live != nil {
+		if live := nothing.Observed.LiveObject(obj); live != nil {
 			t.Errorf("%T %s is compared with %T %v", obj, obj.GetName(), live, live)
 		}
 	}
-	if live := whole.liveObject(&corev1.Secret{}); live != nil {
+	if live := whole.Observed.LiveObject(&corev1.Secret{}); live != nil {
 		t.Errorf("a Secret is compared with %v", live)
 	}
 	var children []apply.Outcome
 	for _, obj := range w.Objects() {
 		children = append(children, apply.Outcome{Object: apply.Object{Desired: obj}, Live: obj})
 	}
-	after := nothing.after(append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}}))
-	if after.set() == nil || after.service.Name != "db" || after.headless.Name != "db-headless" {
+	after := viewOf(nothing.after(append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}})))
+	if after.StatefulSet() == nil || after.Service.Name != "db" || after.headless.Name != "db-headless" {
 		t.Errorf("what was written is noted as %+v", after)
 	}
-	if nothing.object != nil || nothing.service != nil || nothing.headless != nil {
+	if nothing.Object != nil || nothing.Service != nil || nothing.headless != nil {
 		t.Errorf("what was observed is overwritten: %+v", nothing)
 	}
 }
@@ -271,9 +276,9 @@ func TestPodsOf(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		s := liveDatabase(cm, w)
-		s.set().Spec.Replicas, w.Replicas = c.live, c.stated
+		s.StatefulSet().Spec.Replicas, w.Replicas = c.live, c.stated
 		if c.none {
-			s.object = nil
+			s.Object = nil
 		}
 		if had, pods := s.podsOf(w); had != c.had || pods != c.pods {
 			t.Errorf("%s: had %d, wants %d; want %d and %d", name, had, pods, c.had, c.pods)
@@ -345,7 +350,7 @@ func TestLeavesClaims(t *testing.T) {
 		s := liveDatabase(cm, w)
 		s.claims = c.claims
 		if c.none {
-			s.object = nil
+			s.Object = nil
 		}
 		if got := s.leavesClaims(w); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
@@ -375,7 +380,7 @@ func TestClaimsReleased(t *testing.T) {
 		}, claims: []corev1.PersistentVolumeClaim{goneWith(claimOf(w, 0, "1Gi"), "set-uid")}},
 	} {
 		cm, built := databaseOf(t, "1Gi")
-		set := liveDatabase(cm, built).set()
+		set := liveDatabase(cm, built).StatefulSet()
 		if c.change != nil {
 			c.change(set)
 		}
@@ -396,7 +401,7 @@ func TestClaimsReleased(t *testing.T) {
 func TestFitVolumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  string
-		how   application
+		how   How
 		want  string
 		grows bool
 		fails bool
@@ -404,12 +409,12 @@ func TestFitVolumes(t *testing.T) {
 		"as it is":                     {size: "10Gi", want: "10Gi"},
 		"larger":                       {size: "20Gi", want: "20Gi", grows: true},
 		"smaller":                      {size: "1Gi", want: "1Gi", fails: true},
-		"an earlier spec was smaller":  {size: "1Gi", how: application{earlier: true}, want: "10Gi"},
-		"an earlier spec asked for it": {size: "20Gi", how: application{earlier: true}, want: "10Gi"},
+		"an earlier spec was smaller":  {size: "1Gi", how: How{Earlier: true}, want: "10Gi"},
+		"an earlier spec asked for it": {size: "20Gi", how: How{Earlier: true}, want: "10Gi"},
 	} {
 		cm, built := databaseOf(t, "10Gi")
 		seen := liveDatabase(cm, built)
-		seen.set().Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
+		seen.StatefulSet().Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
 		_, w := databaseOf(t, c.size)
 		grows, err := fitVolumes(seen, w, c.how)
 		if got := w.Claims[0].Spec.Resources.Requests.Storage().String(); got != c.want || grows != c.grows || (err != nil) != c.fails {
@@ -425,18 +430,18 @@ func TestFitVolumes(t *testing.T) {
 // TestSubstitute checks when a refused workload is applied with the volumes that the database has.
 func TestSubstitute(t *testing.T) {
 	for name, want := range map[string]struct {
-		change func(*observed)
+		change func(view)
 		want   string
 	}{
-		"only the storage differs, by a record that others wrote": {func(*observed) {}, ""},
-		"the StatefulSet is gone":                                 {func(s *observed) { s.object = nil }, "20Gi"},
-		"nothing is left":                                         {func(s *observed) { s.object, s.claims = nil, nil }, ""},
+		"only the storage differs, by a record that others wrote": {func(view) {}, ""},
+		"the StatefulSet is gone":                                 {func(s view) { s.Object = nil }, "20Gi"},
+		"nothing is left":                                         {func(s view) { s.Object, s.claims = nil, nil }, ""},
 	} {
 		cm, w := databaseOf(t, "10Gi")
 		s := liveDatabase(cm, w)
 		s.claims = []corev1.PersistentVolumeClaim{claimOf(w, 0, "20Gi")}
 		want.change(s)
-		c := decider{d: (&CloudManagerReconciler{}).newTarget(cm, resource.TierDatabase, nil, false), seen: s}
+		c := decider{in: newTierInput(cm, resource.TierDatabase, nil, false), seen: s.Observed}
 		got := ""
 		if substitute := c.substitute(w); substitute != nil {
 			got = substitute.Claims[0].Spec.Resources.Requests.Storage().String()

@@ -1,11 +1,9 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
@@ -32,15 +30,4 @@ func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *
 		return nil, fmt.Errorf("optional kinds: %w", err)
 	}
 	return found, mgr.Add(found)
-}
-
-// unavailable returns why an object of a kind that has a cache of its own can be neither read nor written, nil if it can.
-func (s *Deps) unavailable(ctx context.Context, d *target, obj client.Object) error {
-	if !s.watched.apart(apply.TypeOf(obj)) {
-		return nil
-	}
-	if s.Mode == apply.DryRun {
-		return s.ClusterKinds.Look(ctx, obj)
-	}
-	return s.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: d.manager, NamespacedName: client.ObjectKeyFromObject(d.owner)})
 }

@@ -13,9 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/content"
@@ -28,19 +25,8 @@ import (
 // While spec.configRollout is OnChange, the pods are replaced when the content changes that they use of ConfigMaps and Secrets. What
 // content they have is in the record of the inputs; what is seen now is compared with that, and nothing else decides.
 
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
-
 // readAgain is when content is read again that could not be read.
 const readAgain = 10 * time.Second
-
-// configTarget is the content rollout of a resource.
-type configTarget struct {
-	// kind is the resource's kind, and follow is true if content is followed.
-	kind   string
-	follow bool
-	// status is where to report. Before that it has what the last reconcile reported.
-	status *[]appv1.ConfigObject
-}
 
 // foundContent is content that was read, or that is known without a read.
 type foundContent struct{ version, sum string }
@@ -89,28 +75,10 @@ type contentDecision struct {
 	retry      time.Duration
 }
 
-// newConfigTarget returns the content rollout of a resource of a kind.
-func newConfigTarget(kind string, follow bool, status *appv1.ServingStatus) *configTarget {
-	return &configTarget{kind: kind, follow: follow, status: &status.Config}
-}
-
-// watchContent has the resources of a kind looked at that follow content which has changed.
-func watchContent(k *kind, s *Deps, b *builder.Builder) {
-	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
-		s.Content.Register(k.Name, queue)
-		return nil
-	}))
-}
-
-// contentOwner names a resource to the watch of content.
-func (d *target) contentOwner() content.Owner {
-	return content.Owner{Kind: d.config.kind, NamespacedName: client.ObjectKeyFromObject(d.owner)}
-}
-
 // decideContent decides what to record of the content that the pods of a workload use: what is recorded if nothing is to change.
 func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 	recorded := chosen.inputs.Config
-	if !c.d.config.follow {
+	if !c.in.followsContent() {
 		return contentDecision{forget: true, next: recorded.Unfollowed()}, nil
 	}
 	made := contentDecision{next: recorded}
@@ -126,7 +94,7 @@ func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 		made.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonTooManyReferences, Message: messageTooManyReferences}
 		return made, nil
 	}
-	replaced := c.seen.object == nil || chosen.specChanged
+	replaced := c.seen.Object == nil || chosen.specChanged
 	read := c.seen.content
 	if read == nil {
 		return made, &need{content: &contentNeed{
@@ -157,28 +125,28 @@ func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 
 // contentReader reads the content that decide needs.
 type contentReader struct {
-	*Deps
-	d    *target
-	seen *observed
+	watch *content.Watch
+	in    *Input
+	seen  *Observed
 	*contentRead
 }
 
 // readContent reads the content that decide needs, as far as a change of it is due. The error is reconciler.PostponedError while a
 // new spec waits for the ConfigMaps of the same apply.
-func (s *Deps) readContent(ctx context.Context, d *target, seen *observed, ask *contentNeed) (*contentRead, error) {
-	r := contentReader{s, d, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
-	owner := d.contentOwner()
-	if err := s.Content.Follow(ctx, owner, r.objects()); err != nil {
+func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Observed, ask *contentNeed) (*contentRead, error) {
+	r := contentReader{watch, in, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
+	owner := in.contentOwner()
+	if err := watch.Follow(ctx, owner, r.objects()); err != nil {
 		return r.contentRead, r.noteTrouble(ctx, err)
 	}
-	if pause := s.Content.PauseSpec(owner, ask.specChanged && !d.paused && len(ask.refs) > 0); pause > 0 {
+	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
 		return nil, &reconciler.PostponedError{After: pause}
 	}
 	if err := r.readDue(ctx); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(ask.refs, func(ref resource.ConfigReference) bool { return ref.Kind == resource.KindSecret }) {
-		made, err := s.Content.SecretKey(ctx)
+		made, err := watch.SecretKey(ctx)
 		if err != nil {
 			r.retry = reconciler.MinRequeue(r.retry, readAgain)
 			return r.contentRead, r.noteTrouble(ctx, err)
@@ -193,7 +161,7 @@ func (s *Deps) readContent(ctx context.Context, d *target, seen *observed, ask *
 func (r contentReader) objects() []content.Object {
 	var objects []content.Object
 	for i := range r.need.refs {
-		objects = append(objects, contentObject(r.d.owner.GetNamespace(), &r.need.refs[i]))
+		objects = append(objects, contentObject(r.in.Owner.GetNamespace(), &r.need.refs[i]))
 	}
 	return objects
 }
@@ -232,10 +200,10 @@ func (r contentReader) readDue(ctx context.Context) error {
 		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
 		if follows && !r.need.specChanged && !r.need.inCanary {
-			trusted = r.d.config.statusVersion(ref)
+			trusted = statusVersion(r.in, ref)
 		}
-		object := contentObject(r.d.owner.GetNamespace(), ref)
-		version, err := r.Content.Version(ctx, object, trusted)
+		object := contentObject(r.in.Owner.GetNamespace(), ref)
+		version, err := r.watch.Version(ctx, object, trusted)
 		if err != nil {
 			if err := r.noteTrouble(ctx, err); err != nil {
 				return err
@@ -260,7 +228,7 @@ func (r contentReader) readDue(ctx context.Context) error {
 	}
 	for i := range r.need.refs {
 		ref := &r.need.refs[i]
-		if slices.Contains(late, contentObject(r.d.owner.GetNamespace(), ref)) {
+		if slices.Contains(late, contentObject(r.in.Owner.GetNamespace(), ref)) {
 			if err := r.readObject(ctx, ref, versions[ref.ID()]); err != nil {
 				return err
 			}
@@ -271,8 +239,8 @@ func (r contentReader) readDue(ctx context.Context) error {
 
 // readObject notes the sum of an object's content.
 func (r contentReader) readObject(ctx context.Context, ref *resource.ConfigReference, version string) error {
-	namespace := r.d.owner.GetNamespace()
-	read, err := r.Content.Read(ctx, contentObject(namespace, ref), version)
+	namespace := r.in.Owner.GetNamespace()
+	read, err := r.watch.Read(ctx, contentObject(namespace, ref), version)
 	if err != nil {
 		r.retry = reconciler.MinRequeue(r.retry, readAgain)
 		return r.noteTrouble(ctx, err)
@@ -288,7 +256,7 @@ func (r contentReader) isDue(objects []content.Object) bool {
 	if underWay && !stuck {
 		return false // The end of the rollout is seen.
 	}
-	if wait := r.Content.Due(r.d.contentOwner(), objects, stuck); wait > 0 {
+	if wait := r.watch.Due(r.in.contentOwner(), objects, stuck); wait > 0 {
 		r.retry = reconciler.MinRequeue(r.retry, wait)
 		return false
 	}
@@ -296,9 +264,9 @@ func (r contentReader) isDue(objects []content.Object) bool {
 }
 
 // statusVersion returns the version of an object whose content the pods have, by the status.
-func (c *configTarget) statusVersion(r *resource.ConfigReference) string {
-	for _, o := range *c.status {
-		if o.Kind == r.Kind && o.Name == r.Name {
+func statusVersion(in *Input, ref *resource.ConfigReference) string {
+	for _, o := range in.Before.Serving.Config {
+		if o.Kind == ref.Kind && o.Name == ref.Name {
 			return o.ResourceVersion
 		}
 	}
@@ -306,80 +274,79 @@ func (c *configTarget) statusVersion(r *resource.ConfigReference) string {
 }
 
 // rolloutState reports whether a rollout of the live Deployment is under way, and whether its pods are in trouble.
-func (o *observed) rolloutState() (underWay, stuck bool) {
-	live := o.deployment()
-	if live == nil || o.verdict.Ready {
+func (o *Observed) rolloutState() (underWay, stuck bool) {
+	live := o.Deployment()
+	if live == nil || o.Verdict.Ready {
 		return false, false
 	}
-	stuck = !o.verdict.UnderWay()
+	stuck = !o.Verdict.UnderWay()
 	return !health.LostPods(live), stuck
 }
 
-// noteContent tells the watch of content what was decided.
-func (s *Deps) noteContent(d *target, seen *observed, made *contentDecision) {
+// noteContent notes the decision on content in the watch of content.
+func noteContent(watch *content.Watch, in *Input, seen *Observed, made *contentDecision) {
 	if made.forget {
-		s.Content.Forget(d.contentOwner())
+		watch.Forget(in.contentOwner())
 	}
 	if made.looked {
 		_, stuck := seen.rolloutState()
-		s.Content.Settle(d.contentOwner(), made.waits, stuck)
+		watch.Settle(in.contentOwner(), made.waits, stuck)
 	}
 }
 
-// reportContent states in the status which content the pods have, and in a condition whether changes of it are seen.
-func (d *target) reportContent(report *reconciler.Report, made *contentDecision, live *appsv1.Deployment) {
-	c := d.config
-	if c == nil || d.undecodable != nil {
+// addContent adds the content that the pods have, and the condition that reports whether changes of it are seen.
+func (l *liveReport) addContent(in *Input, made *contentDecision, live *appsv1.Deployment) {
+	if !in.Kind.Serves || in.Undecodable != nil {
 		return
 	}
-	if !c.follow {
-		*c.status = nil
-		report.RemoveCondition(appv1.ConditionConfigFollowed)
+	if !in.followsContent() {
+		l.status.Serving.Config = nil
+		l.conditions = append(l.conditions, metav1.Condition{Type: appv1.ConditionConfigFollowed})
 		return
 	}
-	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, made.retry)
-	if made.looked && live != nil && metav1.IsControlledBy(live, d.owner) {
-		c.reportObjects(report, made, live)
+	l.retry = made.retry
+	if made.looked && live != nil && metav1.IsControlledBy(live, in.Owner) {
+		l.addContentObjects(in, made, live)
 	}
 	if !made.looked && made.trouble.Reason == "" {
 		return // The spec is invalid.
 	}
 	condition := metav1.Condition{
-		Type: appv1.ConditionConfigFollowed, Status: metav1.ConditionTrue, Reason: appv1.ReasonFollowed, ObservedGeneration: d.owner.GetGeneration(),
+		Type: appv1.ConditionConfigFollowed, Status: metav1.ConditionTrue, Reason: appv1.ReasonFollowed, ObservedGeneration: in.Owner.GetGeneration(),
 	}
 	switch {
 	case made.trouble.Reason != "":
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, made.trouble.Reason, made.trouble.Message
 	case len(made.unfollowed) > 0:
-		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(made.unfollowed, ", "), d.name, d.owner.GetNamespace())
+		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(made.unfollowed, ", "), in.Name, in.Owner.GetNamespace())
 	case len(made.refs) == 0:
 		condition.Message = messageNothingReferred
 	}
-	report.AddCondition(condition)
+	l.conditions = append(l.conditions, condition)
 }
 
-// reportObjects states the versions of the objects whose content is that of the live record: a version that is stated is not read
+// addContentObjects adds the versions of the objects whose content is that of the live record: a version in the status is not read
 // again.
-func (c *configTarget) reportObjects(report *reconciler.Report, made *contentDecision, live *appsv1.Deployment) {
-	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+func (l *liveReport) addContentObjects(in *Input, made *contentDecision, live *appsv1.Deployment) {
+	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return
 	}
 	var objects []appv1.ConfigObject
 	for i := range made.refs {
-		r := &made.refs[i]
-		recorded, known := in.Config.Objects[r.ID()]
-		object := appv1.ConfigObject{Kind: r.Kind, Name: r.Name, ResourceVersion: c.statusVersion(r)}
-		if found := made.found[r.ID()]; known && found.version != "" && found.sum == recorded {
+		ref := &made.refs[i]
+		recorded, known := inputs.Config.Objects[ref.ID()]
+		object := appv1.ConfigObject{Kind: ref.Kind, Name: ref.Name, ResourceVersion: statusVersion(in, ref)}
+		if found := made.found[ref.ID()]; known && found.version != "" && found.sum == recorded {
 			object.ResourceVersion = found.version
 		}
 		if known && object.ResourceVersion != "" {
 			objects = append(objects, object)
 		}
 	}
-	*c.status = objects
-	if len(made.changed) > 0 && in.Config.Sum == made.next.Sum && report.Event.Action != "" {
-		report.Event.Reason = appv1.ReasonConfigRollout
-		report.Event.Note = fmt.Sprintf(messageContentChanged, strings.ReplaceAll(strings.Join(made.changed, ", "), "/", " "))
+	l.status.Serving.Config = objects
+	if len(made.changed) > 0 && inputs.Config.Sum == made.next.Sum {
+		l.event.Reason = appv1.ReasonConfigRollout
+		l.event.Note = fmt.Sprintf(messageContentChanged, strings.ReplaceAll(strings.Join(made.changed, ", "), "/", " "))
 	}
 }

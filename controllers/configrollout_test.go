@@ -200,9 +200,9 @@ func TestRolloutState(t *testing.T) {
 		"pods have crashed since":   {deployment(2, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), []corev1.Pod{*newPod(t, "App", "web-a", "CrashLoopBackOff")}, false, true},
 		"a rollout of one that was": {deployment(1, 1, progressing(corev1.ConditionTrue, "NewReplicaSetAvailable")), nil, true, false},
 	} {
-		seen := &observed{pods: c.pods, at: time.Unix(1e9, 0)}
+		seen := &Observed{Pods: c.pods, At: time.Unix(1e9, 0)}
 		if c.live != nil {
-			seen = seen.withObject(c.live)
+			seen = seen.WithObject(c.live)
 		}
 		underWay, stuck := seen.rolloutState()
 		if underWay != c.underWay || stuck != c.stuck {
@@ -211,8 +211,8 @@ func TestRolloutState(t *testing.T) {
 	}
 }
 
-// TestReportContent has the states of what is said of content in the status.
-func TestReportContent(t *testing.T) {
+// TestAddContent has the states of what is said of content in the status.
+func TestAddContent(t *testing.T) {
 	refs := []resource.ConfigReference{{Kind: "ConfigMap", Name: "settings"}}
 	sum := strings.Repeat("0", 32)
 	for name, c := range map[string]struct {
@@ -232,31 +232,35 @@ func TestReportContent(t *testing.T) {
 	} {
 		app := newWebApp()
 		app.Status.Config = []appv1.ConfigObject{{Kind: "ConfigMap", Name: "settings", ResourceVersion: "7"}}
-		d := newAppTarget(app)
+		in := newAppInput(app)
 		follow := name != "it is not followed"
-		d.config = &configTarget{follow: follow, status: &app.Status.Config}
+		if in.Around = (&appv1.ServingSpec{}); follow {
+			in.Around.ConfigRollout = appv1.ConfigRolloutOnChange
+		}
 		c.made.retry, c.made.found = time.Second, map[string]foundContent{refs[0].ID(): {version: "8", sum: sum}}
 		live := newPlainDeployment("web", 2)
-		in := resource.Inputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
-		live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: in.Encode()}
+		inputs := resource.Inputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
+		live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: inputs.Encode()}
 		if !c.foreign {
 			live.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
 		}
-		report := reconciler.Report{RetryAfter: time.Minute}
-		d.reportContent(&report, &c.made, live)
+		about := liveReport{status: in.Before}
+		about.addContent(in, &c.made, live)
+		report := reconciler.Report{Conditions: about.conditions}
+		config := about.status.Serving.Config
 		report.SetConditions(&app.Status.Conditions)
 		got := ptr.Deref(meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionConfigFollowed), metav1.Condition{})
 		if string(got.Status) != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if len(app.Status.Config) != c.objects {
-			t.Errorf("%s: the status says of the content %+v", name, app.Status.Config)
+		if len(config) != c.objects {
+			t.Errorf("%s: the status says of the content %+v", name, config)
 		}
-		if c.made.looked && !c.foreign && c.objects == 1 && app.Status.Config[0].ResourceVersion != "8" {
-			t.Errorf("%s: the pods have %+v", name, app.Status.Config)
+		if c.made.looked && !c.foreign && c.objects == 1 && config[0].ResourceVersion != "8" {
+			t.Errorf("%s: the pods have %+v", name, config)
 		}
-		if follow && report.RetryAfter != time.Second {
-			t.Errorf("%s: it is looked at again after %s", name, report.RetryAfter)
+		if follow && about.retry != time.Second {
+			t.Errorf("%s: it is looked at again after %s", name, about.retry)
 		}
 	}
 }

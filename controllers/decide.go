@@ -7,11 +7,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
-// This file decides which spec of a workload is in force. Nothing in it, nor in inputs.go, hold.go, rollback.go and
+// This file decides which spec of a workload is in force. Nothing in it, nor in inputs.go, hold.go, rollback.go, canary.go and
 // last_applied.go, reads or writes an object, a clock or a memory: equal values make equal decisions.
 
 // specSource is the spec that a decision applies.
@@ -35,7 +36,7 @@ type decision struct {
 	source specSource
 	// workload is what to apply and how the way to apply it. The workload is nil where nothing is applied.
 	workload *resource.Workload
-	how      application
+	how      How
 	// refusal is why the present spec is not in force, or why a hold that was asked for is not.
 	refusal error
 	// invalid is why the present spec is not applied at all, nil if it is valid.
@@ -78,8 +79,8 @@ type comparer interface {
 // decider decides for one workload by its observation.
 type decider struct {
 	compare comparer
-	d       *target
-	seen    *observed
+	in      *Input
+	seen    *Observed
 	// secrets is true if the content of Secrets is followed.
 	secrets bool
 }
@@ -104,8 +105,8 @@ func (c decider) decide() (*decision, *need, error) {
 			want = held // The rollback is declined, and the present spec stays in force.
 		}
 	}
-	if c.d.undecodable != nil {
-		return c.decideInvalid(want, invalidResource(c.d.undecodable)), nil, nil //nolint:nilerr // The decision has the error.
+	if c.in.Undecodable != nil {
+		return c.decideInvalid(want, InvalidResource(c.in.Undecodable)), nil, nil //nolint:nilerr // The decision has the error.
 	}
 	want.today = c.seen.today
 	present, ask, err := c.buildPresent(want)
@@ -116,12 +117,12 @@ func (c decider) decide() (*decision, *need, error) {
 		return c.decideInvalid(want, invalidSpec(present.errs)), nil, nil
 	}
 	want.unrecorded = !present.workload.Recorded
-	if c.d.mustWait {
+	if c.in.MustWait {
 		return c.decideWaiting(want), nil, nil
 	}
 	want.workload = present.workload
-	want.how.whole = c.isChanged(want.specChanged) || c.seen.growsVolume(present.workload)
-	if c.d.release == nil {
+	want.how.Whole = c.isChanged(want.specChanged) || c.growsVolume(present.workload)
+	if !c.in.Kind.Serves {
 		return want, nil, nil
 	}
 	want, err = c.decideCanary(want, present)
@@ -130,8 +131,8 @@ func (c decider) decide() (*decision, *need, error) {
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.
 func (c decider) decideInvalid(want *decision, refusal error) *decision {
-	want.source, want.refusal, want.invalid, want.how = sourceLastApplied, refusal, refusal, application{earlier: true}
-	if !c.d.paused {
+	want.source, want.refusal, want.invalid, want.how = sourceLastApplied, refusal, refusal, How{Earlier: true}
+	if !c.in.Paused {
 		c.restore(want, nil)
 	}
 	return want
@@ -139,8 +140,8 @@ func (c decider) decideInvalid(want *decision, refusal error) *decision {
 
 // decideWaiting decides for a spec that must wait: the last applied spec is repaired.
 func (c decider) decideWaiting(want *decision) *decision {
-	want.source, want.how = sourceWaiting, application{earlier: true}
-	if !c.d.paused {
+	want.source, want.how = sourceWaiting, How{Earlier: true}
+	if !c.in.Paused {
 		want.workload, want.remember.record, want.refusal = c.lastApplied()
 	}
 	return want
@@ -149,22 +150,22 @@ func (c decider) decideWaiting(want *decision) *decision {
 // afterRefusal returns what to apply after the present spec was refused in part: the last applied spec. Where only the workload object
 // could not be written, that object alone is kept as it was last applied. ok is false if nothing more is to be applied. c.seen is
 // the observation after the first apply.
-func (c decider) afterRefusal(want *decision, done *applied) (next *decision, ok bool) {
+func (c decider) afterRefusal(want *decision, done *Outcomes) (next *decision, ok bool) {
 	if want.source != sourcePresent || done.isStale() {
 		return nil, false
 	}
 	copied := *want
 	next = &copied
-	next.source, next.workload, next.how, next.refusal = sourceLastApplied, nil, application{earlier: true}, done.err
+	next.source, next.workload, next.how, next.refusal = sourceLastApplied, nil, How{Earlier: true}, done.Err
 	next.remember = remembrance{}
 	switch {
-	case done.refused != nil:
-	case want.how.whole && done.notWritten:
-		next.how.alone = true
+	case done.Refused != nil:
+	case want.how.Whole && done.notWritten:
+		next.how.Alone = true
 	default:
 		return nil, false
 	}
-	if !c.d.paused {
+	if !c.in.Paused {
 		c.restore(next, want.workload)
 	}
 	return next, true
@@ -181,9 +182,9 @@ func (c decider) restore(want *decision, refused *resource.Workload) {
 		want.workload = workload
 		return
 	}
-	if c.seen.object == nil && c.d.hadWorkload() {
+	if c.seen.Object == nil && c.in.HadWorkload() {
 		want.lost = true
-		want.refusal = appendMessage(want.refusal, fmt.Sprintf(messageNotRestored, c.d.objectKind(), c.d.name))
+		want.refusal = appendMessage(want.refusal, fmt.Sprintf(messageNotRestored, c.in.objectKind(), c.in.Name))
 	}
 	want.refusal = reconciler.Aggregate(err, want.refusal)
 }
@@ -191,20 +192,20 @@ func (c decider) restore(want *decision, refused *resource.Workload) {
 // isChanged reports whether the spec differs from the record on the live workload object, or from the remembered record of
 // a deleted object. changed reports whether the history of the live object has a change.
 func (c decider) isChanged(changed bool) bool {
-	d := c.d
+	in := c.in
 	differs := func(record string, scopes ...resource.Scope) bool {
 		return record != "" && slices.ContainsFunc(scopes, func(scope resource.Scope) bool {
-			changed, err := d.spec.Changed(record, scope)
+			changed, err := in.Spec.Changed(record, scope)
 			return err == nil && changed
 		})
 	}
 	switch {
-	case c.seen.object == nil:
-		return differs(c.seen.remembered.record.spec, resource.ScopePods, resource.ScopeVolumes)
-	case !c.seen.isOwned(d.owner):
+	case c.seen.Object == nil:
+		return differs(c.seen.Remembered.record.spec, resource.ScopePods, resource.ScopeVolumes)
+	case !c.seen.isOwned(in.Owner):
 		return false
 	}
-	return changed || differs(recordOf(c.seen.object), resource.ScopeVolumes)
+	return changed || differs(recordOf(c.seen.Object), resource.ScopeVolumes)
 }
 
 // buildPresent builds the workload of the present spec with the inputs that count, and returns the errors of the spec.
@@ -214,7 +215,7 @@ func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
 		return nil, nil, err
 	}
 	want.specChanged = chosen.liveChanged
-	if c.d.config == nil || len(chosen.errs) > 0 || chosen.workload.TemplateKept { // Content is followed once the template is the resource's.
+	if !c.in.Kind.Serves || len(chosen.errs) > 0 || chosen.workload.TemplateKept { // Content is followed once the template is the resource's.
 		return chosen, nil, nil
 	}
 	content, ask := c.decideContent(chosen)
@@ -228,4 +229,34 @@ func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
 	chosen.inputs.Config = content.next
 	chosen.workload, chosen.errs = c.build(chosen.inputs)
 	return chosen, nil, nil
+}
+
+// growsVolume reports whether a workload has larger volumes than the database.
+func (c decider) growsVolume(w *resource.Workload) bool {
+	if c.seen.Data == nil || len(w.Claims) == 0 {
+		return false
+	}
+	volume := c.seen.Data.Volume(c.seen)
+	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
+}
+
+// substitute returns the refused workload of a database with the volumes that the database has, if nothing else of it differs from the
+// last applied spec, or no record of that spec is known and the StatefulSet is gone; nil otherwise, and for other workloads.
+func (c decider) substitute(refused *resource.Workload) *resource.Workload {
+	if c.seen.Data == nil || len(refused.Claims) == 0 {
+		return nil
+	}
+	volume := c.seen.Data.Volume(c.seen)
+	if volume == nil {
+		return nil
+	}
+	if set := c.seen.StatefulSet(); set != nil {
+		record := recordOf(set)
+		if changed, err := c.in.Spec.Changed(record, resource.ScopePods); err != nil || changed || !c.in.OwnsRecord(set) {
+			return nil
+		}
+		refused.Record[appv1.AnnotationLastAppliedSpec] = record
+	}
+	refused.KeepVolume(&volume.Spec)
+	return refused
 }

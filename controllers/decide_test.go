@@ -32,8 +32,8 @@ func (s sameTemplates) RecordHolds(string, client.Object, client.Object, client.
 // situation is what a decision is made by: the App web, whose Deployment was made for the image nginx:1.
 type situation struct {
 	app     *appv1.App
-	d       *target
-	seen    *observed
+	in      *Input
+	seen    *Observed
 	compare sameTemplates
 }
 
@@ -58,9 +58,8 @@ func appliedDeployment(t *testing.T, app *appv1.App, in resource.Inputs) *appsv1
 func newSituation(t *testing.T) *situation {
 	t.Helper()
 	app, inputs := newWebApp(), resource.Inputs{Rendering: resource.RenderingLatest}
-	s := &situation{app: app, compare: true, seen: &observed{object: appliedDeployment(t, app, inputs), today: inputs}}
-	s.d = newAppTarget(app)
-	s.d.history = &app.Status.HistoryStatus
+	s := &situation{app: app, compare: true, seen: &Observed{Object: appliedDeployment(t, app, inputs), today: inputs}}
+	s.in = newAppInput(app)
 	return s
 }
 
@@ -72,7 +71,7 @@ func (s *situation) replicaSetOf(t *testing.T, name, image string) *replicaSetRe
 	made := appliedDeployment(t, past, s.seen.today)
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: made.Annotations, Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "1"},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.seen.object, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.seen.Object, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 	}}
 	set.Spec.Template = made.Spec.Template
 	metav1.SetMetaDataLabel(&set.Spec.Template.ObjectMeta, appsv1.DefaultDeploymentUniqueLabelKey, "1")
@@ -84,21 +83,21 @@ func (s *situation) annotate(key, value string) {
 }
 
 func (s *situation) invalidate() {
-	s.d.errs = field.ErrorList{field.Required(field.NewPath("spec"), "")}
+	s.in.Errs = field.ErrorList{field.Required(field.NewPath("spec"), "")}
 }
 
 // stall has the rollout of the present spec make no progress. The ReplicaSet web-good was ready before.
 func (s *situation) stall() {
 	s.app.Spec.Rollback = appv1.RollbackOnStall
 	s.app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "web-good"}
-	s.seen.verdict = health.Verdict{Stalled: true, Reason: appv1.ReasonProgressDeadlineExceeded, Message: "Deployment web: late"}
+	s.seen.Verdict = health.Verdict{Stalled: true, Reason: appv1.ReasonProgressDeadlineExceeded, Message: "Deployment web: late"}
 }
 
 func (s *situation) remember(t *testing.T) {
 	t.Helper()
-	live := s.seen.object
-	s.seen.object = nil
-	s.seen.remembered = memory{known: true, record: workloadRecord{
+	live := s.seen.Object
+	s.seen.Object = nil
+	s.seen.Remembered = Memory{known: true, record: workloadRecord{
 		selector: map[string]string{"a": "b"}, spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs],
 	}}
 }
@@ -127,8 +126,8 @@ func lineOf(want *decision, ask *need, err error) string {
 		words = append(words, mainImage(want.workload))
 		add(want.workload.TemplateKept, "kept")
 	}
-	add(want.how.whole, "whole")
-	add(want.how.earlier, "earlier")
+	add(want.how.Whole, "whole")
+	add(want.how.Earlier, "earlier")
 	add(want.held != nil && want.held.mark.rolledBack(), "rolled back")
 	add(want.lost, "lost")
 	add(want.notRolledBack != "", "not rolled back")
@@ -151,26 +150,26 @@ func TestDecide(t *testing.T) {
 		want   string
 	}{
 		// The present spec, and the inputs.
-		"nothing lives":            {func(s *situation) { s.seen.object = nil }, "present nginx:1"},
+		"nothing lives":            {func(s *situation) { s.seen.Object = nil }, "present nginx:1"},
 		"as it was applied":        {func(*situation) {}, "present nginx:1"},
 		"another spec":             {func(s *situation) { s.app.Spec.Image = "nginx:2" }, "present nginx:2 whole"},
 		"another number of pods":   {func(s *situation) { s.app.Spec.Replicas = ptr.To[int32](9) }, "present nginx:1"},
 		"another, and gone":        {func(s *situation) { s.remember(t); s.app.Spec.Image = "nginx:2" }, "present nginx:2 whole"},
-		"paused":                   {func(s *situation) { s.d.paused = true }, "present nginx:1"},
-		"of another owner":         {func(s *situation) { s.seen.object.SetOwnerReferences(nil); s.app.Spec.Image = "nginx:2" }, "present nginx:2"},
+		"paused":                   {func(s *situation) { s.in.Paused = true }, "present nginx:1"},
+		"of another owner":         {func(s *situation) { s.seen.Object.SetOwnerReferences(nil); s.app.Spec.Image = "nginx:2" }, "present nginx:2"},
 		"a template of others":     {func(s *situation) { s.compare = false; s.app.Spec.Image = "nginx:2" }, "present nginx:2 whole"},
-		"it must wait":             {func(s *situation) { s.d.mustWait = true; s.app.Spec.Image = "nginx:2" }, "waiting nginx:1 earlier remembers record"},
-		"it must wait, paused":     {func(s *situation) { s.d.mustWait, s.d.paused = true, true }, "waiting nothing earlier"},
-		"it must wait, and is new": {func(s *situation) { s.d.mustWait, s.seen.object = true, nil }, "waiting nothing earlier"},
+		"it must wait":             {func(s *situation) { s.in.MustWait = true; s.app.Spec.Image = "nginx:2" }, "waiting nginx:1 earlier remembers record"},
+		"it must wait, paused":     {func(s *situation) { s.in.MustWait, s.in.Paused = true, true }, "waiting nothing earlier"},
+		"it must wait, and is new": {func(s *situation) { s.in.MustWait, s.seen.Object = true, nil }, "waiting nothing earlier"},
 		// The last applied spec.
 		"invalid":                    {func(s *situation) { s.invalidate(); s.app.Spec.Image = "nginx:2" }, "last applied nginx:1 earlier remembers record Invalid"},
-		"invalid, and must wait":     {func(s *situation) { s.invalidate(); s.d.mustWait = true }, "last applied nginx:1 earlier remembers record Invalid"},
-		"undecodable":                {func(s *situation) { s.d.undecodable = errors.New("spec.a") }, "last applied nginx:1 earlier remembers record Invalid"},
-		"invalid and paused":         {func(s *situation) { s.invalidate(); s.d.paused = true }, "last applied nothing earlier Invalid"},
-		"invalid and new":            {func(s *situation) { s.invalidate(); s.seen.object = nil }, "last applied nothing earlier Invalid"},
+		"invalid, and must wait":     {func(s *situation) { s.invalidate(); s.in.MustWait = true }, "last applied nginx:1 earlier remembers record Invalid"},
+		"undecodable":                {func(s *situation) { s.in.Undecodable = errors.New("spec.a") }, "last applied nginx:1 earlier remembers record Invalid"},
+		"invalid and paused":         {func(s *situation) { s.invalidate(); s.in.Paused = true }, "last applied nothing earlier Invalid"},
+		"invalid and new":            {func(s *situation) { s.invalidate(); s.seen.Object = nil }, "last applied nothing earlier Invalid"},
 		"invalid, gone, remembered":  {func(s *situation) { s.remember(t); s.invalidate() }, "last applied nginx:1 earlier Invalid"},
-		"invalid, gone, forgotten":   {func(s *situation) { s.invalidate(); s.seen.object, s.app.Status.Selector = nil, "a=b" }, "last applied nothing earlier lost Invalid"},
-		"invalid, of another owner":  {func(s *situation) { s.invalidate(); s.seen.object.SetOwnerReferences(nil) }, "last applied nothing earlier Invalid"},
+		"invalid, gone, forgotten":   {func(s *situation) { s.invalidate(); s.seen.Object, s.app.Status.Selector = nil, "a=b" }, "last applied nothing earlier lost Invalid"},
+		"invalid, of another owner":  {func(s *situation) { s.invalidate(); s.seen.Object.SetOwnerReferences(nil) }, "last applied nothing earlier Invalid"},
 		"invalid, with other fields": {func(s *situation) { s.invalidate(); s.compare = false }, "last applied nothing earlier Invalid"},
 		// A hold.
 		"a hold": {func(s *situation) { s.annotate(appv1.AnnotationHold, "web-old") }, "asks for web-old"},
@@ -202,17 +201,17 @@ func TestDecide(t *testing.T) {
 			s.seen.replicaSet.set.OwnerReferences[0].UID = types.UID("other")
 		}, "held nginx:1 earlier remembers record RevisionNotFound"},
 		"a hold of no name":           {func(s *situation) { s.annotate(appv1.AnnotationHold, "Web Old") }, "held nginx:1 earlier remembers record RevisionNotFound"},
-		"a hold of a kind without":    {func(s *situation) { s.annotate(appv1.AnnotationHold, "web-old"); s.d.history = nil }, "present nginx:1"},
-		"a hold, and another owner's": {func(s *situation) { s.annotate(appv1.AnnotationHold, "web-old"); s.seen.object.SetOwnerReferences(nil) }, "present nginx:1"},
+		"a hold of a kind without":    {func(s *situation) { s.annotate(appv1.AnnotationHold, "web-old"); s.in.Kind.Holds = false }, "present nginx:1"},
+		"a hold, and another owner's": {func(s *situation) { s.annotate(appv1.AnnotationHold, "web-old"); s.seen.Object.SetOwnerReferences(nil) }, "present nginx:1"},
 		"a hold of what is gone":      {func(s *situation) { s.remember(t); s.annotate(appv1.AnnotationHold, "web-old") }, "held nginx:1 earlier RevisionNotFound"},
-		"a hold of what is forgotten": {func(s *situation) { s.seen.object = nil; s.annotate(appv1.AnnotationHold, "web-old") }, "held nothing earlier RevisionNotFound"},
+		"a hold of what is forgotten": {func(s *situation) { s.seen.Object = nil; s.annotate(appv1.AnnotationHold, "web-old") }, "held nothing earlier RevisionNotFound"},
 		// A rollback.
 		"a stalled rollout":                  {func(s *situation) { s.stall() }, "asks for web-good"},
 		"a stalled rollout, read":            {func(s *situation) { s.stall(); s.seen.replicaSet = s.replicaSetOf(t, "web-good", "nginx:0") }, "held nginx:0 earlier rolled back remembers record"},
 		"a stalled rollout, the same spec":   {func(s *situation) { s.stall(); s.seen.replicaSet = s.replicaSetOf(t, "web-good", "nginx:1") }, "present nginx:1 not rolled back remembers record remembers decline"},
 		"a stalled rollout, nothing good":    {func(s *situation) { s.stall(); s.app.Status.LastGood = nil }, "present nginx:1"},
 		"a stalled rollout, no wish":         {func(s *situation) { s.stall(); s.app.Spec.Rollback = "" }, "present nginx:1"},
-		"a stalled rollout, paused":          {func(s *situation) { s.stall(); s.d.paused = true }, "present nginx:1"},
+		"a stalled rollout, paused":          {func(s *situation) { s.stall(); s.in.Paused = true }, "present nginx:1"},
 		"a stalled rollout, a new spec":      {func(s *situation) { s.stall(); s.app.Spec.Image = "nginx:2" }, "present nginx:2 whole"},
 		"a stalled rollout, a refresh":       {func(s *situation) { s.stall(); s.annotate(appv1.AnnotationRefresh, "5") }, "present nginx:1"},
 		"a stalled rollout, invalid":         {func(s *situation) { s.stall(); s.invalidate() }, "last applied nginx:1 earlier remembers record Invalid"},
@@ -220,37 +219,41 @@ func TestDecide(t *testing.T) {
 		"a stalled rollout, no right":        {func(s *situation) { s.stall(); s.seen.replicaSet = &replicaSetRead{name: "web-good", err: forbidden} }, "present nginx:1 not rolled back later remembers record"},
 		"a stalled rollout, declined before": {func(s *situation) {
 			s.stall()
-			s.seen.remembered.declined = declinedRollback{rollout: s.d.rolloutOf(s.seen.deployment()), cause: "why"}
+			s.seen.Remembered.declined = declinedRollback{rollout: (decider{in: &Input{Before: statusOf(s.app)}}).rolloutOf(s.seen.Deployment()), cause: "why"}
 		}, "present nginx:1 not rolled back"},
 		"a hold before a rollback": {func(s *situation) { s.stall(); s.annotate(appv1.AnnotationHold, "web-old") }, "asks for web-old"},
 		// Adoption and content.
 		"an adoption without a restart": {func(s *situation) {
 			s.annotate(appv1.AnnotationAdopt, appv1.AdoptWithoutRestart)
-			s.seen.object.SetOwnerReferences(nil)
-			s.seen.object.SetAnnotations(nil)
-			s.seen.object.SetLabels(nil)
+			s.seen.Object.SetOwnerReferences(nil)
+			s.seen.Object.SetAnnotations(nil)
+			s.seen.Object.SetLabels(nil)
 		}, "present nginx:1 kept"},
 		"an adoption": {func(s *situation) {
 			s.annotate(appv1.AnnotationAdopt, "true")
-			s.seen.object.SetOwnerReferences(nil)
-			s.seen.object.SetAnnotations(nil)
-			s.seen.object.SetLabels(nil)
+			s.seen.Object.SetOwnerReferences(nil)
+			s.seen.Object.SetAnnotations(nil)
+			s.seen.Object.SetLabels(nil)
 		}, "present nginx:1"},
-		"content is followed":     {func(s *situation) { s.d.config = &configTarget{follow: true} }, "asks for content"},
-		"content of invalid spec": {func(s *situation) { s.d.config = &configTarget{follow: true}; s.invalidate() }, "last applied nginx:1 earlier remembers record Invalid"},
+		"content is followed": {func(s *situation) { s.in.Around = &appv1.ServingSpec{ConfigRollout: appv1.ConfigRolloutOnChange} }, "asks for content"},
+		"content of invalid spec": {func(s *situation) {
+			s.in.Around = &appv1.ServingSpec{ConfigRollout: appv1.ConfigRolloutOnChange}
+			s.invalidate()
+		}, "last applied nginx:1 earlier remembers record Invalid"},
 		"content is read": {func(s *situation) {
-			s.d.config, s.seen.content = &configTarget{follow: true}, &contentRead{complete: true}
+			s.in.Around, s.seen.content = &appv1.ServingSpec{ConfigRollout: appv1.ConfigRolloutOnChange}, &contentRead{complete: true}
 		}, "present nginx:1"},
-		"content is not followed": {func(s *situation) { s.d.config = &configTarget{} }, "present nginx:1"},
+		"content is not followed": {func(s *situation) { s.in.Around = &appv1.ServingSpec{} }, "present nginx:1"},
 	} {
 		s := newSituation(t)
 		c.change(s)
 		before := *s.seen
-		want, ask, err := (decider{compare: s.compare, d: s.d, seen: s.seen}).decide()
+		s.in.Before = statusOf(s.app)
+		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decide()
 		if got := lineOf(want, ask, err); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if before.object != s.seen.object || before.replicaSet != s.seen.replicaSet || before.content != s.seen.content {
+		if before.Object != s.seen.Object || before.replicaSet != s.seen.replicaSet || before.content != s.seen.content {
 			t.Errorf("%s: the observation is written", name)
 		}
 	}
@@ -262,29 +265,30 @@ func TestAfterRefusal(t *testing.T) {
 	stale := errors.Join(reconciler.ErrStale)
 	for name, c := range map[string]struct {
 		change func(*situation)
-		done   applied
+		done   Outcomes
 		want   string
 	}{
-		"nothing is refused":           {func(*situation) {}, applied{}, ""},
-		"a part is refused":            {func(*situation) {}, applied{err: refused, refused: refused}, "last applied nginx:1 earlier remembers record Invalid"},
-		"the Deployment is refused":    {func(*situation) {}, applied{err: refused, notWritten: true}, "last applied nginx:1 earlier alone remembers record Invalid"},
-		"the Service alone fails":      {func(*situation) {}, applied{err: refused}, ""},
-		"an outdated view":             {func(*situation) {}, applied{err: stale, notWritten: true}, ""},
-		"paused":                       {func(s *situation) { s.d.paused = true }, applied{err: refused, refused: refused}, "last applied nothing earlier Invalid"},
-		"and the record does not hold": {func(s *situation) { s.compare = false }, applied{err: refused, refused: refused}, "last applied nothing earlier Invalid"},
+		"nothing is refused":           {func(*situation) {}, Outcomes{}, ""},
+		"a part is refused":            {func(*situation) {}, Outcomes{Err: refused, Refused: refused}, "last applied nginx:1 earlier remembers record Invalid"},
+		"the Deployment is refused":    {func(*situation) {}, Outcomes{Err: refused, notWritten: true}, "last applied nginx:1 earlier alone remembers record Invalid"},
+		"the Service alone fails":      {func(*situation) {}, Outcomes{Err: refused}, ""},
+		"an outdated view":             {func(*situation) {}, Outcomes{Err: stale, notWritten: true}, ""},
+		"paused":                       {func(s *situation) { s.in.Paused = true }, Outcomes{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
+		"and the record does not hold": {func(s *situation) { s.compare = false }, Outcomes{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
 	} {
 		s := newSituation(t)
 		s.app.Spec.Image = "nginx:2"
 		c.change(s)
-		decide := decider{compare: s.compare, d: s.d, seen: s.seen}
+		s.in.Before = statusOf(s.app)
+		decide := decider{compare: s.compare, in: s.in, seen: s.seen}
 		first, _, err := decide.decide()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.done.seen = s.seen
+		c.done.Seen = s.seen
 		got := ""
 		if next, ok := decide.afterRefusal(first, &c.done); ok {
-			if got = lineOf(next, nil, nil); next.how.alone {
+			if got = lineOf(next, nil, nil); next.how.Alone {
 				got = strings.Replace(got, "earlier", "earlier alone", 1)
 			}
 		}

@@ -357,7 +357,7 @@ func TestFlowOfAForbiddenDeployment(t *testing.T) {
 			t.Errorf("%s: what is forbidden is not retried", name)
 		}
 		w.stands(name, name, "Applied=False/Forbidden")
-		if !w.Records.recall(recordKey{kindNamed(t, name).manager, webKey, "web"}).known {
+		if !w.Records.Recall(Key{kindNamed(t, name).manager, webKey, "web"}).known {
 			t.Errorf("%s: the last applied spec is not remembered", name)
 		}
 		w.fail = nil

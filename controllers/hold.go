@@ -25,8 +25,6 @@ import (
 // waits. The annotation is a level and no command: once it is removed, the spec counts again. Which ReplicaSet is held is on the
 // Deployment, together with its record, so that a hold in force sends no request.
 
-// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
-
 // holdMark is the annotation of a Deployment that was built for a hold.
 type holdMark struct {
 	// ReplicaSet is the name of the held ReplicaSet, By the value of the annotation that requested the hold, or byRollback.
@@ -53,9 +51,9 @@ type holdSource struct {
 }
 
 // markOf returns the mark on a live Deployment, an empty mark if the Deployment has none that the operator wrote.
-func (d *target) markOf(live client.Object) holdMark {
+func (in *Input) markOf(live client.Object) holdMark {
 	var mark holdMark
-	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !apply.OwnsAnnotation(live, d.manager, appv1.AnnotationHeld) ||
+	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationHeld) ||
 		json.Unmarshal([]byte(live.GetAnnotations()[appv1.AnnotationHeld]), &mark) != nil {
 		return holdMark{}
 	}
@@ -73,17 +71,17 @@ type holdWish struct {
 
 // canHold reports whether the kind holds ReplicaSets, and no Deployment of others is in the way.
 func (c decider) canHold() bool {
-	return c.d.history != nil && (c.seen.object == nil || c.seen.isOwned(c.d.owner))
+	return c.in.Kind.Holds && (c.seen.Object == nil || c.seen.isOwned(c.in.Owner))
 }
 
 // wishHold returns the hold that is requested by an annotation, a mark or a stalled rollout.
 func (c decider) wishHold() holdWish {
-	mark := c.d.markOf(c.seen.object)
-	if c.seen.object == nil {
-		mark = c.seen.remembered.record.mark
+	mark := c.in.markOf(c.seen.Object)
+	if c.seen.Object == nil {
+		mark = c.seen.Remembered.record.mark
 	}
-	failed := c.d.stillFailed(mark.Failed)
-	switch value := c.d.owner.GetAnnotations()[appv1.AnnotationHold]; {
+	failed := c.stillFailed(mark.Failed)
+	switch value := c.in.Owner.GetAnnotations()[appv1.AnnotationHold]; {
 	case value == appv1.HoldLastGood:
 		return holdWish{mark: &holdMark{By: value, Failed: failed}}
 	case value != "":
@@ -97,7 +95,7 @@ func (c decider) wishHold() holdWish {
 // decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
 // source is the present spec.
 func (c decider) decideHold(wish holdWish) (*decision, *need) {
-	want := &decision{source: sourceHeld, how: application{earlier: true}, today: c.seen.today}
+	want := &decision{source: sourceHeld, how: How{Earlier: true}, today: c.seen.today}
 	want.remember.record = c.recordToRemember()
 	source, ask, refusal, err := c.findHeld(wish)
 	switch {
@@ -125,23 +123,6 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 	return want, nil
 }
 
-// heldInForce returns which spec is in force by a hold, with the reason and the message.
-func (want *decision) heldInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
-	mark, image := &want.held.mark, mainImage(want.workload)
-	if mark.Failed != nil && mark.Failed.Canary && (mark.By == byAbort || mark.rolledBack()) {
-		return reconciler.RolledBack, reconciler.ReasonAndMessage{
-			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
-		}
-	}
-	if mark.rolledBack() {
-		return reconciler.RolledBack, reconciler.ReasonAndMessage{
-			Reason:  appv1.ReasonRolledBack,
-			Message: fmt.Sprintf(messageRolledBack, mark.Failed.Image, mark.Failed.Cause, image, mark.ReplicaSet),
-		}
-	}
-	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
-}
-
 // mainImage is the image of the main container of a workload.
 func mainImage(w *resource.Workload) string { return w.Template.Spec.Containers[0].Image }
 
@@ -153,9 +134,9 @@ type replicaSetRead struct {
 }
 
 // readReplicaSet reads a ReplicaSet from the API server.
-func (s *Deps) readReplicaSet(ctx context.Context, d *target, name string) *replicaSetRead {
+func readReplicaSet(ctx context.Context, live client.Reader, namespace, name string) *replicaSetRead {
 	set := &appsv1.ReplicaSet{}
-	err := s.Live.Get(ctx, client.ObjectKey{Namespace: d.owner.GetNamespace(), Name: name}, set)
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set)
 	return &replicaSetRead{name: name, set: set, err: err}
 }
 
@@ -168,10 +149,10 @@ func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal
 		switch {
 		case source != nil && source.mark.ReplicaSet != "" && (source.mark.By == mark.By || source.mark.rolledBack()):
 			mark.ReplicaSet = source.mark.ReplicaSet
-		case c.d.history.LastGood == nil:
-			return nil, nil, c.d.revisionNotFound(&mark, messageNothingGood), nil
+		case c.in.Before.History.LastGood == nil:
+			return nil, nil, c.revisionNotFound(&mark, messageNothingGood), nil
 		default:
-			mark.ReplicaSet = c.d.history.LastGood.ReplicaSet
+			mark.ReplicaSet = c.in.Before.History.LastGood.ReplicaSet
 		}
 	}
 	if source != nil && source.mark.ReplicaSet == mark.ReplicaSet {
@@ -180,14 +161,14 @@ func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal
 	}
 	name := mark.ReplicaSet
 	switch read := c.seen.replicaSet; {
-	case c.seen.object == nil:
-		return nil, nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.d.name)), nil
+	case c.seen.Object == nil:
+		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.in.Name)), nil
 	case len(validation.IsDNS1123Subdomain(name)) > 0: // Of a value that is longer than any name, only the hash is kept.
-		return nil, nil, c.d.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
+		return nil, nil, c.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
 	case read == nil || read.name != name:
 		return nil, &need{replicaSet: name}, nil, nil
 	case apierrors.IsNotFound(read.err):
-		return nil, nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
+		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
 	case apierrors.IsForbidden(read.err):
 		return nil, nil, reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name), nil
 	case read.err != nil:
@@ -204,8 +185,8 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 	source = &holdSource{
 		mark: mark, spec: set.Annotations[appv1.AnnotationLastAppliedSpec], inputs: set.Annotations[appv1.AnnotationLastAppliedInputs],
 	}
-	if !metav1.IsControlledBy(set, c.seen.object) {
-		return nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
+	if !metav1.IsControlledBy(set, c.seen.Object) {
+		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
 	}
 	built, believed := c.buildHeld(source), false
 	if built != nil {
@@ -213,9 +194,9 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 			return nil, nil, err
 		}
 	}
-	past, unreadable := c.d.spec.Past(source.spec)
+	past, unreadable := c.in.Spec.Past(source.spec)
 	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
-		return nil, c.d.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
+		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
 	}
 	if errs := past.Validate(); len(errs) > 0 {
 		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
@@ -230,13 +211,13 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 
 // recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record.
 func (c decider) recordInForce() *holdSource {
-	if live := c.seen.object; live != nil {
-		if !c.d.ownsRecord(live) {
+	if live := c.seen.Object; live != nil {
+		if !c.in.OwnsRecord(live) {
 			return nil
 		}
-		return &holdSource{mark: c.d.markOf(live), spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]}
+		return &holdSource{mark: c.in.markOf(live), spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]}
 	}
-	if known := &c.seen.remembered; known.known {
+	if known := &c.seen.Remembered; known.known {
 		return &holdSource{mark: known.record.mark, spec: known.record.spec, inputs: known.record.inputs}
 	}
 	return nil
@@ -244,7 +225,7 @@ func (c decider) recordInForce() *holdSource {
 
 // recordToRemember returns the record on the live Deployment, from which it is recreated if it is deleted; nil if there is none.
 func (c decider) recordToRemember() *workloadRecord {
-	if c.seen.object == nil {
+	if c.seen.Object == nil {
 		return nil
 	}
 	source := c.recordInForce()
@@ -252,25 +233,25 @@ func (c decider) recordToRemember() *workloadRecord {
 		return nil
 	}
 	return &workloadRecord{
-		selector: c.seen.selector(), spec: source.spec, inputs: source.inputs, autoscaled: c.seen.scaled, mark: source.mark,
+		selector: c.seen.Selector(), spec: source.spec, inputs: source.inputs, autoscaled: c.seen.Scaled, mark: source.mark,
 	}
 }
 
 // buildHeld builds the workload of a record. The number of pods and the auxiliary objects come from the present spec. The workload is
 // nil for a record from which no workload can be built.
 func (c decider) buildHeld(source *holdSource) *resource.Workload {
-	in, err := resource.DecodeInputs(source.inputs)
+	inputs, err := resource.DecodeInputs(source.inputs)
 	if err != nil || source.spec == "" {
 		return nil // An unreadable record is not used.
 	}
-	in.Kept = in.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
-	options := c.seen.options(in, c.d.around)
-	w, err := resource.BuildRecorded(c.d.spec, source.spec, options)
+	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
+	options := c.seen.options(inputs, c.in.Around)
+	w, err := resource.BuildRecorded(c.in.Spec, source.spec, options)
 	if err != nil {
 		return nil // As above.
 	}
-	if c.d.undecodable == nil && len(c.d.errs) == 0 {
-		w.SetReplicas(c.d.spec.Workload().Replicas, options)
+	if c.in.Undecodable == nil && len(c.in.Errs) == 0 {
+		w.SetReplicas(c.in.Spec.Workload().Replicas, options)
 	}
 	if source.mark.ReplicaSet != "" || source.mark.Failed != nil {
 		w.Record[appv1.AnnotationHeld] = source.mark.encode()
@@ -280,21 +261,21 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 
 // revisionNotFound is the error to report of a hold that cannot be. To who asked for one by the annotation, it names the ReplicaSets
 // of the status.
-func (d *target) revisionNotFound(mark *holdMark, cause string) error {
+func (c decider) revisionNotFound(mark *holdMark, cause string) error {
 	if mark.By == byRollback {
 		return reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)
 	}
 	var known []string
-	if name := d.history.ReplicaSet; name != "" {
+	if name := c.in.Before.History.ReplicaSet; name != "" {
 		known = append(known, name)
 	}
-	if good := d.history.LastGood; good != nil && !slices.Contains(known, good.ReplicaSet) {
+	if good := c.in.Before.History.LastGood; good != nil && !slices.Contains(known, good.ReplicaSet) {
 		known = append(known, good.ReplicaSet)
 	}
 	if len(known) == 0 {
 		return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageNothingToHold, cause)
 	}
-	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), d.name, d.owner.GetNamespace())
+	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), c.in.Name, c.in.Owner.GetNamespace())
 }
 
 // runningReplicaSet returns the ReplicaSet that all pods of a Deployment belong to once they are all updated, empty if there is none.

@@ -5,7 +5,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -28,17 +27,17 @@ type chosenInputs struct {
 }
 
 // build builds the workload of the present spec, and returns the errors of the spec.
-func (c decider) build(in resource.Inputs) (*resource.Workload, field.ErrorList) {
-	w, wrong := c.d.spec.Build(c.seen.options(in, c.d.around))
+func (c decider) build(inputs resource.Inputs) (*resource.Workload, field.ErrorList) {
+	w, wrong := c.in.Spec.Build(c.seen.options(inputs, c.in.Around))
 	if len(wrong) == 0 {
-		return w, c.d.errs
+		return w, c.in.Errs
 	}
-	return w, append(c.d.errs[:len(c.d.errs):len(c.d.errs)], wrong...)
+	return w, append(c.in.Errs[:len(c.in.Errs):len(c.in.Errs)], wrong...)
 }
 
 // chooseInputs chooses the inputs by the history of the live workload object.
 func (c decider) chooseInputs() (*chosenInputs, error) {
-	history, refresh := c.historyOf(), c.d.owner.GetAnnotations()[appv1.AnnotationRefresh]
+	history, refresh := c.historyOf(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	if kept, isKept := c.recoverKept(history, refresh); isKept {
 		history = kept
 	} else {
@@ -70,32 +69,32 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 
 // historyOf returns the provenance of the live workload object: who applied it, from which inputs and which spec.
 func (c decider) historyOf() resource.Provenance {
-	d, live := c.d, c.seen.object
+	in, live := c.in, c.seen.Object
 	if live == nil {
-		lost := c.seen.recordedInputs()
+		lost := c.seen.lostInputs()
 		return resource.Provenance{Exists: lost != "", Ours: lost != "", Inputs: lost}
 	}
 	// Any of them may have been removed by another writer. That fields are the operator's is not enough for a resource without a
 	// workload so far: it takes them over before it applies.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || d.status.Rendering > 0 && apply.Applies(live, d.manager)
-	orphaned := ours && (metav1.GetControllerOf(live) == nil || d.adopts())
+	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && apply.Applies(live, in.manager())
+	orphaned := ours && (metav1.GetControllerOf(live) == nil || in.adopts())
 	h := resource.Provenance{
-		Exists: metav1.IsControlledBy(live, d.owner) || orphaned,
+		Exists: metav1.IsControlledBy(live, in.Owner) || orphaned,
 		Ours:   ours,
 		Inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs],
 	}
 	record, recorded := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
 	if !h.Ours {
-		record, recorded = ptr.Deref(d.tutorial, ""), d.tutorial != nil
+		record, recorded = in.tutorialRecord()
 	}
 	if h.Exists && recorded {
-		changed, err := d.spec.Changed(record, resource.ScopePods)
+		changed, err := in.Spec.Changed(record, resource.ScopePods)
 		h.SpecChanged = err == nil && changed
 	}
-	if in, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
+	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
 		// The only part around the pods that shapes them.
-		h.SpecChanged = h.SpecChanged || in.ServiceAccount != resource.AccountName(d.around, d.name)
+		h.SpecChanged = h.SpecChanged || inputs.ServiceAccount != resource.AccountName(in.Around, in.Name)
 	}
 	return h
 }
@@ -104,16 +103,16 @@ func (c decider) historyOf() resource.Provenance {
 // object: all of it where another writer has written the record, and a size that is not what the pod template has. It also returns
 // the size that is reliable nevertheless.
 func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resource.ResolvedSize, error) {
-	live := c.seen.object
+	live := c.seen.Object
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || live == nil {
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
 	}
-	owned := apply.OwnsAnnotation(live, c.d.manager, appv1.AnnotationLastAppliedInputs)
+	owned := apply.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
 		return h, recorded.Size, nil
 	}
-	if !owned && apply.Applies(live, c.d.manager) {
+	if !owned && apply.Applies(live, c.in.manager()) {
 		// The record was edited by hand, perhaps together with the pod template.
 		h.Inputs = ""
 		return h, resource.ResolvedSize{}, nil
@@ -125,7 +124,7 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 		h.Inputs = ""
 		return h, believed.Size, nil
 	}
-	holds, err := c.compare.RecordHolds(c.d.manager, templateOnly(workload.Template), templateOnly(template), live)
+	holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(workload.Template), templateOnly(template), live)
 	if err == nil && !holds {
 		believed.Size = resource.ResolvedSize{}
 	}
@@ -137,7 +136,7 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 // inputs of the newest rendering that makes the live pod template, if any rendering does. A size has no part in that: its definition may have
 // changed since, and ChooseInputs adds what the spec names.
 func (c decider) recoverInputs(h resource.Provenance, refresh string, size resource.ResolvedSize) (resource.Provenance, error) {
-	if !h.Exists || !h.Ours || c.seen.object == nil {
+	if !h.Exists || !h.Ours || c.seen.Object == nil {
 		return h, nil
 	}
 	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
@@ -150,18 +149,18 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
 	for _, n := range resource.Renderings() {
-		in := resource.Inputs{
+		inputs := resource.Inputs{
 			Rendering: n, Refresh: refresh, ServiceAccount: account, Config: resource.ConfigOf(&live),
 		}
-		workload, _ := c.build(in)
+		workload, _ := c.build(inputs)
 		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
 		if err != nil {
 			return h, err
 		}
 		// What one rendering states may be a part of what another one does, and hold as well: it was made by that one.
 		if stated := resource.TemplateSize(&workload.Template); holds && stated > most {
-			in.Size = size
-			h.Inputs, most = in.Encode(), stated
+			inputs.Size = size
+			h.Inputs, most = inputs.Encode(), stated
 		}
 	}
 	return h, nil

@@ -9,23 +9,23 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// journal has the outcomes of the dry runs of one plan. It is for one goroutine. A reconcile has none: a nil journal notes nothing.
-type journal struct {
+// Journal has the outcomes of the dry runs of one plan. It is for one goroutine. A reconcile has none: a nil journal notes nothing.
+type Journal struct {
 	outcomes []apply.Outcome
 }
 
-// applyRequest carries out a request in a mode, and notes the outcomes of a plan.
-func (s *Deps) applyRequest(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
+// Apply carries out a request in a mode, and notes the outcomes of a plan.
+func (r *Reconciler) Apply(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
 	request := *req
-	request.Before.Deleted = s.journal.deletedKinds()
-	done, err := s.Engine.Run(ctx, request, mode)
-	s.journal.noteOutcomes(&done, mode)
+	request.Before.Deleted = r.Journal.deletedKinds()
+	done, err := r.Engine.Run(ctx, request, mode)
+	r.Journal.noteOutcomes(&done, mode)
 	return done, err
 }
 
 // noteOutcomes notes the outcomes of one request. A local run of a plan, for a tier that waits, is no part of the plan but for its
 // obstacles and deletions.
-func (j *journal) noteOutcomes(done *apply.Outcomes, mode apply.Mode) {
+func (j *Journal) noteOutcomes(done *apply.Outcomes, mode apply.Mode) {
 	if j == nil {
 		return
 	}
@@ -36,19 +36,19 @@ func (j *journal) noteOutcomes(done *apply.Outcomes, mode apply.Mode) {
 		case auxiliary && out.Withheld && !out.Adopted, errors.Is(out.Err, reconciler.ErrStale):
 		case out.Err != nil && !auxiliary, out.Err == nil && (mode == apply.Local || out.Action == ""):
 		case out.Withheld:
-			j.noteOutcome(&apply.Outcome{Change: apply.Change{Kind: out.Kind, Name: out.Name}})
+			j.Note(&apply.Outcome{Change: apply.Change{Kind: out.Kind, Name: out.Name}})
 		default:
-			j.noteOutcome(out)
+			j.Note(out)
 		}
 	}
 	for i := range done.Pruned {
-		j.noteOutcome(&done.Pruned[i])
+		j.Note(&done.Pruned[i])
 	}
 }
 
-// noteOutcome notes the outcome of one object. The first outcome of an object counts: after a refused request, the plan tries the last
+// Note notes the outcome of one object. The first outcome of an object counts: after a refused request, the plan tries the last
 // applied spec.
-func (j *journal) noteOutcome(out *apply.Outcome) {
+func (j *Journal) Note(out *apply.Outcome) {
 	if j == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (j *journal) noteOutcome(out *apply.Outcome) {
 }
 
 // deletedKinds returns the kinds of the objects that the plan deletes.
-func (j *journal) deletedKinds() []string {
+func (j *Journal) deletedKinds() []string {
 	if j == nil {
 		return nil
 	}
@@ -71,8 +71,8 @@ func (j *journal) deletedKinds() []string {
 	return kinds
 }
 
-// changed returns the outcomes without the objects that the plan leaves unchanged.
-func (j *journal) changed() []apply.Outcome {
+// Changed returns the outcomes without the objects that the plan leaves unchanged.
+func (j *Journal) Changed() []apply.Outcome {
 	return slices.DeleteFunc(slices.Clone(j.outcomes), func(o apply.Outcome) bool {
 		return o.Err == nil && (o.Action == apply.Unchanged || o.Action == "")
 	})

@@ -60,7 +60,7 @@ func withCache(t *testing.T, objects ...client.Object) *Deps {
 			b.WithIndex(k.empty(), k.index, k.childNames)
 		}
 	}
-	return &Deps{Client: b.Build()}
+	return &Deps{Reconciler: Reconciler{Client: b.Build()}}
 }
 
 // mappedNames are those of the requests that a map function returns, sorted and each once.
@@ -256,17 +256,17 @@ func TestLiveObject(t *testing.T) {
 			return obj
 		}
 		live := named("web")
-		seen := &observed{owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
+		seen := &Observed{Owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
 		switch live := live.(type) {
 		case *appsv1.Deployment:
-			seen.object = live
+			seen.Object = live
 		case *corev1.Service:
-			seen.service = live
+			seen.Service = live
 		}
-		if got := seen.liveObject(named("web")); got != live {
+		if got := seen.LiveObject(named("web")); got != live {
 			t.Errorf("%T: compared with %v", row.Object, got)
 		}
-		if got := (&observed{owned: apply.Inventory{named("other")}}).liveObject(named("web")); got != nil {
+		if got := (&Observed{Owned: apply.Inventory{named("other")}}).LiveObject(named("web")); got != nil {
 			t.Errorf("%T: compared with %v, want nothing", row.Object, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,15 +18,18 @@ import (
 // An invalid spec leaves the last applied one in force: the children are repaired by the record that is on the workload
 // object. Nothing is pruned by it. A spec that the API server refuses in part is invalid too.
 
-// application is how to apply a workload.
-type application struct {
-	// whole writes nothing new if a part of it is refused.
-	whole bool
-	// earlier is true for what an earlier spec means: nothing is pruned by it.
-	earlier bool
-	// alone applies the workload object, with what it cannot be without, and nothing else.
-	alone bool
-	// canary is what becomes of the canary.
+// Unwatched is the time until an obstacle that is not watched is read again: a Secret, or a claim of others.
+const Unwatched = time.Minute
+
+// How has the way to apply a workload.
+type How struct {
+	// Whole is true to write nothing new if a part of the workload is refused.
+	Whole bool
+	// Earlier is true for an earlier spec, by which nothing is pruned.
+	Earlier bool
+	// Alone is true to apply the workload object and its prerequisites alone.
+	Alone bool
+	// canary is the decision on the canary.
 	canary canaryDecision
 }
 
@@ -38,7 +42,7 @@ func withTrouble(refusal, err error) error {
 	refusal = appendMessage(refusal, messageNotFullyInForce+message)
 	var stalled *reconciler.StalledError
 	if errors.As(refusal, &stalled) {
-		stalled.RetryAfter = unwatched
+		stalled.RetryAfter = Unwatched
 	}
 	return refusal
 }
@@ -57,27 +61,27 @@ func appendMessage(err error, sentence string) error {
 // lastApplied returns the workload as it was last applied, nil if that is not known. A workload object that is gone is rebuilt from
 // what was last seen of it. record is what to remember of the object that lives.
 func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, err error) {
-	d, live := c.d, c.seen.object
-	if live != nil && !c.seen.isOwned(d.owner) {
+	in, live := c.in, c.seen.Object
+	if live != nil && !c.seen.isOwned(in.Owner) {
 		return nil, nil, nil
 	}
-	known := c.seen.remembered.record
+	known := c.seen.Remembered.record
 	if live != nil {
 		known = workloadRecord{
-			selector: c.seen.selector(), autoscaled: c.seen.scaled, mark: d.markOf(live), spec: known.spec, inputs: known.inputs,
+			selector: c.seen.Selector(), autoscaled: c.seen.Scaled, mark: in.markOf(live), spec: known.spec, inputs: known.inputs,
 		}
-		if d.ownsRecord(live) {
+		if in.OwnsRecord(live) {
 			known.spec, known.inputs = recordOf(live), live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]
 		}
 	}
-	in, err := resource.DecodeInputs(known.inputs)
+	inputs, err := resource.DecodeInputs(known.inputs)
 	if err != nil || known.spec == "" {
 		return nil, nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
-	in.Kept = in.Kept && live != nil // There is no template to keep.
-	options := c.seen.options(in, d.around)
+	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
+	options := c.seen.options(inputs, in.Around)
 	options.Selector, options.Autoscaled = known.selector, known.autoscaled
-	if w, err = resource.BuildRecorded(d.spec, known.spec, options); err != nil {
+	if w, err = resource.BuildRecorded(in.Spec, known.spec, options); err != nil {
 		return nil, nil, nil //nolint:nilerr // As above.
 	}
 	if known.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.
@@ -86,29 +90,24 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	if live == nil {
 		return w, nil, nil
 	}
-	believed, err := c.compare.RecordHolds(d.manager, templateOnly(w.Template), templateOnly(c.seen.template()), live)
+	believed, err := c.compare.RecordHolds(in.manager(), templateOnly(w.Template), templateOnly(c.seen.template()), live)
 	if err != nil || !believed {
 		return nil, nil, err
 	}
 	return w, &known, nil
 }
 
-// ownsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
-func (d *target) ownsRecord(live client.Object) bool {
-	return apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedSpec) &&
-		apply.OwnsAnnotation(live, d.manager, appv1.AnnotationLastAppliedInputs)
+// OwnsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
+func (in *Input) OwnsRecord(live client.Object) bool {
+	return apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) &&
+		apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
 }
 
-// recordKey tells the workloads of all owners apart.
-func (d *target) recordKey() recordKey {
-	return recordKey{manager: d.manager, owner: client.ObjectKeyFromObject(d.owner), workload: d.name}
-}
-
-// recordKey is the workload of an owner.
-type recordKey struct {
-	manager  string
-	owner    types.NamespacedName
-	workload string
+// Key is the key of the workload of an owner.
+type Key struct {
+	Manager  string
+	Owner    types.NamespacedName
+	Workload string
 }
 
 // workloadRecord is what a workload object was built from.
@@ -123,22 +122,23 @@ type workloadRecord struct {
 // maxRecordBytes limits what is remembered of workloads whose spec is invalid.
 const maxRecordBytes = 8 << 20
 
-// lastRecords remembers the records of workloads whose spec is invalid, so that one of them that is deleted can be
+// Records remembers the records of workloads whose spec is invalid, so that one of them that is deleted can be
 // recreated. What it forgets, in a restart for one, is reported as gone.
-type lastRecords struct {
+type Records struct {
 	mu      sync.Mutex
-	records map[recordKey]workloadRecord
+	records map[Key]workloadRecord
 	bytes   int
 	// declined are the rollouts that have stalled and are not undone.
-	declined map[recordKey]declinedRollback
+	declined map[Key]declinedRollback
 }
 
-func newLastRecords() *lastRecords {
-	return &lastRecords{records: map[recordKey]workloadRecord{}, declined: map[recordKey]declinedRollback{}}
+// NewRecords returns an empty memory.
+func NewRecords() *Records {
+	return &Records{records: map[Key]workloadRecord{}, declined: map[Key]declinedRollback{}}
 }
 
-// memory is what is remembered of one workload.
-type memory struct {
+// Memory has what the operator remembers of one workload.
+type Memory struct {
 	// record is the last applied record, and known is true if there is one.
 	record workloadRecord
 	known  bool
@@ -152,16 +152,16 @@ type remembrance struct {
 	declined *declinedRollback
 }
 
-// recall returns what is remembered of a workload.
-func (l *lastRecords) recall(key recordKey) memory {
+// Recall returns the memory of a workload.
+func (l *Records) Recall(key Key) Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	record, known := l.records[key]
-	return memory{record: record, known: known, declined: l.declined[key]}
+	return Memory{record: record, known: known, declined: l.declined[key]}
 }
 
 // remember adds to what is remembered of a workload.
-func (l *lastRecords) remember(key recordKey, add remembrance) {
+func (l *Records) remember(key Key, add remembrance) {
 	if add.record != nil {
 		l.rememberRecord(key, *add.record)
 	}
@@ -173,7 +173,7 @@ func (l *lastRecords) remember(key recordKey, add remembrance) {
 }
 
 // rememberRecord keeps a record while there is room.
-func (l *lastRecords) rememberRecord(key recordKey, record workloadRecord) {
+func (l *Records) rememberRecord(key Key, record workloadRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dropRecord(key)
@@ -185,29 +185,30 @@ func (l *lastRecords) rememberRecord(key recordKey, record workloadRecord) {
 	l.bytes += size
 }
 
-func (l *lastRecords) forgetRecord(key recordKey) {
+// Forget drops the record of a workload.
+func (l *Records) Forget(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dropRecord(key)
 }
 
-// forgetOwner drops all records of an owner that is gone.
-func (l *lastRecords) forgetOwner(manager string, owner types.NamespacedName) {
+// ForgetOwner drops all records of an owner that is gone.
+func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key := range l.records {
-		if key.manager == manager && key.owner == owner {
+		if key.Manager == manager && key.Owner == owner {
 			l.dropRecord(key)
 		}
 	}
 	for key := range l.declined {
-		if key.manager == manager && key.owner == owner {
+		if key.Manager == manager && key.Owner == owner {
 			delete(l.declined, key)
 		}
 	}
 }
 
-func (l *lastRecords) dropRecord(key recordKey) {
+func (l *Records) dropRecord(key Key) {
 	if record, ok := l.records[key]; ok {
 		l.bytes -= len(record.spec) + len(record.inputs)
 		delete(l.records, key)

@@ -78,7 +78,7 @@ func TestInvalidSpecKeepsTheLastApplied(t *testing.T) {
 			if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:3" {
 				t.Errorf("with a valid spec the image is %s", got)
 			}
-			if w.Records.recall(recordKey{kindNamed(t, name).manager, webKey, "web"}).known {
+			if w.Records.Recall(Key{kindNamed(t, name).manager, webKey, "web"}).known {
 				t.Error("the earlier record is remembered for ever")
 			}
 		})
@@ -227,17 +227,17 @@ func TestIsChanged(t *testing.T) {
 		return d
 	}
 	small, large := `{"name":"db","image":"a","storage":{"size":"1Gi"}}`, `{"name":"db","image":"a","storage":{"size":"2Gi"}}`
-	asDatabase := func(d *target) {
+	asDatabase := func(d *Input) {
 		cm := &appv1.CloudManager{}
 		if err := resource.DecodeSpec(small, &cm.Spec.DB.StatefulSet); err != nil {
 			t.Fatal(err)
 		}
-		d.spec = resource.TierSpec(cm, resource.TierDatabase)
+		d.Spec = resource.TierSpec(cm, resource.TierDatabase)
 	}
 	for name, c := range map[string]struct {
 		live       client.Object
 		remembered string
-		change     func(*target)
+		change     func(*Input)
 		changed    bool
 		want       bool
 	}{
@@ -254,12 +254,12 @@ func TestIsChanged(t *testing.T) {
 		"gone, other volumes":                   {remembered: large, change: asDatabase, want: true},
 		"live, of volumes without a record":     {live: live("1", ""), change: asDatabase},
 	} {
-		d := newAppTarget(newWebApp())
+		d := newAppInput(newWebApp())
 		if c.change != nil {
 			c.change(d)
 		}
-		seen := &observed{object: c.live, remembered: memory{record: workloadRecord{spec: c.remembered}}}
-		if got := (decider{d: d, seen: seen}).isChanged(c.changed); got != c.want {
+		seen := &Observed{Object: c.live, Remembered: Memory{record: workloadRecord{spec: c.remembered}}}
+		if got := (decider{in: d, seen: seen}).isChanged(c.changed); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -267,9 +267,9 @@ func TestIsChanged(t *testing.T) {
 
 // TestLastRecords keeps what is remembered within its limit, and drops it with its owner.
 func TestLastRecords(t *testing.T) {
-	l := newLastRecords()
-	key := func(manager, owner, workload string) recordKey {
-		return recordKey{manager: manager, owner: types.NamespacedName{Namespace: namespace, Name: owner}, workload: workload}
+	l := NewRecords()
+	key := func(manager, owner, workload string) Key {
+		return Key{Manager: manager, Owner: types.NamespacedName{Namespace: namespace, Name: owner}, Workload: workload}
 	}
 	half := workloadRecord{spec: strings.Repeat("s", maxRecordBytes/2-4), inputs: "1234"}
 	one, two, three := key("a", "1", "w"), key("a", "2", "w"), key("b", "1", "w")
@@ -280,23 +280,23 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("%d bytes in %d records", l.bytes, len(l.records))
 	}
 	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if l.recall(three).known {
+	if l.Recall(three).known {
 		t.Error("the limit is exceeded")
 	}
 	l.rememberRecord(one, workloadRecord{spec: "small"})
 	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if got := l.recall(three); !got.known || got.record.spec != "s" {
+	if got := l.Recall(three); !got.known || got.record.spec != "s" {
 		t.Error("what has room is not remembered")
 	}
 	for _, c := range []struct {
 		do   func()
 		left int
 	}{
-		{func() { l.forgetOwner("b", two.owner) }, 3},
-		{func() { l.forgetOwner("a", one.owner) }, 2},
-		{func() { l.forgetRecord(three) }, 1},
-		{func() { l.forgetRecord(three) }, 1},
-		{func() { l.forgetRecord(two) }, 0},
+		{func() { l.ForgetOwner("b", two.Owner) }, 3},
+		{func() { l.ForgetOwner("a", one.Owner) }, 2},
+		{func() { l.Forget(three) }, 1},
+		{func() { l.Forget(three) }, 1},
+		{func() { l.Forget(two) }, 0},
 	} {
 		if c.do(); len(l.records) != c.left {
 			t.Errorf("%d records are left, want %d", len(l.records), c.left)
@@ -336,13 +336,13 @@ func TestDecideInvalidOfLost(t *testing.T) {
 		"it lived":            {true, appv1.WorkloadStatus{Selector: "a=b"}, "spec.a. Deployment web does not exist and cannot be recreated from an earlier spec"},
 		"it lived, as a tier": {true, appv1.WorkloadStatus{Rendering: 1}, "spec.a. Deployment web does not exist and cannot be recreated from an earlier spec"},
 	} {
-		d := newAppTarget(newWebApp())
-		*d.status = c.status
-		seen := &observed{}
+		d := newAppInput(newWebApp())
+		d.Before.Workload = c.status
+		seen := &Observed{}
 		if !c.gone {
-			seen.object = &appsv1.Deployment{}
+			seen.Object = &appsv1.Deployment{}
 		}
-		want := (decider{d: d, seen: seen}).decideInvalid(&decision{}, refusal)
+		want := (decider{in: d, seen: seen}).decideInvalid(&decision{}, refusal)
 		_, message := reconciler.ReasonAndMessageOf(want.refusal)
 		if message != c.want || want.lost != (c.want != "spec.a") || want.workload != nil {
 			t.Errorf("%s: %s, %t", name, message, want.lost)
@@ -360,8 +360,8 @@ func TestWithTrouble(t *testing.T) {
 		stale   bool
 	}{
 		"nothing":       {nil, "spec.a", 0, false},
-		"another error": {failed, "spec.a. The last applied spec is not fully in force: overloaded", unwatched, false},
-		"another owner": {reconciler.Stalled(appv1.ReasonResourceExists, "web"), "spec.a. The last applied spec is not fully in force: web", unwatched, false},
+		"another error": {failed, "spec.a. The last applied spec is not fully in force: overloaded", Unwatched, false},
+		"another owner": {reconciler.Stalled(appv1.ReasonResourceExists, "web"), "spec.a. The last applied spec is not fully in force: web", Unwatched, false},
 		"an old view":   {reconciler.ErrStale, "", 0, true},
 	} {
 		got := withTrouble(reconciler.Stalled(appv1.ReasonInvalid, "spec.a"), c.err)

@@ -166,20 +166,16 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 	}
 	c := budget.NewClient(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
 	shared := &Deps{
-		Client:       c,
-		Live:         mgr.GetAPIReader(),
-		Engine:       apply.New(c, mgr.GetAPIReader(), opts.Clock),
-		ClusterKinds: kindsOfOthers,
-		Recorder:     mgr.GetEventRecorder(fieldOwner),
-		Clock:        opts.Clock,
-
-		RouteGrace: ptr.Deref(opts.RouteGrace, routeGrace),
-		Today:      resource.Inputs{Rendering: opts.Rendering},
-		Sizes:      sizes,
-		Records:    newLastRecords(),
-		Pending:    newPendingPlans(),
-		Disabled:   opts.DisabledFeatures,
-		watched:    watched,
+		Reconciler: Reconciler{
+			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
+			RouteGrace: ptr.Deref(opts.RouteGrace, DefaultRouteGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
+			Records: NewRecords(),
+		},
+		Recorder: mgr.GetEventRecorder(fieldOwner),
+		Disabled: opts.DisabledFeatures,
+		Pending:  newPendingPlans(),
+		sizes:    sizes,
+		watched:  watched,
 	}
 	if shared.Content, err = content.New(mgr, content.Options{
 		Cache: opts.Cache, Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: opts.Clock,

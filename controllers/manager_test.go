@@ -337,12 +337,12 @@ func TestCacheFails(t *testing.T) {
 // TestMappersOfABrokenCache reconcile too much rather than too little, or nothing where they cannot know.
 func TestMappersOfABrokenCache(t *testing.T) {
 	broken := errors.New("broken")
-	s := &Deps{Client: interceptor.NewClient(nil, interceptor.Funcs{
+	s := &Deps{Reconciler: Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return broken
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken },
-	})}
+	})}}
 	for _, k := range kinds() {
 		requests := k.byChildName(logr.NewContext(t.Context(), logr.Discard()), s, types.NamespacedName{Namespace: namespace, Name: "web"})
 		if got := len(requests); (got == 1) != (k.index == "") {

@@ -31,8 +31,10 @@ func modelBoxKind() kind {
 
 // steps makes true what the ModelBox means, and says how its pods are doing.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
-	d := r.newServedTarget(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, &box.Status.ServingStatus)
-	d.status, d.history = &box.Status.WorkloadStatus, &box.Status.HistoryStatus
-	d.release = &box.Status.ReleaseStatus
-	return r.reconcileWorkload(ctx, d)
+	status := &box.Status
+	done, err := r.Reconcile(ctx, NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,
+		Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
+	status.ReleaseStatus = done.Status.Release
+	return done.Report, err
 }

@@ -72,7 +72,7 @@ func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(ap
 
 // ResolveSize returns a size with its meaning in the cluster, by the cache.
 func (p *Planner) ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
-	return p.deps.Sizes.resolveSize(ctx, size)
+	return p.deps.sizes.Resolve(ctx, size)
 }
 
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
@@ -92,10 +92,10 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 		Paused: resumeResource(copied), Objects: []plan.Object{},
 	}
 	dry := *s
-	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), newLastRecords(), s.Content.Foresee()
-	dry.Mode, dry.journal = apply.DryRun, &journal{}
+	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), NewRecords(), s.Content.Foresee()
+	dry.Mode, dry.Journal = apply.DryRun, &Journal{}
 	report, err := k.plan(&dry)(ctx, copied)
-	for _, found := range dry.journal.changed() {
+	for _, found := range dry.Journal.Changed() {
 		object := newPlanObject(&found)
 		s.planCanary(ctx, &found, &object)
 		if object.Pods != nil && object.Pods.Replaced {
@@ -331,7 +331,7 @@ func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps
 // reportPending states in the status what waits, and computes it again only if that can have changed. seen is the generation that the
 // status spoke of.
 func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
-	status, name := obj.CommonStatus(), recordKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
+	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	if report.Pause != reconciler.Pending {
 		status.Pending = nil
 		s.Pending.forget(name)
@@ -348,7 +348,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	made, err := s.plan(bounded, k, obj)
 	if err != nil || made.Incomplete {
 		status.Pending = nil
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, unwatched)
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, Unwatched)
 		return
 	}
 	made.Paused = false // The status says so.
@@ -365,34 +365,35 @@ func pendingCause(obj client.Object, report *reconciler.Report) string {
 	return cause + annotations[appv1.AnnotationPromote] + annotations[appv1.AnnotationAbort]
 }
 
+// pendingKey is the key of a custom resource by the field manager of its kind.
+type pendingKey struct {
+	manager string
+	owner   types.NamespacedName
+}
+
 // pendingPlans remembers what the plans in the statuses depend on.
 type pendingPlans struct {
 	mu     sync.Mutex
-	causes map[recordKey]string
+	causes map[pendingKey]string
 }
 
-func newPendingPlans() *pendingPlans { return &pendingPlans{causes: map[recordKey]string{}} }
+func newPendingPlans() *pendingPlans { return &pendingPlans{causes: map[pendingKey]string{}} }
 
-func (p *pendingPlans) get(key recordKey) (string, bool) {
+func (p *pendingPlans) get(key pendingKey) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cause, ok := p.causes[key]
 	return cause, ok
 }
 
-func (p *pendingPlans) set(key recordKey, cause string) {
+func (p *pendingPlans) set(key pendingKey, cause string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.causes[key] = cause
 }
 
-func (p *pendingPlans) forget(key recordKey) {
+func (p *pendingPlans) forget(key pendingKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.causes, key)
-}
-
-// forgetOwner drops what is remembered of a resource that is gone.
-func (p *pendingPlans) forgetOwner(manager string, owner types.NamespacedName) {
-	p.forget(recordKey{manager: manager, owner: owner})
 }

@@ -46,20 +46,20 @@ type failedSpec struct {
 type declinedRollback struct{ rollout, cause string }
 
 // mayRollBack reports whether the spec is valid and requests rollbacks.
-func (d *target) mayRollBack() bool {
-	serving := d.spec.Serving()
-	return serving != nil && serving.Rollback == appv1.RollbackOnStall && d.undecodable == nil && len(d.errs) == 0
+func (c decider) mayRollBack() bool {
+	serving := c.in.Spec.Serving()
+	return serving != nil && serving.Rollback == appv1.RollbackOnStall && c.in.Undecodable == nil && len(c.in.Errs) == 0
 }
 
 // stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
-func (d *target) stillFailed(failed *failedSpec) *failedSpec {
-	if failed == nil || failed.Canary && d.canarySpec() == nil || !failed.Canary && !d.mayRollBack() {
+func (c decider) stillFailed(failed *failedSpec) *failedSpec {
+	if failed == nil || failed.Canary && c.in.canarySpec() == nil || !failed.Canary && !c.mayRollBack() {
 		return nil
 	}
-	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
+	if refresh := c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
 		return nil
 	}
-	if changed, err := d.spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
+	if changed, err := c.in.Spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
 		return nil
 	}
 	return failed
@@ -68,33 +68,33 @@ func (d *target) stillFailed(failed *failedSpec) *failedSpec {
 // wishRollback returns the hold that a rollout which has stalled asks for, an empty wish if there is none: the rollout is that of the
 // present spec, and another ReplicaSet was ready before.
 func (c decider) wishRollback(mark holdMark) holdWish {
-	d, live := c.d, c.seen.deployment()
-	if live == nil || d.paused || d.history.LastGood == nil || mark.ReplicaSet != "" || !d.mayRollBack() {
+	in, live := c.in, c.seen.Deployment()
+	if live == nil || in.Paused || in.Before.History.LastGood == nil || mark.ReplicaSet != "" || !c.mayRollBack() {
 		return holdWish{}
 	}
-	verdict := &c.seen.verdict
-	if !verdict.Stalled || !d.ownsRecord(live) {
+	verdict := &c.seen.Verdict
+	if !verdict.Stalled || !in.OwnsRecord(live) {
 		return holdWish{}
 	}
 	record := recordOf(live)
-	if changed, err := d.spec.Changed(record, resource.ScopePods); err != nil || changed {
+	if changed, err := in.Spec.Changed(record, resource.ScopePods); err != nil || changed {
 		return holdWish{} // Another spec is to be applied first.
 	}
-	in, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || in.ServiceAccount != resource.AccountName(d.around, d.name) {
+	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || inputs.ServiceAccount != resource.AccountName(in.Around, in.Name) {
 		return holdWish{} // As above.
 	}
-	if refresh := d.owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != in.Refresh {
+	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != inputs.Refresh {
 		return holdWish{} // As above.
 	}
-	if declined := c.seen.remembered.declined; declined.rollout == d.rolloutOf(live) && declined.cause != "" {
+	if declined := c.seen.Remembered.declined; declined.rollout == c.rolloutOf(live) && declined.cause != "" {
 		return holdWish{declined: declined.cause}
 	}
 	if len(record) > maxFailedRecord {
-		record = d.spec.Identity()
+		record = in.Spec.Identity()
 	}
-	return holdWish{begins: true, mark: &holdMark{ReplicaSet: d.history.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
-		Identity: record, Refresh: in.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict),
+	return holdWish{begins: true, mark: &holdMark{ReplicaSet: in.Before.History.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict),
 	}}}
 }
 
@@ -108,15 +108,15 @@ func cutCause(verdict *health.Verdict) string {
 }
 
 // rolloutOf returns a key for a rollout and its last good ReplicaSet.
-func (d *target) rolloutOf(live *appsv1.Deployment) string {
-	return fmt.Sprintf("%s %d %s", live.UID, live.Generation, d.history.LastGood.ReplicaSet)
+func (c decider) rolloutOf(live *appsv1.Deployment) string {
+	return fmt.Sprintf("%s %d %s", live.UID, live.Generation, c.in.Before.History.LastGood.ReplicaSet)
 }
 
 // unfitForRollback returns the reason why a rollback to a ReplicaSet is no help: its spec is the failed spec, or makes the same pods. The
 // reason is empty for a ReplicaSet that a rollback can use.
 func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) string {
-	if changed, err := c.d.spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
-		if names := changedContent(c.seen.object, source); names != "" {
+	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
+		if names := changedContent(c.seen.Object, source); names != "" {
 			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
 		}
 		return fmt.Sprintf(messageSameSpec, set.Name)
@@ -151,10 +151,10 @@ func changedContent(live client.Object, source *holdSource) string {
 func (c decider) declineRollback(refusal error) *decision {
 	reason, cause := reconciler.ReasonAndMessageOf(refusal)
 	want := &decision{notRolledBack: cause}
-	if live := c.seen.deployment(); reason == appv1.ReasonForbidden {
-		want.retryAfter = unwatched
+	if live := c.seen.Deployment(); reason == appv1.ReasonForbidden {
+		want.retryAfter = Unwatched
 	} else if live != nil {
-		want.remember.declined = &declinedRollback{rollout: c.d.rolloutOf(live), cause: cause}
+		want.remember.declined = &declinedRollback{rollout: c.rolloutOf(live), cause: cause}
 	}
 	return want
 }

@@ -217,12 +217,12 @@ func TestRefusedAround(t *testing.T) {
 func TestExposures(t *testing.T) {
 	address := networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}}}
 	ready := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: address}
-	after := func(live client.Object, trouble error) *applied {
-		return &applied{seen: &observed{}, auxiliaryKnown: true, auxiliary: []apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}}, Live: live, Err: trouble}}}
+	after := func(live client.Object, trouble error) *Outcomes {
+		return &Outcomes{Seen: &Observed{}, auxiliaryKnown: true, auxiliary: []apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}}, Live: live, Err: trouble}}}
 	}
 	for name, c := range map[string]struct {
-		seen   *applied
-		change func(*target)
+		seen   *Outcomes
+		change func(*Input)
 		prior  string
 		status metav1.ConditionStatus
 		reason string
@@ -231,36 +231,37 @@ func TestExposures(t *testing.T) {
 		"it has none":                 {after(&networkingv1.Ingress{}, nil), nil, "", metav1.ConditionUnknown, appv1.ReasonNoAddress},
 		"it was refused":              {after(nil, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
 		"it is refused, and is there": {after(ready, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
-		"it is not there yet":         {&applied{seen: &observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
-		"it is only observed":         {&applied{seen: &observed{owned: apply.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the spec is refused":         {&applied{seen: &observed{}}, func(d *target) { d.errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
-		"an earlier spec has no port": {&applied{auxiliaryKnown: true, seen: &observed{owned: apply.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
+		"it is not there yet":         {&Outcomes{Seen: &Observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"it is only observed":         {&Outcomes{Seen: &Observed{Owned: apply.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
+		"the spec is refused":         {&Outcomes{Seen: &Observed{}}, func(d *Input) { d.Errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
+		"an earlier spec has no port": {&Outcomes{auxiliaryKnown: true, Seen: &Observed{Owned: apply.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
 		"an earlier spec has it":      {after(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"paused before that is known": {&applied{seen: &observed{owned: apply.Inventory{ready}}}, func(d *target) { d.paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the HTTPRoute is not there":  {after(ready, nil), func(d *target) { d.spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"paused before that is known": {&Outcomes{Seen: &Observed{Owned: apply.Inventory{ready}}}, func(d *Input) { d.Paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
+		"the HTTPRoute is not there":  {after(ready, nil), func(d *Input) { d.Spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
 	} {
 		app := newWebApp()
 		app.Spec.Ingress = &appv1.IngressSpec{Rules: []appv1.IngressRule{{Host: "a.test"}}}
-		d := newAppTarget(app)
+		d := newAppInput(app)
 		if c.change != nil {
 			c.change(d)
 		}
-		got := worstStanding(d.exposures(c.seen, invalidSpec(d.errs), c.prior))
+		got := worstStanding(exposuresOf(d, c.seen, invalidSpec(d.Errs), c.prior))
 		if got == nil || got.Status != c.status || got.Reason != c.reason {
 			t.Errorf("%s: %+v, want %s/%s", name, got, c.status, c.reason)
 		}
 	}
-	if got := worstStanding(newAppTarget(newWebApp()).with(&appv1.ServingSpec{}).exposures(&applied{seen: &observed{}}, nil, "")); got != nil {
+	if got := worstStanding(exposuresOf(withServing(&appv1.ServingSpec{}), &Outcomes{Seen: &Observed{}}, nil, "")); got != nil {
 		t.Errorf("where nothing is asked for: %+v", got)
 	}
 }
 
-// with returns the target with a spec of what stands around the pods.
-func (d *target) with(serving *appv1.ServingSpec) *target {
+// withServing returns the input of the App web with fields for auxiliary objects.
+func withServing(serving *appv1.ServingSpec) *Input {
 	app := newWebApp()
 	app.Spec.ServingSpec = *serving
-	d.spec, d.around = resource.AppSpec(app), serving
-	return d
+	in := newAppInput(app)
+	in.Around = serving
+	return in
 }
 
 // TestAutoscaling says how the autoscaler is doing that the spec asks for.
@@ -271,24 +272,24 @@ func TestAutoscaling(t *testing.T) {
 	}}}
 	for name, c := range map[string]struct {
 		spec *appv1.ServingSpec
-		seen *applied
+		seen *Outcomes
 		want *health.Standing
 	}{
-		"not asked for":     {&appv1.ServingSpec{}, &applied{seen: &observed{owned: apply.Inventory{active}}}, nil},
-		"another one's":     {asked, &applied{seen: &observed{autoscaler: "keda", owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
-		"it decides":        {asked, &applied{seen: &observed{owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
-		"not there yet":     {asked, &applied{seen: &observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
-		"its controller is": {asked, &applied{seen: &observed{owned: apply.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"not asked for":     {&appv1.ServingSpec{}, &Outcomes{Seen: &Observed{Owned: apply.Inventory{active}}}, nil},
+		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscaler: "keda", Owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
+		"it decides":        {asked, &Outcomes{Seen: &Observed{Owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
+		"not there yet":     {asked, &Outcomes{Seen: &Observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"its controller is": {asked, &Outcomes{Seen: &Observed{Owned: apply.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
 	} {
-		got := newAppTarget(newWebApp()).with(c.spec).autoscaling(c.seen, nil)
+		got := autoscalingOf(withServing(c.spec), c.seen, nil)
 		if (got == nil) != (c.want == nil) || got != nil && (got.Status != c.want.Status || got.Reason != c.want.Reason) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }
 
-// TestReportTrouble sorts what is in the way of objects around the pods: what waits for a user, for time, and what is tried again.
-func TestReportTrouble(t *testing.T) {
+// TestTroubleOf sorts what is in the way of objects around the pods: what waits for a user, for time, and what is tried again.
+func TestTroubleOf(t *testing.T) {
 	odd := errors.New("connection reset")
 	for name, c := range map[string]struct {
 		err   error
@@ -302,21 +303,23 @@ func TestReportTrouble(t *testing.T) {
 		"wrapped":                {fmt.Errorf("Ingress web: %w", &reconciler.WaitingError{RetryAfter: time.Second}), time.Second, nil},
 		"an odd error":           {odd, 0, odd},
 	} {
-		var report reconciler.Report
-		reportTrouble(&report, c.err)
-		if report.RetryAfter != c.after || !errors.Is(report.Auxiliary.Retry, c.retry) || (report.Auxiliary.Retry == nil) != (c.retry == nil) || (report.Auxiliary.Message == "") != (c.err == nil) && c.after == 0 {
-			t.Errorf("%s: %+v", name, report)
+		var troubles []error
+		if c.err != nil {
+			troubles = append(troubles, c.err)
+		}
+		trouble, after := troubleOf(troubles)
+		if after != c.after || !errors.Is(trouble.Retry, c.retry) || (trouble.Retry == nil) != (c.retry == nil) || (trouble.Message == "") != (c.err == nil) && c.after == 0 {
+			t.Errorf("%s: %+v, %s", name, trouble, after)
 		}
 	}
-	report := reconciler.Report{RetryAfter: time.Second}
-	reportTrouble(&report, &reconciler.StalledError{RetryAfter: time.Minute})
-	if report.RetryAfter != time.Second {
-		t.Errorf("the earlier time is lost: %s", report.RetryAfter)
+	_, after := troubleOf([]error{&reconciler.WaitingError{RetryAfter: time.Second}, &reconciler.StalledError{RetryAfter: time.Minute}})
+	if after != time.Second {
+		t.Errorf("the earlier time is lost: %s", after)
 	}
 }
 
-// TestReportPrerequisite says why the first pod is not created: by the last application of what must be there before it.
-func TestReportPrerequisite(t *testing.T) {
+// TestWithPrerequisite says why the first pod is not created: by the last application of what must be there before it.
+func TestWithPrerequisite(t *testing.T) {
 	account := func(trouble error) apply.Outcome {
 		return apply.Outcome{Object: apply.Object{Desired: &corev1.ServiceAccount{}, Prerequisite: true, Auxiliary: true}, Err: trouble}
 	}
@@ -333,10 +336,9 @@ func TestReportPrerequisite(t *testing.T) {
 		"it is no prerequisite":  {[]apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}, Auxiliary: true}, Err: stalled}}, "", false},
 		"a policy is in the way": {[]apply.Outcome{{Object: apply.Object{Desired: &networkingv1.NetworkPolicy{}, Prerequisite: true}, Err: stalled}, account(nil)}, appv1.ReasonResourceExists, true},
 	} {
-		var report reconciler.Report
-		(&applied{auxiliary: c.around}).reportPrerequisite(&report)
-		if report.Pods.Reason != c.reason || report.Pods.Stalled != c.stalls {
-			t.Errorf("%s: %+v", name, report)
+		pods := withPrerequisite(health.Verdict{}, c.around)
+		if pods.Reason != c.reason || pods.Stalled != c.stalls {
+			t.Errorf("%s: %+v", name, pods)
 		}
 	}
 }
@@ -363,7 +365,7 @@ func TestAwaitEndpoints(t *testing.T) {
 	type row struct {
 		to     string
 		slices []client.Object
-		change func(*target, *observed)
+		change func(*Input, *Observed)
 		waits  bool
 	}
 	forEach(t, map[string]row{
@@ -372,24 +374,24 @@ func TestAwaitEndpoints(t *testing.T) {
 		"one of another Service":     {to: "shop", slices: []client.Object{slice("other", true)}, waits: true},
 		"one is ready":               {to: "shop", slices: []client.Object{slice("shop", true)}},
 		"the same Service":           {to: "web"},
-		"paused":                     {to: "shop", change: func(d *target, _ *observed) { d.paused = true }},
-		"no pod is ready":            {to: "shop", change: func(_ *target, seen *observed) { seen.deployment().Status.ReadyReplicas = 0 }},
-		"no Deployment":              {to: "shop", change: func(_ *target, seen *observed) { seen.object = nil }},
-		"the former Service is gone": {to: "shop", change: func(_ *target, seen *observed) { seen.former = nil }},
-		"the former is another's": {to: "shop", change: func(_ *target, seen *observed) {
+		"paused":                     {to: "shop", change: func(d *Input, _ *Observed) { d.Paused = true }},
+		"no pod is ready":            {to: "shop", change: func(_ *Input, seen *Observed) { seen.Deployment().Status.ReadyReplicas = 0 }},
+		"no Deployment":              {to: "shop", change: func(_ *Input, seen *Observed) { seen.Object = nil }},
+		"the former Service is gone": {to: "shop", change: func(_ *Input, seen *Observed) { seen.former = nil }},
+		"the former is another's": {to: "shop", change: func(_ *Input, seen *Observed) {
 			seen.former = &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", "2")}
 		}},
-		"the former is in the list":     {to: "shop", change: func(_ *target, seen *observed) { seen.former, seen.owned = nil, apply.Inventory{former} }, waits: true},
-		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *target, seen *observed) { seen.service = going }, waits: true},
-		"only an Ingress has the name.": {to: "shop", change: func(_ *target, seen *observed) { seen.former, seen.owned = nil, apply.Inventory{ingress("web")} }},
+		"the former is in the list":     {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, apply.Inventory{former} }, waits: true},
+		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *Input, seen *Observed) { seen.Service = going }, waits: true},
+		"only an Ingress has the name.": {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, apply.Inventory{ingress("web")} }},
 	}, func(t *testing.T, name string, c row) {
 		w := newWorld(t, c.slices...)
-		d, seen := newAppTarget(app), &observed{former: former, object: newPlainDeployment("web", 2)}
-		d.paused, seen.deployment().Status.ReadyReplicas = false, 2
+		d, seen := newAppInput(app), &Observed{former: former, Object: newPlainDeployment("web", 2)}
+		d.Paused, seen.Deployment().Status.ReadyReplicas = false, 2
 		if c.change != nil {
 			c.change(d, seen)
 		}
-		err := w.awaitEndpoints(t.Context(), d, ingress(c.to), ingress("web"), seen)
+		err := awaitEndpoints(t.Context(), w.Live, d, ingress(c.to), ingress("web"), seen)
 		var waiting *reconciler.WaitingError
 		if errors.As(err, &waiting) != c.waits || err != nil && !c.waits {
 			t.Errorf("%s: %v", name, err)

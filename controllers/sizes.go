@@ -157,8 +157,8 @@ func (s *Sizes) refreshSizes(ctx context.Context) (sizesRead, error) {
 	return s.last, nil
 }
 
-// resolveSize returns a size with what it stands for now.
-func (s *Sizes) resolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
+// Resolve returns a size with what it stands for now.
+func (s *Sizes) Resolve(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
 	switch {
 	case !size.Named():
 		return resource.ResolvedSize{}, nil
@@ -171,7 +171,7 @@ func (s *Sizes) resolveSize(ctx context.Context, size appv1.Size) (resource.Reso
 
 // watchSizes has the resources of a kind looked at again when the sizes have changed: their status tells of it.
 func (s *Deps) watchSizes(b *builder.Builder, kind client.ObjectList) *builder.Builder {
-	if !s.Sizes.watchesConfigMap() {
+	if !s.sizes.watchesConfigMap() {
 		return b
 	}
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request {

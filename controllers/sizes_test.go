@@ -78,7 +78,7 @@ func worldWithSizes(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	sizes.cache, sizes.recorder = w.Client, scripted{w, w.events}
-	w.Sizes = sizes
+	w.Sizes, w.sizes = sizes, sizes
 	return w
 }
 
@@ -111,7 +111,7 @@ func gaugeValue(t *testing.T, name, label string) float64 {
 // resolved returns what the size small stands for.
 func (w *world) resolved() resource.ResolvedSize {
 	w.t.Helper()
-	size, err := w.Sizes.resolveSize(w.t.Context(), "small")
+	size, err := w.Sizes.Resolve(w.t.Context(), "small")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (w *world) resolved() resource.ResolvedSize {
 // reconcileSizes reconciles the ConfigMap, and returns the events of it.
 func (w *world) reconcileSizes() []string {
 	w.t.Helper()
-	if _, err := w.Sizes.Reconcile(w.t.Context(), ctrl.Request{}); err != nil {
+	if _, err := w.sizes.Reconcile(w.t.Context(), ctrl.Request{}); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.sent()
@@ -168,15 +168,15 @@ func TestSizesFollowTheConfigMap(t *testing.T) {
 func TestSizesThatCannotBeRead(t *testing.T) {
 	w := worldWithSizes(t, newStored(t, kindNamed(t, "App"), `{"image":"nginx:1","size":"small","replicas":1}`))
 	broken := errors.New("no cache")
-	w.Sizes.cache = interceptor.NewClient(nil, interceptor.Funcs{
+	w.sizes.cache = interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return broken
 		},
 	})
-	if _, err := w.Sizes.Reconcile(t.Context(), ctrl.Request{}); !errors.Is(err, broken) {
+	if _, err := w.sizes.Reconcile(t.Context(), ctrl.Request{}); !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}
-	if requests := w.Sizes.onConfigMapChange(t.Context(), nil); len(requests) != 1 {
+	if requests := w.sizes.onConfigMapChange(t.Context(), nil); len(requests) != 1 {
 		t.Errorf("what cannot be read is not tried again: %v", requests)
 	}
 	if _, err := w.reconcile("App"); !errors.Is(err, broken) {
@@ -185,7 +185,7 @@ func TestSizesThatCannotBeRead(t *testing.T) {
 	if requests := withoutStatus(w.requests); len(requests) > 0 {
 		t.Errorf("without a size: %q", requests)
 	}
-	if size, err := w.Sizes.resolveSize(t.Context(), appv1.Size("")); err != nil || size.Name != "" {
+	if size, err := w.Sizes.Resolve(t.Context(), appv1.Size("")); err != nil || size.Name != "" {
 		t.Errorf("a spec without a size: %v, %v", size, err)
 	}
 }
@@ -233,11 +233,11 @@ func TestAnotherDefinitionRestartsNothing(t *testing.T) {
 // TestOnConfigMapChange asks for the ConfigMap, whatever changed.
 func TestOnConfigMapChange(t *testing.T) {
 	w := worldWithSizes(t, newSizesConfig(smallRequests))
-	requests := w.Sizes.onConfigMapChange(t.Context(), nil)
+	requests := w.sizes.onConfigMapChange(t.Context(), nil)
 	if len(requests) != 1 || requests[0].NamespacedName != (types.NamespacedName{Namespace: namespace, Name: "sizes"}) {
 		t.Errorf("%v", requests)
 	}
-	if w.Sizes.last.config == nil {
+	if w.sizes.last.config == nil {
 		t.Error("a stand-by does not know the sizes")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -69,12 +68,12 @@ func TestReadyEndpoint(t *testing.T) {
 // new Service is.
 func TestRemainingGrace(t *testing.T) {
 	now := time.Now()
-	d := newAppTarget(newWebApp())
+	d := newAppInput(newWebApp())
 	w := &resource.Workload{Serving: &appv1.ServingSpec{Ingress: &appv1.IngressSpec{}}}
 	route := func(to string, ago time.Duration) client.Object {
 		ingress := &networkingv1.Ingress{}
 		ingress.ManagedFields = []metav1.ManagedFieldsEntry{
-			{Manager: d.manager, Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
+			{Manager: d.manager(), Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
 			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(metav1.NewTime(now))},
 		}
 		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: to}}
@@ -91,18 +90,17 @@ func TestRemainingGrace(t *testing.T) {
 		routes []client.Object
 		want   time.Duration
 	}{
-		"it still leads there":         {former, w, routeGrace, []client.Object{route("former", time.Hour)}, routeGrace},
-		"one of two still leads there": {former, w, routeGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, routeGrace},
-		"changed lately":               {former, w, routeGrace, []client.Object{route("new", 4*time.Second)}, 6 * time.Second},
-		"the later one counts":         {former, w, routeGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, 6 * time.Second},
-		"changed a while ago":          {former, w, routeGrace, []client.Object{route("new", routeGrace)}, 0},
-		"nothing led there":            {former, w, routeGrace, nil, 0},
+		"it still leads there":         {former, w, DefaultRouteGrace, []client.Object{route("former", time.Hour)}, DefaultRouteGrace},
+		"one of two still leads there": {former, w, DefaultRouteGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, DefaultRouteGrace},
+		"changed lately":               {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second)}, 6 * time.Second},
+		"the later one counts":         {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, 6 * time.Second},
+		"changed a while ago":          {former, w, DefaultRouteGrace, []client.Object{route("new", DefaultRouteGrace)}, 0},
+		"nothing led there":            {former, w, DefaultRouteGrace, nil, 0},
 		"no time":                      {former, w, 0, []client.Object{route("former", 0)}, 0},
-		"no route is wanted":           {former, &resource.Workload{}, routeGrace, []client.Object{route("former", 0)}, 0},
-		"no Service":                   {&networkingv1.Ingress{}, w, routeGrace, []client.Object{route("", 0)}, 0},
+		"no route is wanted":           {former, &resource.Workload{}, DefaultRouteGrace, []client.Object{route("former", 0)}, 0},
+		"no Service":                   {&networkingv1.Ingress{}, w, DefaultRouteGrace, []client.Object{route("", 0)}, 0},
 	} {
-		s := &Deps{RouteGrace: c.grace, Clock: clocktesting.NewFakePassiveClock(now)}
-		if got := s.remainingGrace(d, c.w, c.obj, &observed{owned: c.routes}); got != c.want {
+		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes}); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}

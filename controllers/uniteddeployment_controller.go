@@ -47,10 +47,10 @@ func unitedDeploymentKind() kind {
 // steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
 func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, invalidResource(undecodable)
+		return reconciler.Report{}, InvalidResource(undecodable)
 	}
-	d := r.newTarget(ud)
-	seen, err := r.observeWorkload(ctx, d)
+	in := newHolderInput(ud)
+	seen, err := r.Observe(ctx, in)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
@@ -58,17 +58,17 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	var report reconciler.Report
+	var done Result
 	refusal := scaleConflict(ud, seen, elder)
-	if refusal == nil && ownsTemplate(ud, seen.deployment()) {
-		var done result
-		done, err = r.reconcileObserved(ctx, d, seen)
-		report, seen = done.report, done.seen
+	if refusal == nil && ownsTemplate(ud, seen.Deployment()) {
+		done, err = r.ReconcileObserved(ctx, in, seen, r.Applier(in))
 	} else {
-		report, seen, err = r.scaleExisting(ctx, ud, d, seen, refusal)
+		done, err = r.scaleExisting(ctx, ud, in, seen, refusal)
 	}
+	report := done.Report
+	ud.Status.WorkloadStatus = done.Status.Workload
 	before := meta.IsStatusConditionTrue(ud.Status.Conditions, appv1.ConditionSynced)
-	condition := syncedCondition(ud, seen.deployment(), err)
+	condition := syncedCondition(ud, done.Seen.Deployment(), err)
 	report.AddCondition(condition)
 	if condition.Status == metav1.ConditionTrue && !before {
 		report.Event.Reason, report.Event.Note = appv1.ReasonSynced, condition.Message
@@ -76,16 +76,11 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	return report, err
 }
 
-// newTarget is the workload that the template means; without one, no more than what there is to report on.
-func (r *UnitedDeploymentReconciler) newTarget(ud *appv1.UnitedDeployment) *target {
-	return &target{
-		owner:   ud,
-		manager: resource.KindUnitedDeployment.FieldManager(),
-		name:    ud.Spec.DeploymentName,
-		spec:    resource.UnitedDeploymentSpec(ud),
-		errs:    validation.UnitedDeployment(ud),
-		status:  &ud.Status.WorkloadStatus,
-		paused:  ud.Spec.Paused,
+// newHolderInput returns the input of the workload of the template; without a template, of the Deployment that is reported on.
+func newHolderInput(ud *appv1.UnitedDeployment) *Input {
+	return &Input{
+		Owner: ud, Kind: resource.KindUnitedDeployment, Name: ud.Spec.DeploymentName, Spec: resource.UnitedDeploymentSpec(ud),
+		Errs: validation.UnitedDeployment(ud), Paused: ud.Spec.Paused, Before: Status{Workload: ud.Status.WorkloadStatus},
 	}
 }
 
@@ -101,14 +96,14 @@ func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *app
 }
 
 // scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
-func scaleConflict(ud *appv1.UnitedDeployment, seen *observed, elder string) error {
-	controller := controllerOfOurs(seen.deployment())
+func scaleConflict(ud *appv1.UnitedDeployment, seen *Observed, elder string) error {
+	controller := controllerOfOurs(seen.Deployment())
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment.Name && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
 		return reconciler.Waiting(appv1.ReasonProgressing,
-			messageDeploymentOfEarlier, seen.object.GetName(), controller.Kind)
+			messageDeploymentOfEarlier, seen.Object.GetName(), controller.Kind)
 	}
-	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.autoscaler}
+	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.Autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
 		return reconciler.Stalled(appv1.ReasonScaleConflict, "%s", message)
 	}
@@ -141,46 +136,46 @@ func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 	return live.Spec.Selector.MatchLabels[appv1.LabelUnitedDeployment] == ud.Name || ud.Annotations[appv1.AnnotationAdopt] == "true"
 }
 
-// scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it. It
-// returns what lives afterwards.
-func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, d *target, seen *observed, refusal error) (reconciler.Report, *observed, error) {
-	var report reconciler.Report
-	if d.paused {
-		report.Pause = reconciler.Paused
+// scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
+func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, in *Input, seen *Observed, refusal error) (Result, error) {
+	done := Result{Seen: seen}
+	if in.Paused {
+		done.Report.Pause = reconciler.Paused
 	}
 	err := refusal
-	switch live := seen.deployment(); {
+	switch live := seen.Deployment(); {
 	case err != nil:
 	case live == nil:
-		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound,
-			messageDeploymentMissing, d.name)
+		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentMissing, in.Name)
 	case live.DeletionTimestamp != nil:
-		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentDeleted, d.name)
-	case d.paused:
+		err = reconciler.Waiting(appv1.ReasonDeploymentNotFound, messageDeploymentDeleted, in.Name)
+	case in.Paused:
 		if is := ptr.Deref(live.Spec.Replicas, 1); is != ptr.Deref(ud.Spec.Replicas, 1) {
-			report.Pause, report.PendingKey = reconciler.Pending, fmt.Sprintf("from %d pods", is)
+			done.Report.Pause, done.Report.PendingKey = reconciler.Pending, fmt.Sprintf("from %d pods", is)
 		}
 	default:
-		seen, err = r.scaleDeployment(ctx, ud, seen, &report)
+		done.Seen, done.Report.Event, err = r.scaleDeployment(ctx, ud, seen)
 	}
-	d.reportStatus(seen, resource.Inputs{}, false, true, &report)
-	return report, seen, err
+	done.Status.Workload, done.Report.Pods, _ = StatusOf(in, done.Seen, resource.Inputs{}, false, true)
+	done.Report.RetryAfter = done.Report.Pods.Again
+	return done, err
 }
 
-// scaleDeployment makes the Deployment's number of pods true, and returns what lives afterwards.
-func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *observed, report *reconciler.Report) (*observed, error) {
+// scaleDeployment makes the Deployment's number of pods true. It returns the observation afterwards, and the content of the event.
+func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *Observed) (*Observed, reconciler.Event, error) {
 	req := apply.ScaleRequest{
-		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
+		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.Deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
 	change, err := r.Engine.Scale(ctx, req, r.Mode)
 	if err == nil {
-		r.journal.noteOutcome(&change)
+		r.Journal.Note(&change)
 	}
+	var event reconciler.Event
 	if err == nil && change.Action != apply.Unchanged {
-		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
-			ptr.Deref(seen.deployment().Spec.Replicas, 1), req.Replicas))
+		event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
+			ptr.Deref(seen.Deployment().Spec.Replicas, 1), req.Replicas))
 	}
-	return seen.withObject(change.Live), err
+	return seen.WithObject(change.Live), event, err
 }
 
 // syncedCondition is the condition that says whether the Deployment wants the number of pods that it is to be held at.

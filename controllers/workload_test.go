@@ -34,83 +34,87 @@ func newWebApp() *appv1.App {
 	return app
 }
 
-// newAppTarget returns the workload of an App as its steps do.
-func newAppTarget(app *appv1.App) *target {
-	return &target{
-		owner: app, manager: resource.KindApp.FieldManager(), name: app.Name, spec: resource.AppSpec(app), status: &app.Status.WorkloadStatus,
-		scalable: resource.KindApp.Name,
-	}
+// newAppInput returns the input of an App as its steps make it.
+func newAppInput(app *appv1.App) *Input {
+	return &Input{Owner: app, Kind: resource.KindApp, Name: app.Name, Spec: resource.AppSpec(app), Before: statusOf(app)}
+}
+
+// statusOf returns the status of an App as the input has it.
+func statusOf(app *appv1.App) Status {
+	return Status{Workload: app.Status.WorkloadStatus, Serving: app.Status.ServingStatus, History: app.Status.HistoryStatus, Release: app.Status.ReleaseStatus}
 }
 
 // TestProvenanceOf tells how a live Deployment was made by its controller, labels and records.
 func TestProvenanceOf(t *testing.T) {
 	same := `{"replicas":2,"image":"nginx:1","ports":[{"port":80}]}`
 	for name, c := range map[string]struct {
-		change func(*appsv1.Deployment, *appv1.App, *target)
+		change func(*appsv1.Deployment, *appv1.App, *Input)
 		want   resource.Provenance
 	}{
 		"as it was applied": {
-			func(*appsv1.Deployment, *appv1.App, *target) {},
+			func(*appsv1.Deployment, *appv1.App, *Input) {},
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"the spec has changed": {
-			func(_ *appsv1.Deployment, app *appv1.App, _ *target) { app.Spec.Image = "nginx:2" },
+			func(_ *appsv1.Deployment, app *appv1.App, _ *Input) { app.Spec.Image = "nginx:2" },
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}", SpecChanged: true},
 		},
 		"only the number of pods has changed": {
-			func(_ *appsv1.Deployment, app *appv1.App, _ *target) { app.Spec.Replicas = ptr.To[int32](9) },
+			func(_ *appsv1.Deployment, app *appv1.App, _ *Input) { app.Spec.Replicas = ptr.To[int32](9) },
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"the record cannot be read": {
-			func(d *appsv1.Deployment, app *appv1.App, _ *target) {
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
 				d.Annotations[appv1.AnnotationLastAppliedSpec] = "{"
 				app.Spec.Image = "nginx:2"
 			},
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"another's": {
-			func(d *appsv1.Deployment, _ *appv1.App, _ *target) { d.OwnerReferences[0].UID = "7" },
+			func(d *appsv1.Deployment, _ *appv1.App, _ *Input) { d.OwnerReferences[0].UID = "7" },
 			resource.Provenance{Ours: true, Inputs: "{}"},
 		},
 		"another's, to be adopted": {
-			func(d *appsv1.Deployment, app *appv1.App, _ *target) {
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
 				d.OwnerReferences[0].UID = "7"
 				app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 			},
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"nobody's any more": {
-			func(d *appsv1.Deployment, _ *appv1.App, _ *target) { d.OwnerReferences = nil },
+			func(d *appsv1.Deployment, _ *appv1.App, _ *Input) { d.OwnerReferences = nil },
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"ours by the label alone": {
-			func(d *appsv1.Deployment, _ *appv1.App, _ *target) {
+			func(d *appsv1.Deployment, _ *appv1.App, _ *Input) {
 				d.Annotations = nil
 				d.Labels = map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
 			},
 			resource.Provenance{Exists: true, Ours: true},
 		},
 		"of a tutorial": {
-			func(d *appsv1.Deployment, _ *appv1.App, target *target) {
-				d.Annotations, d.Labels, target.tutorial = nil, nil, &same
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
+				d.Annotations, d.Labels = nil, nil
+				app.Annotations = map[string]string{appv1.AnnotationTutorialSpec: same}
 			},
 			resource.Provenance{Exists: true},
 		},
 		"of a tutorial, and changed since": {
-			func(d *appsv1.Deployment, app *appv1.App, target *target) {
-				d.Annotations, d.Labels, target.tutorial = nil, nil, &same
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
+				d.Annotations, d.Labels = nil, nil
+				app.Annotations = map[string]string{appv1.AnnotationTutorialSpec: same}
 				app.Spec.Image = "nginx:2"
 			},
 			resource.Provenance{Exists: true, SpecChanged: true},
 		},
 		"ours, whatever a tutorial has recorded": {
-			func(_ *appsv1.Deployment, _ *appv1.App, target *target) {
-				target.tutorial = ptr.To(`{"image":"other"}`)
+			func(_ *appsv1.Deployment, app *appv1.App, _ *Input) {
+				app.Annotations = map[string]string{appv1.AnnotationTutorialSpec: `{"image":"other"}`}
 			},
 			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
 		},
 		"a foreign one": {
-			func(d *appsv1.Deployment, _ *appv1.App, _ *target) {
+			func(d *appsv1.Deployment, _ *appv1.App, _ *Input) {
 				d.Annotations, d.OwnerReferences = nil, nil
 			},
 			resource.Provenance{},
@@ -121,22 +125,18 @@ func TestProvenanceOf(t *testing.T) {
 		d.Annotations = map[string]string{
 			appv1.AnnotationLastAppliedHash: "5", appv1.AnnotationLastAppliedInputs: "{}", appv1.AnnotationLastAppliedSpec: same,
 		}
-		target := newAppTarget(app)
-		c.change(d, app, target)
-		if got := (decider{d: target, seen: &observed{object: d}}).historyOf(); got != c.want {
+		in := newAppInput(app)
+		c.change(d, app, in)
+		if got := (decider{in: in, seen: &Observed{Object: d}}).historyOf(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	target := newAppTarget(newWebApp())
-	if got := (decider{d: target, seen: &observed{}}).historyOf(); got != (resource.Provenance{}) {
+	in := newAppInput(newWebApp())
+	if got := (decider{in: in, seen: &Observed{}}).historyOf(); got != (resource.Provenance{}) {
 		t.Errorf("nothing: %+v", got)
 	}
-	lost := &observed{observedDatabase: observedDatabase{
-		cm: &appv1.CloudManager{}, headless: &corev1.Service{ObjectMeta: controlledBy("db-headless", "CloudManager", "cm", "1")},
-	}}
-	lost.cm.UID = "1"
-	lost.headless.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: "{}"}
-	if got := (decider{d: target, seen: lost}).historyOf(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
+	lost := &Observed{Data: lostInputs("{}")}
+	if got := (decider{in: in, seen: lost}).historyOf(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
 		t.Errorf("to be recreated as it was: %+v", got)
 	}
 }
@@ -153,7 +153,7 @@ func sizedWorld(t *testing.T) *world {
 // checkedInputs runs checkInputs on the Deployment web as the App's reconcile does.
 func (w *world) checkedInputs(app *appv1.App) (resource.Provenance, resource.ResolvedSize) {
 	w.t.Helper()
-	c := decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: w.deployment()}}
+	c := decider{compare: w.Engine, in: newAppInput(app), seen: &Observed{Object: w.deployment()}}
 	h, size, err := c.checkInputs(c.historyOf())
 	if err != nil {
 		w.t.Fatal(err)
@@ -297,13 +297,13 @@ func TestRecoverInputs(t *testing.T) {
 		"nothing":             {resource.Provenance{Exists: true, Ours: true}, nil, ""},
 		"another's, to avoid": {resource.Provenance{Ours: true}, built, ""},
 	} {
-		h, err := (decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: c.live}}).recoverInputs(c.history, "", resource.ResolvedSize{})
+		h, err := (decider{compare: w.Engine, in: newAppInput(app), seen: &Observed{Object: c.live}}).recoverInputs(c.history, "", resource.ResolvedSize{})
 		if err != nil || h.Inputs != c.want {
 			t.Errorf("%s: %q, %v; want %q", name, h.Inputs, err, c.want)
 		}
 	}
 	small := resource.BuiltInSizes().Resolve("small")
-	c := decider{compare: w.Engine, d: newAppTarget(app), seen: &observed{object: built}}
+	c := decider{compare: w.Engine, in: newAppInput(app), seen: &Observed{Object: built}}
 	h, err := c.recoverInputs(resource.Provenance{Exists: true, Ours: true}, "5", small)
 	if err != nil {
 		t.Fatal(err)
@@ -329,20 +329,20 @@ func TestNewApplyRequest(t *testing.T) {
 	formerService := &corev1.Service{ObjectMeta: controlledBy("former", "App", "web", "1")}
 	formerSet := &appsv1.StatefulSet{ObjectMeta: controlledBy("web", "App", "web", "1")}
 	for name, c := range map[string]struct {
-		seen  observed
+		seen  Observed
 		ports bool
 		live  []string
 		prune []string
 	}{
-		"nothing lives":              {observed{}, true, []string{"", ""}, nil},
-		"all lives":                  {observed{object: ready, service: service, owned: apply.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
-		"no ports any more":          {observed{object: pending, service: service, owned: apply.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"a Service without a mark":   {observed{object: ready, service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"an earlier name":            {observed{object: ready, service: service, owned: apply.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
-		"an earlier name, not yet":   {observed{object: ready, owned: apply.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, not ready": {observed{object: pending, owned: apply.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, another's": {observed{object: foreign, owned: apply.Inventory{formerService}}, true, []string{"web", ""}, nil},
-		"an earlier kind, not ready": {observed{object: pending, owned: apply.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
+		"nothing lives":              {Observed{}, true, []string{"", ""}, nil},
+		"all lives":                  {Observed{Object: ready, Service: service, Owned: apply.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
+		"no ports any more":          {Observed{Object: pending, Service: service, Owned: apply.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"a Service without a mark":   {Observed{Object: ready, Service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"an earlier name":            {Observed{Object: ready, Service: service, Owned: apply.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
+		"an earlier name, not yet":   {Observed{Object: ready, Owned: apply.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, not ready": {Observed{Object: pending, Owned: apply.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, another's": {Observed{Object: foreign, Owned: apply.Inventory{formerService}}, true, []string{"web", ""}, nil},
+		"an earlier kind, not ready": {Observed{Object: pending, Owned: apply.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
 	} {
 		spec := app.DeepCopy()
 		if !c.ports {
@@ -352,7 +352,7 @@ func TestNewApplyRequest(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		req, _, err := (&Deps{}).newApplyRequest(t.Context(), newAppTarget(spec), workload, c.seen.withObject(c.seen.object))
+		req, _, err := (&Reconciler{}).newApplyRequest(t.Context(), newAppInput(spec), workload, c.seen.WithObject(c.seen.Object))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,51 +377,52 @@ func TestNewApplyRequest(t *testing.T) {
 func TestNewRequest(t *testing.T) {
 	overridden := metav1.Condition{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonOverridden, Message: "spec.a"}
 	for name, c := range map[string]struct {
-		change                 func(*appv1.App, *target)
+		change                 func(*appv1.App, *Input)
 		adopt, accept, existed bool
 		overridden             string
 	}{
-		"new": {change: func(*appv1.App, *target) {}},
+		"new": {change: func(*appv1.App, *Input) {}},
 		"to adopt": {
-			change: func(app *appv1.App, _ *target) { app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"} }, adopt: true,
+			change: func(app *appv1.App, _ *Input) { app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"} }, adopt: true,
 		},
 		"to adopt, in other words": {
-			change: func(app *appv1.App, _ *target) { app.Annotations = map[string]string{appv1.AnnotationAdopt: "yes"} },
+			change: func(app *appv1.App, _ *Input) { app.Annotations = map[string]string{appv1.AnnotationAdopt: "yes"} },
 		},
 		"to accept": {
-			change: func(app *appv1.App, _ *target) {
+			change: func(app *appv1.App, _ *Input) {
 				app.Annotations = map[string]string{appv1.AnnotationAcceptOverrides: "true"}
 			}, accept: true,
 		},
 		"reconciled before": {
-			change: func(app *appv1.App, _ *target) { app.Status.ObservedGeneration = 1 }, existed: true,
+			change: func(app *appv1.App, _ *Input) { app.Status.ObservedGeneration = 1 }, existed: true,
 		},
 		"a tier that was not there before": {
-			change: func(app *appv1.App, d *target) { app.Status.ObservedGeneration, d.tier = 1, "db" },
+			change: func(app *appv1.App, d *Input) { app.Status.ObservedGeneration, d.Tier = 1, resource.TierFront },
 		},
 		"a tier that was there before": {
-			change: func(app *appv1.App, d *target) {
-				app.Status.ObservedGeneration, app.Status.Rendering, d.tier = 1, 2, "db"
+			change: func(app *appv1.App, d *Input) {
+				app.Status.ObservedGeneration, app.Status.Rendering, d.Tier = 1, 2, resource.TierFront
 			}, existed: true,
 		},
 		"overridden": {
-			change: func(app *appv1.App, _ *target) { app.Status.Conditions = []metav1.Condition{overridden} }, overridden: "spec.a",
+			change: func(app *appv1.App, _ *Input) { app.Status.Conditions = []metav1.Condition{overridden} }, overridden: "spec.a",
 		},
 		"another reason": {
-			change: func(app *appv1.App, _ *target) {
+			change: func(app *appv1.App, _ *Input) {
 				app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionApplied, Reason: appv1.ReasonApplied, Message: "spec.a"}}
 			},
 		},
 		"another condition": {
-			change: func(app *appv1.App, _ *target) {
+			change: func(app *appv1.App, _ *Input) {
 				app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Reason: appv1.ReasonOverridden, Message: "spec.a"}}
 			},
 		},
 	} {
 		app := newWebApp()
-		d := newAppTarget(app)
+		d := newAppInput(app)
 		c.change(app, d)
-		req := d.newRequest()
+		d.Before = statusOf(app)
+		req := NewRequest(d)
 		if req.Policy.Adopt != c.adopt || req.Policy.AcceptOverrides != c.accept || req.Before.Existed != c.existed || req.Before.Overridden != c.overridden {
 			t.Errorf("%s: %+v", name, req)
 		}
@@ -453,7 +454,7 @@ func TestRefuseHeadlessChange(t *testing.T) {
 	} {
 		wanted := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: c.wanted}}
 		req := &apply.Request{Policy: apply.Policy{Adopt: c.adopt}, Objects: []apply.Object{{Desired: &appsv1.Deployment{}}, {Desired: wanted}}}
-		err := newAppTarget(newWebApp()).refuseHeadlessChange(testScheme(t), req, c.live)
+		err := RefuseHeadlessChange(newAppInput(newWebApp()), testScheme(t), req, c.live)
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.says)
 		}
@@ -483,12 +484,11 @@ func TestAdoptsObject(t *testing.T) {
 		"a claim":    {apply.Object{Live: &corev1.PersistentVolumeClaim{}}, false},
 		"a retained": {apply.Object{Live: nobodys, Retained: true}, false},
 	} {
-		d := newAppTarget(newWebApp())
-		req := &apply.Request{Policy: apply.Policy{Adopt: true}, Objects: []apply.Object{{Live: ours}, c.child}}
-		if got := d.adoptsObject(req); got != c.want {
+		req := &apply.Request{Owner: newWebApp(), Policy: apply.Policy{Adopt: true}, Objects: []apply.Object{{Live: ours}, c.child}}
+		if got := AdoptsObject(req); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		if req.Policy.Adopt = false; d.adoptsObject(req) {
+		if req.Policy.Adopt = false; AdoptsObject(req) {
 			t.Errorf("%s: it is not to be adopted", name)
 		}
 	}
@@ -512,33 +512,31 @@ func TestReportStatus(t *testing.T) {
 	withEndpoint.Endpoint = "web.default.svc:80"
 	type rules struct {
 		lost, foreign bool
-		tier          string
+		tier          resource.Tier
 	}
 	for name, c := range map[string]struct {
-		seen   observed
+		seen   Observed
 		change func(*rules)
 		want   appv1.WorkloadStatus
 		reason string
 	}{
-		"nothing lives":         {observed{}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
-		"ours":                  {observed{object: live}, nil, full, appv1.ReasonProgressing},
-		"ours, with a Service":  {observed{object: live, service: service}, nil, withEndpoint, appv1.ReasonProgressing},
-		"another's":             {observed{object: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
-		"another's, to report":  {observed{object: another}, func(how *rules) { how.foreign = true }, full, appv1.ReasonProgressing},
-		"gone, and was there":   {observed{}, func(how *rules) { how.lost = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
-		"a tier that is missed": {observed{}, func(how *rules) { how.tier = "db" }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
+		"nothing lives":         {Observed{}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
+		"ours":                  {Observed{Object: live}, nil, full, appv1.ReasonProgressing},
+		"ours, with a Service":  {Observed{Object: live, Service: service}, nil, withEndpoint, appv1.ReasonProgressing},
+		"another's":             {Observed{Object: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
+		"another's, to report":  {Observed{Object: another}, func(how *rules) { how.foreign = true }, full, appv1.ReasonProgressing},
+		"gone, and was there":   {Observed{}, func(how *rules) { how.lost = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
+		"a tier that is missed": {Observed{}, func(how *rules) { how.tier = resource.TierFront }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
 	} {
-		d := newAppTarget(newWebApp())
-		*d.status = appv1.WorkloadStatus{Selector: "old=1", Rendering: 1, Ready: "9/9", Replicas: 9, Endpoint: "old", Size: "old", LatestSize: "old"}
-		d.status.Conditions = []metav1.Condition{{Type: "Kept"}}
+		d := newAppInput(newWebApp())
+		d.Before.Workload = appv1.WorkloadStatus{Selector: "old=1", Rendering: 1, Ready: "9/9", Replicas: 9, Endpoint: "old", Size: "old", LatestSize: "old"}
+		d.Before.Workload.Conditions = []metav1.Condition{{Type: "Kept"}}
 		var how rules
 		if c.change != nil {
 			c.change(&how)
 		}
-		d.tier = how.tier
-		var report reconciler.Report
-		d.reportStatus(c.seen.withObject(c.seen.object), resource.Inputs{Rendering: 2}, how.lost, how.foreign, &report)
-		got := *d.status
+		d.Tier = how.tier
+		got, pods, _ := StatusOf(d, c.seen.WithObject(c.seen.Object), resource.Inputs{Rendering: 2}, how.lost, how.foreign)
 		if len(got.Conditions) != 1 {
 			t.Errorf("%s: the conditions are %v", name, got.Conditions)
 		}
@@ -546,8 +544,8 @@ func TestReportStatus(t *testing.T) {
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
-		if report.Pods.Ready || report.Pods.Reason != c.reason {
-			t.Errorf("%s: the report is %+v", name, report)
+		if pods.Ready || pods.Reason != c.reason {
+			t.Errorf("%s: the pods are %+v", name, pods)
 		}
 	}
 }
@@ -568,10 +566,9 @@ func TestReportVerdict(t *testing.T) {
 		"a Service that waits for one":      {ready, waiting, false, false},
 		"pods that fail, and a Service too": {failing, waiting, false, true},
 	} {
-		var report reconciler.Report
-		reportVerdict(&report, c.verdict, c.service)
-		if report.Pods.Ready != c.ready || report.Pods.Stalled != c.stalled || (report.Pods.Reason == c.verdict.Reason) == (name == "a Service that waits for one") {
-			t.Errorf("%s: %+v", name, report)
+		pods := podsOf(c.verdict, c.service)
+		if pods.Ready != c.ready || pods.Stalled != c.stalled || (pods.Reason == c.verdict.Reason) == (name == "a Service that waits for one") {
+			t.Errorf("%s: %+v", name, pods)
 		}
 	}
 }
@@ -607,11 +604,10 @@ func TestReportInputs(t *testing.T) {
 			appv1.WorkloadStatus{Rendering: 2, Size: small.String()},
 		},
 	} {
-		d := newAppTarget(newWebApp())
 		live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appv1.AnnotationLastAppliedInputs: c.record}}}
-		d.reportInputs(live, c.today)
-		if fmt.Sprintf("%+v", *d.status) != fmt.Sprintf("%+v", c.want) {
-			t.Errorf("%s:\n%+v, want\n%+v", name, *d.status, c.want)
+		got := withInputs(appv1.WorkloadStatus{}, live, c.today)
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
 	}
 }
@@ -632,13 +628,12 @@ func TestNoteIgnoredReplicas(t *testing.T) {
 	} {
 		app := newWebApp()
 		app.Spec.Replicas = c.replicas
-		report := reconciler.Report{Note: c.note}
-		newAppTarget(app).noteIgnoredReplicas(c.autoscaler, &report)
-		if report.Note.Reason != c.want {
-			t.Errorf("%s: %+v", name, report.Note)
+		note := firstNote(c.note, ignoredReplicas(newAppInput(app), &decision{}, c.autoscaler))
+		if note.Reason != c.want {
+			t.Errorf("%s: %+v", name, note)
 		}
-		if c.want == appv1.ReasonReplicasIgnored && !containsAll(report.Note.Message, "scaler", "Deployment web") {
-			t.Errorf("%s: %s", name, report.Note.Message)
+		if c.want == appv1.ReasonReplicasIgnored && !containsAll(note.Message, "scaler", "Deployment web") {
+			t.Errorf("%s: %s", name, note.Message)
 		}
 	}
 }
@@ -646,7 +641,7 @@ func TestNoteIgnoredReplicas(t *testing.T) {
 // TestReportUnstatedReplicas sets the condition while an autoscaler cannot read the scale, and removes it after that.
 func TestReportUnstatedReplicas(t *testing.T) {
 	app := newWebApp()
-	d := newAppTarget(app)
+	d := newAppInput(app)
 	for _, c := range []struct {
 		what       string
 		autoscaler string
@@ -660,9 +655,8 @@ func TestReportUnstatedReplicas(t *testing.T) {
 		{"unstated once more", "scaler", nil, true},
 		{"the autoscaler is gone", "", nil, false},
 	} {
-		d.spec.Workload().Replicas = c.replicas
-		var report reconciler.Report
-		d.reportUnstatedReplicas(&observed{ownerAutoscaler: c.autoscaler}, &report)
+		d.Spec.Workload().Replicas = c.replicas
+		report := reconciler.Report{Conditions: []metav1.Condition{unstatedReplicas(d, &Observed{ownerAutoscaler: c.autoscaler})}}
 		report.SetConditions(&app.Status.Conditions)
 		found := slices.ContainsFunc(app.Status.Conditions, func(condition metav1.Condition) bool {
 			return condition.Type == appv1.ConditionReplicasUnstated && condition.Status == metav1.ConditionTrue &&
@@ -692,39 +686,41 @@ func TestInvalidSpec(t *testing.T) {
 			t.Errorf("%d errors: %s, %s", n, reason, message)
 		}
 	}
-	if reason, message := reconciler.ReasonAndMessageOf(invalidResource(errors.New("spec.a: 5"))); reason != appv1.ReasonInvalid || message != "spec.a: 5" {
+	if reason, message := reconciler.ReasonAndMessageOf(InvalidResource(errors.New("spec.a: 5"))); reason != appv1.ReasonInvalid || message != "spec.a: 5" {
 		t.Errorf("undecodable: %s, %s", reason, message)
 	}
 }
 
-// TestReportChanges states in a report what was changed, and what was overridden.
-func TestReportChanges(t *testing.T) {
-	var report reconciler.Report
-	reportChanges(&report, apply.ChangeSet{{Action: apply.Created, Kind: "Deployment", Name: "web"}})
-	if report.Event.Action != string(apply.Created) || report.Event.Changes != "Created Deployment web" || report.Note.Reason != "" {
-		t.Errorf("%+v", report)
-	}
-	reportChanges(&report, apply.ChangeSet{{Action: apply.Repaired, Kind: "Service", Name: "web"}})
-	if report.Event.Action != string(apply.Created) || report.Event.Changes != "Created Deployment web; Repaired Service web" {
-		t.Errorf("a second application: %+v", report)
-	}
-	var none reconciler.Report
-	if reportChanges(&none, nil); none.Event != (reconciler.Event{}) {
-		t.Errorf("nothing was changed: %+v", none)
+// TestSummarizeChanges has the changes of each apply in words.
+func TestSummarizeChanges(t *testing.T) {
+	created := apply.ChangeSet{{Action: apply.Created, Kind: "Deployment", Name: "web"}}
+	repaired := apply.ChangeSet{{Action: apply.Repaired, Kind: "Service", Name: "web"}}
+	for name, c := range map[string]struct {
+		changes []apply.ChangeSet
+		want    reconciler.Event
+	}{
+		"nothing":     {nil, reconciler.Event{}},
+		"no change":   {[]apply.ChangeSet{nil}, reconciler.Event{}},
+		"one apply":   {[]apply.ChangeSet{created}, reconciler.Event{Action: "Created", Changes: "Created Deployment web"}},
+		"two applies": {[]apply.ChangeSet{created, repaired}, reconciler.Event{Action: "Created", Changes: "Created Deployment web; Repaired Service web"}},
+	} {
+		if got := summarizeChanges(c.changes); got.event != c.want || got.note.Reason != "" || got.retry != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
-// TestApplyChild keeps a nil pointer from looking like an object.
-func TestApplyChild(t *testing.T) {
+// TestNewChild keeps a nil pointer from looking like an object.
+func TestNewChild(t *testing.T) {
 	var none *corev1.Service
-	if child := applyChild(&corev1.Service{}, none); child.Live != nil {
+	if child := NewChild(&corev1.Service{}, none); child.Live != nil {
 		t.Errorf("a nil pointer lives: %v", child.Live)
 	}
-	if child := applyChild(&corev1.Service{}, &corev1.Service{}); child.Live == nil {
+	if child := NewChild(&corev1.Service{}, &corev1.Service{}); child.Live == nil {
 		t.Error("what lives is lost")
 	}
 	for _, wanted := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}} {
-		if live := (&observed{}).liveObject(wanted); live != nil {
+		if live := (&Observed{}).LiveObject(wanted); live != nil {
 			t.Errorf("%T: %v lives", wanted, live)
 		}
 	}
@@ -741,16 +737,16 @@ func TestListPods(t *testing.T) {
 	stated := pod("stated", "main", "c") // A spec may state the label of the index for its pods. They have the label of the kind, too.
 	stated.Labels[appv1.LabelApp] = "web"
 	w := newWorld(t, pod("ours", "web", "a"), pod("former", "web", "b"), pod("others", "x", "a"), elsewhere, stated)
-	pods, err := w.listPods(t.Context(), newWebApp(), map[string]string{"app": "a"})
+	pods, err := ListPods(t.Context(), w.Client, newWebApp(), map[string]string{"app": "a"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "ours" {
 		t.Errorf("%v, %v", pods, err)
 	}
-	pods, err = w.listPods(t.Context(), newWebApp(), map[string]string{"app": "c"})
+	pods, err = ListPods(t.Context(), w.Client, newWebApp(), map[string]string{"app": "c"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "stated" {
 		t.Errorf("with the label of the index stated: %v, %v", pods, err)
 	}
 	// The selector of an adopted Deployment may have the label of the index, and its pods have it.
-	pods, err = w.listPods(t.Context(), newWebApp(), map[string]string{appv1.LabelInstance: "x", "app": "a"})
+	pods, err = ListPods(t.Context(), w.Client, newWebApp(), map[string]string{appv1.LabelInstance: "x", "app": "a"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "others" {
 		t.Errorf("by a selector with the label of the index: %v, %v", pods, err)
 	}
@@ -764,9 +760,17 @@ func TestFindAutoscaler(t *testing.T) {
 	for _, c := range []struct{ kind, name, want string }{
 		{"Deployment", "web", "b"}, {"App", "web", "a"}, {"Deployment", "other", ""}, {"ModelBox", "web", ""},
 	} {
-		got, err := w.findAutoscaler(t.Context(), c.kind, types.NamespacedName{Namespace: namespace, Name: c.name})
+		got, err := FindAutoscaler(t.Context(), w.Client, c.kind, types.NamespacedName{Namespace: namespace, Name: c.name})
 		if err != nil || got != c.want {
 			t.Errorf("%s %s: %q, %v; want %q", c.kind, c.name, got, err, c.want)
 		}
 	}
 }
+
+// lostInputs is the observation of a database with a record of its inputs, and with nothing else.
+type lostInputs string
+
+func (l lostInputs) LostInputs() string                           { return string(l) }
+func (lostInputs) Volume(*Observed) *corev1.PersistentVolumeClaim { return nil }
+func (lostInputs) LiveObject(client.Object) (client.Object, bool) { return nil, false }
+func (l lostInputs) After(client.Object) (Data, bool)             { return l, false }

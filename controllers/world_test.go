@@ -114,7 +114,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	base := b.Build()
 	c := interceptor.NewClient(base, w.writes())
 	w.base = base
-	w.Deps = &Deps{Client: c, Live: interceptor.NewClient(c, w.liveReads()), Recorder: scripted{w, w.events}, Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest}}
+	w.Deps = &Deps{Recorder: scripted{w, w.events}, Reconciler: Reconciler{
+		Client: c, Live: interceptor.NewClient(c, w.liveReads()), Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest},
+	}}
 	w.restart()
 	return w
 }
@@ -125,8 +127,9 @@ func (w *world) restart() {
 		w.script.printf(w.heading(), "the operator restarts")
 	}
 	w.Engine = apply.New(w.Client, w.Live, w.clock)
-	w.Records, w.Pending = newLastRecords(), newPendingPlans()
-	w.Sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
+	w.Records, w.Pending = NewRecords(), newPendingPlans()
+	w.sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
+	w.Sizes = w.sizes
 	w.reconcilers = map[string]reconcile.Reconciler{}
 }
 

@@ -301,8 +301,8 @@ func ChildNames(cm *appv1.CloudManager) []string {
 func serviceName(c *appv1.Component) string { return c.ServiceName(c.Name) }
 
 // NoteRepair adds to a tier's report what was repaired of its objects of an earlier name.
-func (p *Plan) NoteRepair(i int, repair *reconciler.Report) {
-	p.Tiers[i].Report.Event.AddChanges(repair.Event.Action, repair.Event.Changes)
+func (p *Plan) NoteRepair(i int, repair reconciler.Event) {
+	p.Tiers[i].Report.Event.AddChanges(repair.Action, repair.Changes)
 }
 
 // Errors returns the errors of all tiers.

@@ -546,9 +546,9 @@ func TestSummarizeTiers(t *testing.T) {
 		"a repair of an earlier name": {
 			func(p *Plan) {
 				p.Tiers[identity1].Report.Event.Action, p.Tiers[identity1].Report.Event.Changes = "Created", "Created Deployment id"
-				p.NoteRepair(identity1, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment old"}})
-				p.NoteRepair(front2, &reconciler.Report{Event: reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment web"}})
-				p.NoteRepair(database0, &reconciler.Report{})
+				p.NoteRepair(identity1, reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment old"})
+				p.NoteRepair(front2, reconciler.Event{Action: "Repaired", Changes: "Repaired Deployment web"})
+				p.NoteRepair(database0, reconciler.Event{})
 			},
 			func(r *reconciler.Report) {
 				r.Event.Action, r.Event.Changes = "Created", "Created Deployment id; Repaired Deployment old; Repaired Deployment web"

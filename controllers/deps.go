@@ -1,0 +1,42 @@
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"huolala.cn/app-operator/internal/content"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Deps has the values that all controllers share.
+type Deps struct {
+	Reconciler
+	// Recorder sends events.
+	Recorder events.EventRecorder
+	// Disabled are the features that are switched off.
+	Disabled []string
+	// Pending remembers which state of a paused resource the plan in its status describes.
+	Pending *pendingPlans
+	// sizes are the named sizes. The Reconciler resolves sizes by them.
+	sizes *Sizes
+	// watched has the types that are watched, and how.
+	watched watchSet
+}
+
+// newSkeleton returns the reconciler of a kind, with its steps.
+func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconciler.Stored[T], steps reconciler.Steps[T]) *reconciler.Reconciler[T] {
+	return &reconciler.Reconciler[T]{
+		Kind:     k.Name,
+		Client:   s.Client,
+		Recorder: s.Recorder,
+		Clock:    s.Clock,
+		New:      empty,
+		Steps:    withPending(s, k, steps),
+		OnDeleted: func(name types.NamespacedName) {
+			s.Engine.Forget(name, k.manager)
+			s.Records.ForgetOwner(k.manager, name)
+			s.Pending.forget(pendingKey{manager: k.manager, owner: name})
+			s.Content.Forget(content.Owner{Kind: k.Name, NamespacedName: name})
+		},
+	}
+}
