@@ -89,9 +89,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 			err = indexer.IndexField(ctx, row.Object, apply.IndexOwner, apply.OwnerKey)
 		}
 		if row.Role.Has(apply.RolePod) {
-			err = indexer.IndexField(ctx, row.Object, indexInstance, func(obj client.Object) []string {
-				return instanceKeys(obj)
-			})
+			err = indexer.IndexField(ctx, row.Object, indexInstance, instanceKeys)
 		}
 		if row.Role.Has(apply.RoleScaler) {
 			err = errors.Join(err, indexer.IndexField(ctx, row.Object, indexTarget, func(obj client.Object) []string {

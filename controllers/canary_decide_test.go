@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -98,7 +99,7 @@ func canaryLine(want *decision, ask *need, err error) string {
 	case canaryKept:
 	}
 	if want.workload != nil && want.workload.Canary != nil {
-		line += " " + mainImage(want.workload.Canary.Workload) + " x" + string(rune('0'+want.workload.Canary.Pods))
+		line += " " + mainImage(want.workload.Canary.Workload) + " x" + strconv.Itoa(int(want.workload.Canary.Pods))
 	}
 	if want.how.canary.alone {
 		line += ", alone"
@@ -137,7 +138,8 @@ func TestDecideCanary(t *testing.T) {
 			s.compare = false
 			s.main().Annotations[appv1.AnnotationLastAppliedInputs] = resource.Inputs{Rendering: resource.RenderingLatest, Kept: true}.Encode()
 			s.app.Spec.Image = "nginx:1"
-			s.main().ManagedFields[0].FieldsV1.Raw = []byte(strings.Replace(string(s.main().ManagedFields[0].FieldsV1.Raw), `,"f:spec":{"f:template":{"f:spec":{}}}`, "", 1))
+			fields := s.main().ManagedFields[0].FieldsV1
+			fields.SetRawString(strings.Replace(fields.GetRawString(), `,"f:spec":{"f:template":{"f:spec":{}}}`, "", 1))
 		}, "canary nginx:1 kept earlier remembers record, canary applied nginx:1 x1, CanaryStarted"},
 		"of another owner":        {func(s *situation) { s.main().OwnerReferences = nil }, "present nginx:2"},
 		"a kind without releases": {func(s *situation) { s.in.Kind.Serves = false }, "present nginx:2 whole"},
