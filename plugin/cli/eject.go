@@ -256,14 +256,19 @@ func (r *root) writeManifest(folder string, child object, text []byte) error {
 		fmt.Fprintf(r.Out, "---\n%s", text)
 		return nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	path, err := manifestPath(folder, child)
+	if err != nil {
 		return err
 	}
-	kind := strings.ToLower(child.GetObjectKind().GroupVersionKind().Kind)
-	path := filepath.Join(folder, kind+"-"+child.GetName()+".yaml")
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintln(r.Out, "Wrote "+path)
 	return nil
+}
+
+// manifestPath returns the path of an object's file in a folder, and makes the folder if there is none.
+func manifestPath(folder string, obj object) (string, error) {
+	kind := strings.ToLower(obj.GetObjectKind().GroupVersionKind().Kind)
+	return filepath.Join(folder, kind+"-"+obj.GetName()+".yaml"), os.MkdirAll(folder, 0o755)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -18,7 +21,7 @@ import (
 type importOptions struct {
 	files             []string
 	recursive         bool
-	selector          string
+	selector, folder  string
 	all, onlyVerified bool
 }
 
@@ -42,6 +45,7 @@ func (r *root) importCommand() *cobra.Command {
 	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Folders with all folders below them.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "All Deployments with these labels.")
 	flags.BoolVar(&o.all, "all", false, "All Deployments of the namespace that nothing controls.")
+	flags.StringVarP(&o.folder, "output", "o", "", "Write a file for each App into this folder, and none over a file that exists.")
 	flags.BoolVar(&o.onlyVerified, "verify", false, "Print no App, but in what the objects of the App in an empty namespace would differ; exit with 1 if in anything.")
 	return cmd
 }
@@ -55,6 +59,9 @@ func (r *root) importAll(ctx context.Context, c *clients, arguments []string, o 
 	several := o.all || o.selector != "" || len(o.files) > 0
 	if len(names) == 0 && !several {
 		return wrongUse(errors.New("write the NAME of a Deployment, or --all, --selector or --filename"))
+	}
+	if o.onlyVerified && o.folder != "" {
+		return wrongUse(errors.New("--verify prints no App, so there is none for --output"))
 	}
 	wanted, err := labels.Parse(o.selector)
 	if err != nil {
@@ -112,12 +119,37 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 	if err != nil {
 		return false, err
 	}
+	if o.folder != "" {
+		return true, r.writeImport(o.folder, made.App, made.Comments()+string(text))
+	}
 	separator := ""
 	if follows {
 		separator = "---\n"
 	}
 	_, err = fmt.Fprintf(r.Out, "%s%s%s", separator, made.Comments(), text)
 	return true, err
+}
+
+// writeImport writes the manifest of an imported App into a file of the folder. A file that exists stays: its user may have changed it, or it has
+// the App of another namespace.
+func (r *root) writeImport(folder string, app *appv1.App, text string) (err error) {
+	path, err := manifestPath(folder, app)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("Deployment %s: %s exists; remove it, or write into another folder", app.Name, path)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err = file.WriteString(text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(r.Out, "Wrote "+path)
+	return err
 }
 
 // deploymentNames returns the names of the Deployments that arguments name.
