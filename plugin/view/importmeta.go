@@ -12,8 +12,8 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 )
 
-// toolMark is a label or annotation by which a tool finds what it has applied. It names the object that the tool applies, which is the App
-// from now on.
+// toolMark is a label or annotation by which a tool finds the objects that the tool has applied. From an import on, the tool applies
+// the App in place of these objects.
 type toolMark struct{ prefix, tool string }
 
 var toolMarks = []toolMark{
@@ -42,14 +42,14 @@ func toolOf(key string) string {
 	return ""
 }
 
-// ownLabels returns the labels of an object that its user has set: without the operator's and those of tools.
+// ownLabels returns the labels of an object that its user has set, without the labels of the operator and of tools.
 func ownLabels(given map[string]string) map[string]string {
 	own := maps.Clone(given)
 	maps.DeleteFunc(own, func(key, _ string) bool { return validation.OperatorLabel(key) || toolOf(key) != "" })
 	return own
 }
 
-// ownAnnotations returns the annotations of an object that its user has set: without those of the cluster, the operator and tools.
+// ownAnnotations returns the annotations of an object that its user has set, without the annotations of the cluster, the operator and tools.
 func ownAnnotations(given map[string]string) map[string]string {
 	own := maps.Clone(given)
 	maps.DeleteFunc(own, func(key, _ string) bool {
@@ -58,7 +58,7 @@ func ownAnnotations(given map[string]string) map[string]string {
 	return own
 }
 
-// defaultLabel reports whether a label of an object is the one that the operator sets for an App that states none.
+// defaultLabel reports whether a label of an object has the value that the operator sets for an App without this label.
 func (i *importing) defaultLabel(key, value string) bool {
 	switch key {
 	case appv1.LabelName, appv1.LabelInstance:
@@ -124,7 +124,7 @@ func (i *importing) statedLabels(object string, obj metav1.Object) map[string]st
 	return ownLabels(given)
 }
 
-// statedAnnotations returns the annotations of an object that the App states, and notes those of tools.
+// statedAnnotations returns the annotations of an object that the App states, and notes the annotations of tools.
 func (i *importing) statedAnnotations(object string, obj metav1.Object) map[string]string {
 	for _, key := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
 		if tool := toolOf(key); tool != "" {
@@ -152,7 +152,7 @@ func (i *importing) noteMetadata(object string, obj metav1.Object, annotated boo
 }
 
 // importPodMetadata states the labels and annotations of the pods, with the labels of the selector: a Service that selects other labels
-// than the Deployment goes by them, also in front of the pods of a new Deployment.
+// than the Deployment selects by them, also the pods of a new Deployment.
 func (i *importing) importPodMetadata() {
 	template, spec := &i.from.Deployment.Spec.Template, &i.App.Spec.WorkloadSpec
 	spec.PodLabels = map[string]string{}

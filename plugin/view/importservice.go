@@ -83,7 +83,7 @@ func (i *importing) noteServiceFields(s *corev1.Service) {
 }
 
 // isStated reports whether a user or a tool has set a field, and not the cluster: a field that the API server allocates belongs to no
-// manager. All fields of an object that is not from a cluster are stated. The path is that of metadata.managedFields.
+// manager. All fields of an object that is not from a cluster are stated. The path has keys of metadata.managedFields.
 func isStated(obj metav1.Object, path ...string) bool {
 	if obj.GetUID() == "" {
 		return true

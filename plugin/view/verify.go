@@ -184,8 +184,8 @@ func (v *verifying) compareMaps(object, path string, was, is map[string]string) 
 	}
 }
 
-// compareServices compares the Service that the App takes over, and checks that each other Service that selects the pods selects those of
-// the App, too.
+// compareServices compares the Service that the App takes over, and checks that each other Service that selects the pods selects the pods
+// of the App, too.
 func (v *verifying) compareServices(is *corev1.Service, pods map[string]string) {
 	for i := range v.from.Services {
 		was := &v.from.Services[i]
