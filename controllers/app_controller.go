@@ -1,5 +1,5 @@
-// Package controllers has one thin file a kind: what it watches, what it may do, and its steps from what is observed by
-// way of what is desired to what is reported. What the kinds share in this is in workload.go and watches.go.
+// Package controllers has one thin file for each kind: its watches, its rights, and its steps, which hand an input to package workload. The
+// manager, its cache, the watches and the planner are here, too.
 package controllers
 
 import (
@@ -13,6 +13,7 @@ import (
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -50,8 +51,8 @@ func appKind() kind {
 // steps makes true what the App means, and says how its pods are doing.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	status := &app.Status
-	done, err := r.Reconcile(ctx, NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,
-		Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,
+		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
 	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
 	status.ReleaseStatus = done.Status.Release
 	return done.Report, err

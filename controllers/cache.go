@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +18,11 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // The indexes of the cache.
 const (
-	// indexInstance finds pods by the name of the custom resource that they belong to, or by the label app.kubernetes.io/instance in the
-	// selector of an adopted workload object; see instanceKeys.
-	indexInstance = "instance"
-	// indexTarget finds autoscalers by what they scale; see apply.ScaleTarget.
-	indexTarget = "target"
 	// indexWanted finds CloudManagers by the names of their children.
 	indexWanted = "wanted"
 	// indexService finds resources of other kinds by the name that they state for their Service.
@@ -89,10 +84,10 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 			err = indexer.IndexField(ctx, row.Object, apply.IndexOwner, apply.OwnerKey)
 		}
 		if row.Role.Has(apply.RolePod) {
-			err = indexer.IndexField(ctx, row.Object, indexInstance, instanceKeys)
+			err = indexer.IndexField(ctx, row.Object, workload.IndexInstance, workload.InstanceKeys)
 		}
 		if row.Role.Has(apply.RoleScaler) {
-			err = errors.Join(err, indexer.IndexField(ctx, row.Object, indexTarget, func(obj client.Object) []string {
+			err = errors.Join(err, indexer.IndexField(ctx, row.Object, workload.IndexTarget, func(obj client.Object) []string {
 				return []string{apply.ScaleTarget(obj).String()}
 			}))
 		}
@@ -114,19 +109,6 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 		}
 	}
 	return nil
-}
-
-// instanceKeys returns the values by which a pod is found in the index: of the label app.kubernetes.io/instance, which a spec can state, and
-// of the label of the operator's kinds that a new workload selects its pods by.
-func instanceKeys(pod client.Object) []string {
-	labels := pod.GetLabels()
-	keys := []string{labels[appv1.LabelInstance]}
-	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager} {
-		if value, ok := labels[key]; ok && !slices.Contains(keys, value) {
-			keys = append(keys, value)
-		}
-	}
-	return keys
 }
 
 // serviceNames returns the name that a stored resource states for its Service, none if it states none.

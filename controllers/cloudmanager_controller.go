@@ -12,6 +12,7 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/tiers"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -39,7 +40,7 @@ func cloudManagerKind() kind {
 // steps observes the tiers, applies one after the other as the plan decides, and reports how they are doing.
 func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, InvalidResource(undecodable)
+		return reconciler.Report{}, workload.InvalidResource(undecodable)
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()
@@ -64,7 +65,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 // observedTier has the observation of a tier, and the errors of its spec.
 type observedTier struct {
 	errs field.ErrorList
-	seen *Observed
+	seen *workload.Observed
 }
 
 // observeTiers returns the observations of the tiers, and the plan that begins with these.
@@ -94,7 +95,7 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 }
 
 // observeTier reads the objects of a tier from the cache.
-func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *Input) (*Observed, error) {
+func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.Input) (*workload.Observed, error) {
 	if in.Tier == resource.TierDatabase {
 		return observeDatabase(ctx, &r.Reconciler, in)
 	}
@@ -112,7 +113,7 @@ func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan
 }
 
 // tierApplier returns the function that applies the objects of a tier; for checkSecret and previous see newDatabaseApplier.
-func (r *CloudManagerReconciler) tierApplier(in *Input, checkSecret, previous bool) Applier {
+func (r *CloudManagerReconciler) tierApplier(in *workload.Input, checkSecret, previous bool) workload.Applier {
 	if in.Tier == resource.TierDatabase {
 		return newDatabaseApplier(&r.Reconciler, in, checkSecret, previous)
 	}
@@ -120,11 +121,11 @@ func (r *CloudManagerReconciler) tierApplier(in *Input, checkSecret, previous bo
 }
 
 // newTierInput returns the input of a tier of a CloudManager.
-func newTierInput(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList, mustWait bool) *Input {
+func newTierInput(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorList, mustWait bool) *workload.Input {
 	name := tier.Component(cm).Name
-	return &Input{
+	return &workload.Input{
 		Owner: cm, Kind: resource.KindCloudManager, Name: name, Tier: tier, Spec: resource.TierSpec(cm, tier), Errs: errs,
-		MustWait: mustWait, Paused: cm.Spec.Paused, Before: Status{Workload: componentStatus(cm, name)},
+		MustWait: mustWait, Paused: cm.Spec.Paused, Before: workload.Status{Workload: componentStatus(cm, name)},
 	}
 }
 

@@ -14,13 +14,14 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
 // database applies the objects of one database.
 type database struct {
-	r  *Reconciler
-	in *Input
+	r  *workload.Reconciler
+	in *workload.Input
 	cm *appv1.CloudManager
 	// claims are all claims with the names of the database's claims, as read from the API server; nil before the first read.
 	claims *[]corev1.PersistentVolumeClaim
@@ -31,34 +32,34 @@ type database struct {
 // newDatabaseApplier returns the function that applies the objects of a database. checkSecret is true where the Secret must be read.
 // previous is true for a database of an earlier name: its Secret is not touched, as the spec states the password of another database, and
 // the policy of its StatefulSet decides whether its volumes are retained (see retainDatabase).
-func newDatabaseApplier(r *Reconciler, in *Input, checkSecret, previous bool) Applier {
-	return func(ctx context.Context, seen *Observed, w *resource.Workload, how How) *Outcomes {
+func newDatabaseApplier(r *workload.Reconciler, in *workload.Input, checkSecret, previous bool) workload.Applier {
+	return func(ctx context.Context, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
 		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
 		return db.apply(ctx, viewOf(seen), w, how)
 	}
 }
 
 // observeDatabase reads the objects of the database from the cache.
-func observeDatabase(ctx context.Context, r *Reconciler, in *Input) (*Observed, error) {
+func observeDatabase(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*workload.Observed, error) {
 	cm, ok := in.Owner.(*appv1.CloudManager)
 	if !ok {
 		return nil, fmt.Errorf("%T is no CloudManager", in.Owner)
 	}
 	data := &volumes{cm: cm, name: in.Name, existed: in.HadWorkload()}
-	seen := &Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key()), Data: data}
+	seen := &workload.Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key()), Data: data}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: in.Name}
-	live, err := GetOrNil(ctx, r.Client, key, &appsv1.StatefulSet{})
+	live, err := workload.GetOrNil(ctx, r.Client, key, &appsv1.StatefulSet{})
 	if err != nil {
 		return nil, err
 	}
-	if seen, err = ObserveService(ctx, r.Client, in, seen, in.Spec.Workload().ServiceName(in.Name)); err != nil {
+	if seen, err = workload.ObserveService(ctx, r.Client, in, seen, in.Spec.Workload().ServiceName(in.Name)); err != nil {
 		return nil, err
 	}
 	headless := client.ObjectKey{Namespace: cm.Namespace, Name: resource.HeadlessName(in.Name)}
-	if data.headless, err = GetOrNil(ctx, r.Client, headless, &corev1.Service{}); err != nil {
+	if data.headless, err = workload.GetOrNil(ctx, r.Client, headless, &corev1.Service{}); err != nil {
 		return nil, err
 	}
-	if seen.Autoscaler, err = FindAutoscaler(ctx, r.Client, "StatefulSet", key); err != nil {
+	if seen.Autoscaler, err = workload.FindAutoscaler(ctx, r.Client, "StatefulSet", key); err != nil {
 		return nil, err
 	}
 	seen.Scaled = seen.Autoscaler != ""
@@ -66,7 +67,7 @@ func observeDatabase(ctx context.Context, r *Reconciler, in *Input) (*Observed, 
 		return seen, err
 	}
 	seen.Object = live
-	if seen.Pods, err = ListPods(ctx, r.Client, cm, seen.Selector()); err != nil {
+	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, seen.Selector()); err != nil {
 		return nil, err
 	}
 	return seen.WithObject(live), nil
@@ -86,14 +87,14 @@ func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeCl
 }
 
 // readClaims returns the claims of a StatefulSet's pods as the cache has them after what this process has written of each.
-func readClaims(ctx context.Context, r *Reconciler, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
+func readClaims(ctx context.Context, r *workload.Reconciler, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
 	listed, err := listClaims(ctx, r.Client, set)
 	if err != nil {
 		return nil, err
 	}
 	var claims []corev1.PersistentVolumeClaim
 	for i := range listed {
-		claim, err := GetOrNil(ctx, r.Client, client.ObjectKeyFromObject(&listed[i]), &corev1.PersistentVolumeClaim{})
+		claim, err := workload.GetOrNil(ctx, r.Client, client.ObjectKeyFromObject(&listed[i]), &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, err
 		}
@@ -146,38 +147,38 @@ func readWholeClaims(ctx context.Context, live client.Reader, claims []corev1.Pe
 // apply applies the objects of the database. A failure of one object does not block the others, with two exceptions: the StatefulSet is not
 // created without its Secret, and a new database is not created while its password is refused. A workload whose volumes are refused is not
 // applied at all.
-func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, how How) *Outcomes {
+func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.Outcomes {
 	if set := seen.StatefulSet(); db.previous && set != nil {
 		w.Retain = !deletesClaims(set)
 	}
 	grows, err := fitVolumes(seen, w, how)
 	if err != nil {
-		return &Outcomes{Seen: seen.Observed, Err: err, Refused: err}
+		return &workload.Outcomes{Seen: seen.Observed, Err: err, Refused: err}
 	}
 	if w.ServiceName != seen.ServiceName {
-		after, err := ObserveService(ctx, db.r.Client, db.in, seen.Observed, w.ServiceName)
+		after, err := workload.ObserveService(ctx, db.r.Client, db.in, seen.Observed, w.ServiceName)
 		if seen = viewOf(after); err != nil {
-			return FailApply(seen.Observed, err)
+			return workload.FailApply(seen.Observed, err)
 		}
 	}
 	req, trouble := db.request(ctx, seen, w, how, grows)
 	if req == nil {
-		return FailApply(seen.Observed, trouble)
+		return workload.FailApply(seen.Observed, trouble)
 	}
-	exposed := RefuseHeadlessChange(db.in, db.r.Client.Scheme(), req, seen.Service)
+	exposed := workload.RefuseHeadlessChange(db.in, db.r.Client.Scheme(), req, seen.Service)
 	switch {
 	case db.in.Paused:
 		out := db.r.PlanRequest(ctx, req, seen.Observed, 0)
 		out.Err = reconciler.Aggregate(exposed, trouble, out.Err)
 		return out
 	case exposed != nil && req.Policy.AllOrNothing:
-		return &Outcomes{Seen: seen.Observed, Err: exposed, Refused: exposed}
-	case exposed != nil && AdoptsObject(req):
-		return FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
+		return &workload.Outcomes{Seen: seen.Observed, Err: exposed, Refused: exposed}
+	case exposed != nil && workload.AdoptsObject(req):
+		return workload.FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
 	}
 
 	done, err := db.r.Apply(ctx, req, db.r.Mode)
-	out := NewOutcomes(seen.Observed, &done, 0)
+	out := workload.NewOutcomes(seen.Observed, &done, 0)
 	out.SecretChecked = err == nil && trouble == nil
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, viewOf(out.Seen).claims)
@@ -188,7 +189,7 @@ func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, 
 
 // fitVolumes has a workload state the volumes that it can have, and reports whether they are to grow. The error says what of them
 // cannot be changed.
-func fitVolumes(seen view, w *resource.Workload, how How) (grows bool, err error) {
+func fitVolumes(seen view, w *resource.Workload, how workload.How) (grows bool, err error) {
 	if how.Earlier {
 		if volume := seen.dataClaimTemplate(); volume != nil {
 			w.KeepVolume(&volume.Spec)
@@ -203,9 +204,9 @@ func fitVolumes(seen view, w *resource.Workload, how How) (grows bool, err error
 }
 
 // request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
-func (db *database) request(ctx context.Context, seen view, w *resource.Workload, how How, grows bool) (*apply.Request, error) {
+func (db *database) request(ctx context.Context, seen view, w *resource.Workload, how workload.How, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
-	req := NewRequest(db.in)
+	req := workload.NewRequest(db.in)
 	req.Policy.DefaultLabels = w.DefaultLabels
 	req.Policy.AllOrNothing = how.Whole
 	remains, startable := seen.remainsToApply(), true
@@ -260,11 +261,11 @@ func lookAgain(err error) error {
 	switch {
 	case errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists && stalled.RetryAfter == 0:
 		later := *stalled
-		later.RetryAfter = Unwatched
+		later.RetryAfter = workload.Unwatched
 		return &later
 	case errors.As(err, &waiting) && waiting.RetryAfter == 0:
 		later := *waiting
-		later.RetryAfter = Unwatched
+		later.RetryAfter = workload.Unwatched
 		return &later
 	}
 	return err

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -17,6 +16,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -54,7 +54,7 @@ func TestDatabaseRequest(t *testing.T) {
 		none    bool // Nothing lives.
 		check   bool // The Secret is to be read.
 		claims  []corev1.PersistentVolumeClaim
-		how     How
+		how     workload.How
 		grows   bool
 		change  func(*testDatabase)
 		want    []string
@@ -101,7 +101,7 @@ func TestDatabaseRequest(t *testing.T) {
 			want: []string{"Secret dbauth K", "PersistentVolumeClaim datadir-db-0 K", "StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the workload object alone": {
-			how: How{Alone: true}, want: []string{"StatefulSet db"},
+			how: workload.How{Alone: true}, want: []string{"StatefulSet db"},
 		},
 		"paused, before the database exists": {
 			none: true, check: true, change: func(db *testDatabase) { db.in.Paused = true },
@@ -143,7 +143,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
-		req, err := db.request(t.Context(), db.seen, w, How{Whole: whole}, false)
+		req, err := db.request(t.Context(), db.seen, w, workload.How{Whole: whole}, false)
 		if err != nil || req.Policy.AllOrNothing != whole || !req.Policy.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}
@@ -210,38 +210,6 @@ func TestWantedClaims(t *testing.T) {
 	}
 }
 
-// TestDatabaseReportStatus checks what the status says of a database.
-func TestDatabaseReportStatus(t *testing.T) {
-	for name, c := range map[string]struct {
-		change   func(view)
-		ready    string
-		endpoint string
-		message  string
-		isReady  bool
-	}{
-		"nothing":             {func(s view) { s.Object, s.Service = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"a Service alone":     {func(s view) { s.Object = nil }, "0/2", "db.default.svc:3306", "StatefulSet db does not exist yet", false},
-		"of another owner":    {func(s view) { s.StatefulSet().OwnerReferences, s.Service.OwnerReferences = nil, nil }, "0/2", "", "StatefulSet db does not exist yet", false},
-		"one of two is ready": {func(s view) { s.StatefulSet().Status.ReadyReplicas = 1 }, "1/2", "db.default.svc:3306", "", false},
-		"both are, and newest": {func(s view) {
-			s.StatefulSet().Status = appsv1.StatefulSetStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2, CurrentRevision: "1", UpdateRevision: "1"}
-		}, "2/2", "db.default.svc:3306", "", true},
-	} {
-		cm, w := databaseOf(t, "1Gi")
-		cm.Spec.DB.StatefulSet.Replicas, w.Replicas = ptr.To[int32](2), ptr.To[int32](2)
-		db := withObjects(t, cm, liveDatabase(cm, w))
-		c.change(db.seen)
-		made, _ := newResult(db.in, &decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, &Outcomes{Seen: db.seen.WithObject(db.seen.Object)})
-		status, report := made.Status.Workload, made.Report
-		if status.Ready != c.ready || status.Endpoint != c.endpoint || report.Pods.Ready != c.isReady || !strings.Contains(report.Pods.Message, c.message) {
-			t.Errorf("%s: %q at %q, ready %t: %s", name, status.Ready, status.Endpoint, report.Pods.Ready, report.Pods.Message)
-		}
-		if known := status.Rendering != 0; known != db.seen.isOwned(cm) {
-			t.Errorf("%s: the rendering is %d", name, status.Rendering)
-		}
-	}
-}
-
 // TestLookAgain checks that the database never waits for ever for what is not watched.
 func TestLookAgain(t *testing.T) {
 	failed := errors.New("failed")
@@ -250,9 +218,9 @@ func TestLookAgain(t *testing.T) {
 		want time.Duration
 	}{
 		"nothing":                        {nil, 0},
-		"a Secret that is being deleted": {reconciler.Waiting(appv1.ReasonProgressing, "Secret a is being deleted"), Unwatched},
+		"a Secret that is being deleted": {reconciler.Waiting(appv1.ReasonProgressing, "Secret a is being deleted"), workload.Unwatched},
 		"waiting with a time":            {&reconciler.WaitingError{RetryAfter: time.Second}, time.Second},
-		"another owner's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), Unwatched},
+		"another owner's Secret":         {reconciler.Stalled(appv1.ReasonResourceExists, "Secret a"), workload.Unwatched},
 		"another owner's, with a time":   {&reconciler.StalledError{Reason: appv1.ReasonResourceExists, RetryAfter: time.Second}, time.Second},
 		"what the spec says":             {reconciler.Stalled(appv1.ReasonInvalid, "a"), 0},
 		"a failure, which is retried":    {failed, 0},

@@ -10,6 +10,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/tiers"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -57,11 +58,11 @@ func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.Clo
 	}
 	in = newTierInput(past, role, nil, false)
 	in.Before.Workload.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
-	workload, err := r.LastApplied(in, seen)
-	if workload == nil || err != nil {
+	last, err := r.LastApplied(in, seen)
+	if last == nil || err != nil {
 		return event, err
 	}
-	done := r.tierApplier(in, false, true)(ctx, seen, workload, How{Earlier: true})
+	done := r.tierApplier(in, false, true)(ctx, seen, last, workload.How{Earlier: true})
 	return done.EventOf(), done.Err
 }
 
@@ -94,7 +95,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	done, err := r.Apply(ctx, &req, r.Mode)
 	if err == nil {
 		for _, obj := range req.Prune {
-			r.Records.Forget(Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
+			r.Records.Forget(workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
 		}
 	}
 	return done.Changes(), reconciler.Aggregate(append(errs, lookAgain(err))...)

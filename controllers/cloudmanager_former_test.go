@@ -87,7 +87,7 @@ func TestTierInput(t *testing.T) {
 	cm.Status.Identity = appv1.TierStatus{Name: "earlier", Rendering: 1}
 	for role, name := range map[resource.Tier]string{resource.TierDatabase: "db", resource.TierIdentity: "cm-identity", resource.TierFront: "cm-front"} {
 		d := newTierInput(cm, role, nil, false)
-		if d.Name != name || d.Tier != role || d.manager() != resource.KindCloudManager.FieldManager() || !d.Paused || d.Owner != client.Object(cm) {
+		if d.Name != name || d.Tier != role || d.Kind.Name != resource.KindCloudManager.Name || !d.Paused || d.Owner != client.Object(cm) {
 			t.Errorf("%s: the input is %+v", role, d)
 		}
 		if database := role == resource.TierDatabase; d.HadWorkload() != database {

@@ -16,6 +16,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -35,7 +36,7 @@ func (p password) needsEmptyVolumes() bool {
 
 // refusal returns why the password cannot be chosen while there is a claim. field is where the spec has the password.
 func (p password) refusal(field, secret, claim string) error {
-	refusal := &reconciler.StalledError{Reason: appv1.ReasonPasswordLost, RetryAfter: Unwatched}
+	refusal := &reconciler.StalledError{Reason: appv1.ReasonPasswordLost, RetryAfter: workload.Unwatched}
 	refusal.Message = fmt.Sprintf(messagePasswordLost, claim, secret)
 	if p.kept != "" {
 		refusal.Reason = appv1.ReasonPasswordMismatch
@@ -81,7 +82,7 @@ func (db *database) secretChild(ctx context.Context, seen view, w *resource.Work
 	chosen := p.choose()
 	secretOf := *w
 	secretOf.Retain = w.Retain || seen.leavesClaims(w)
-	c := NewChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
+	c := workload.NewChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
 	c.Retained = secretOf.Retain
 	return c, usable && chosen == p.kept && len(live.Data[resource.SecretUsername]) > 0, nil
 }

@@ -14,6 +14,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -32,12 +33,12 @@ type volumes struct {
 
 // view is an observation together with the volumes of the database.
 type view struct {
-	*Observed
+	*workload.Observed
 	*volumes
 }
 
 // viewOf returns the view of the observation of a database.
-func viewOf(seen *Observed) view {
+func viewOf(seen *workload.Observed) view {
 	data, ok := seen.Data.(*volumes)
 	if !ok {
 		data = &volumes{}
@@ -54,7 +55,7 @@ func (v *volumes) LostInputs() string {
 }
 
 // Volume implements Data.
-func (v *volumes) Volume(seen *Observed) *corev1.PersistentVolumeClaim {
+func (v *volumes) Volume(seen *workload.Observed) *corev1.PersistentVolumeClaim {
 	return view{seen, v}.claimTemplate()
 }
 
@@ -70,7 +71,7 @@ func (v *volumes) LiveObject(wanted client.Object) (live client.Object, ok bool)
 }
 
 // After implements Data.
-func (v *volumes) After(live client.Object) (after Data, ok bool) {
+func (v *volumes) After(live client.Object) (after workload.Data, ok bool) {
 	service, isService := live.(*corev1.Service)
 	if !isService || service.Name != resource.HeadlessName(v.name) {
 		return v, false

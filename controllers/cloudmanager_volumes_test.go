@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +18,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -42,7 +42,7 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 
 // liveDatabase returns the state of a database whose objects are as a workload means them.
 func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) view {
-	s := viewOf(&Observed{ServiceName: w.ServiceName, Data: &volumes{cm: cm, name: w.Name}})
+	s := viewOf(&workload.Observed{ServiceName: w.ServiceName, Data: &volumes{cm: cm, name: w.Name}})
 	for _, obj := range w.Objects() {
 		switch obj := obj.(type) {
 		case *appsv1.StatefulSet:
@@ -61,7 +61,7 @@ func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) view {
 
 // emptyDatabase returns the state of a database without an object.
 func emptyDatabase(cm *appv1.CloudManager) view {
-	return viewOf(&Observed{Data: &volumes{cm: cm, name: "db"}})
+	return viewOf(&workload.Observed{Data: &volumes{cm: cm, name: "db"}})
 }
 
 // claimOf returns a claim of a pod of the database as the StatefulSet controller makes it.
@@ -143,8 +143,9 @@ func TestVolumeChange(t *testing.T) {
 		if grows != c.grows || reason != c.reason || !strings.Contains(message, c.says) {
 			t.Errorf("%s: grows %t, %s %s; want %t, %s %s", name, grows, reason, message, c.grows, c.reason, c.says)
 		}
-		if err == nil && (decider{seen: s.Observed}).growsVolume(w) != grows {
-			t.Errorf("%s: growsVolume says otherwise", name)
+		if volume := s.Volume(s.Observed); err == nil && grows != (volume != nil &&
+			w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0) {
+			t.Errorf("%s: the volume is %v", name, volume)
 		}
 	}
 }
@@ -212,16 +213,16 @@ func TestRemainsToApply(t *testing.T) {
 func TestDatabaseProvenance(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi")
 	s := liveDatabase(cm, w)
-	if s.lostInputs() != "" || s.Selector()[appv1.LabelPart] != "db" {
-		t.Errorf("of a StatefulSet: %q, %v", s.lostInputs(), s.Selector())
+	if s.Selector()[appv1.LabelPart] != "db" {
+		t.Errorf("of a StatefulSet: %v", s.Selector())
 	}
 	s.Object = nil
 	inputs := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
-	if got := s.lostInputs(); got != inputs {
+	if got := s.LostInputs(); got != inputs {
 		t.Errorf("of the Service that is left: %q", got)
 	}
 	s.headless.OwnerReferences = nil
-	if got := s.lostInputs(); got != "" {
+	if got := s.LostInputs(); got != "" {
 		t.Errorf("of a Service without owner: %q", got)
 	}
 	if s.Selector() != nil {
@@ -249,7 +250,8 @@ func TestDatabaseLiveObject(t *testing.T) {
 	for _, obj := range w.Objects() {
 		children = append(children, apply.Outcome{Object: apply.Object{Desired: obj}, Live: obj})
 	}
-	after := viewOf(nothing.after(append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}})))
+	children = append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}})
+	after := viewOf(workload.NewOutcomes(nothing.Observed, &apply.Outcomes{Objects: children}, 0).Seen)
 	if after.StatefulSet() == nil || after.Service.Name != "db" || after.headless.Name != "db-headless" {
 		t.Errorf("what was written is noted as %+v", after)
 	}
@@ -401,7 +403,7 @@ func TestClaimsReleased(t *testing.T) {
 func TestFitVolumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  string
-		how   How
+		how   workload.How
 		want  string
 		grows bool
 		fails bool
@@ -409,8 +411,8 @@ func TestFitVolumes(t *testing.T) {
 		"as it is":                     {size: "10Gi", want: "10Gi"},
 		"larger":                       {size: "20Gi", want: "20Gi", grows: true},
 		"smaller":                      {size: "1Gi", want: "1Gi", fails: true},
-		"an earlier spec was smaller":  {size: "1Gi", how: How{Earlier: true}, want: "10Gi"},
-		"an earlier spec asked for it": {size: "20Gi", how: How{Earlier: true}, want: "10Gi"},
+		"an earlier spec was smaller":  {size: "1Gi", how: workload.How{Earlier: true}, want: "10Gi"},
+		"an earlier spec asked for it": {size: "20Gi", how: workload.How{Earlier: true}, want: "10Gi"},
 	} {
 		cm, built := databaseOf(t, "10Gi")
 		seen := liveDatabase(cm, built)
@@ -423,31 +425,6 @@ func TestFitVolumes(t *testing.T) {
 		// The template of a release without guards cannot be changed, except by a new one.
 		if kept := len(w.Claims[0].Annotations) == 1; !c.fails && kept == c.grows {
 			t.Errorf("%s: the annotations of the template are %v", name, w.Claims[0].Annotations)
-		}
-	}
-}
-
-// TestSubstitute checks when a refused workload is applied with the volumes that the database has.
-func TestSubstitute(t *testing.T) {
-	for name, want := range map[string]struct {
-		change func(view)
-		want   string
-	}{
-		"only the storage differs, by a record that others wrote": {func(view) {}, ""},
-		"the StatefulSet is gone":                                 {func(s view) { s.Object = nil }, "20Gi"},
-		"nothing is left":                                         {func(s view) { s.Object, s.claims = nil, nil }, ""},
-	} {
-		cm, w := databaseOf(t, "10Gi")
-		s := liveDatabase(cm, w)
-		s.claims = []corev1.PersistentVolumeClaim{claimOf(w, 0, "20Gi")}
-		want.change(s)
-		c := decider{in: newTierInput(cm, resource.TierDatabase, nil, false), seen: s.Observed}
-		got := ""
-		if substitute := c.substitute(w); substitute != nil {
-			got = substitute.Claims[0].Spec.Resources.Requests.Storage().String()
-		}
-		if diff := cmp.Diff(want.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

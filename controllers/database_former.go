@@ -11,12 +11,13 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
 // retainDatabase lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
 // is left to do.
-func retainDatabase(ctx context.Context, r *Reconciler, req *apply.Request, set *appsv1.StatefulSet) error {
+func retainDatabase(ctx context.Context, r *workload.Reconciler, req *apply.Request, set *appsv1.StatefulSet) error {
 	if deletesClaims(set) {
 		secret, err := readSecret(ctx, r.Live, client.ObjectKey{Namespace: set.Namespace, Name: resource.SecretName(set.Name)})
 		if err != nil {
@@ -48,7 +49,7 @@ func retainDatabase(ctx context.Context, r *Reconciler, req *apply.Request, set 
 
 // previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
 // outlive it.
-func previousSecret(ctx context.Context, r *Reconciler, set *appsv1.StatefulSet) (client.Object, error) {
+func previousSecret(ctx context.Context, r *workload.Reconciler, set *appsv1.StatefulSet) (client.Object, error) {
 	key := client.ObjectKeyFromObject(set)
 	if !deletesClaims(set) {
 		// The cache may not show yet what is the StatefulSet's to take along.

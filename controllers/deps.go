@@ -6,11 +6,12 @@ import (
 
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // Deps has the values that all controllers share.
 type Deps struct {
-	Reconciler
+	workload.Reconciler
 	// Recorder sends events.
 	Recorder events.EventRecorder
 	// Disabled are the features that are switched off.

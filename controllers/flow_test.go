@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // flowSpecs are specs of the kinds that are one Deployment and one Service by the name web. IMAGE stands for the image and PORTS for
@@ -357,7 +358,7 @@ func TestFlowOfAForbiddenDeployment(t *testing.T) {
 			t.Errorf("%s: what is forbidden is not retried", name)
 		}
 		w.stands(name, name, "Applied=False/Forbidden")
-		if !w.Records.Recall(Key{kindNamed(t, name).manager, webKey, "web"}).known {
+		if !w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}).Known {
 			t.Errorf("%s: the last applied spec is not remembered", name)
 		}
 		w.fail = nil

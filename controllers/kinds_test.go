@@ -19,6 +19,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -60,7 +61,7 @@ func withCache(t *testing.T, objects ...client.Object) *Deps {
 			b.WithIndex(k.empty(), k.index, k.childNames)
 		}
 	}
-	return &Deps{Reconciler: Reconciler{Client: b.Build()}}
+	return &Deps{Reconciler: workload.Reconciler{Client: b.Build()}}
 }
 
 // mappedNames are those of the requests that a map function returns, sorted and each once.
@@ -236,38 +237,6 @@ func TestUserChanged(t *testing.T) {
 		c.change(now)
 		if got := userChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: now}); got != c.want {
 			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestLiveObject checks that a child of each type is compared with the live object of its type and name.
-func TestLiveObject(t *testing.T) {
-	for i := range apply.Types {
-		row := &apply.Types[i]
-		if !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive {
-			continue
-		}
-		named := func(name string) client.Object {
-			obj, ok := row.Object.DeepCopyObject().(client.Object)
-			if !ok {
-				t.Fatalf("%T", row.Object)
-			}
-			obj.SetName(name)
-			return obj
-		}
-		live := named("web")
-		seen := &Observed{Owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
-		switch live := live.(type) {
-		case *appsv1.Deployment:
-			seen.Object = live
-		case *corev1.Service:
-			seen.Service = live
-		}
-		if got := seen.LiveObject(named("web")); got != live {
-			t.Errorf("%T: compared with %v", row.Object, got)
-		}
-		if got := (&Observed{Owned: apply.Inventory{named("other")}}).LiveObject(named("web")); got != nil {
-			t.Errorf("%T: compared with %v, want nothing", row.Object, got)
 		}
 	}
 }

@@ -2,11 +2,9 @@ package controllers
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/reconciler"
-	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // invalidSpecs break a rule that the schema does not know: two ports of one number.
@@ -78,7 +75,7 @@ func TestInvalidSpecKeepsTheLastApplied(t *testing.T) {
 			if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:3" {
 				t.Errorf("with a valid spec the image is %s", got)
 			}
-			if w.Records.Recall(Key{kindNamed(t, name).manager, webKey, "web"}).known {
+			if w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}).Known {
 				t.Error("the earlier record is remembered for ever")
 			}
 		})
@@ -218,167 +215,21 @@ func TestFailuresAreRetried(t *testing.T) {
 	})
 }
 
-// TestIsChanged compares a spec with the record on the live object, and with what is remembered of one that is gone.
-func TestIsChanged(t *testing.T) {
-	record, other := `{"replicas":2,"image":"nginx:1","ports":[{"port":80}]}`, `{"image":"other"}`
-	live := func(uid types.UID, record string) client.Object {
-		d := &appsv1.Deployment{ObjectMeta: controlledBy("web", "App", "web", uid)}
-		d.Annotations = map[string]string{appv1.AnnotationLastAppliedSpec: record}
-		return d
-	}
-	small, large := `{"name":"db","image":"a","storage":{"size":"1Gi"}}`, `{"name":"db","image":"a","storage":{"size":"2Gi"}}`
-	asDatabase := func(d *Input) {
-		cm := &appv1.CloudManager{}
-		if err := resource.DecodeSpec(small, &cm.Spec.DB.StatefulSet); err != nil {
-			t.Fatal(err)
-		}
-		d.Spec = resource.TierSpec(cm, resource.TierDatabase)
-	}
-	for name, c := range map[string]struct {
-		live       client.Object
-		remembered string
-		change     func(*Input)
-		changed    bool
-		want       bool
-	}{
-		"nothing is known":                      {},
-		"gone, the same spec":                   {remembered: record},
-		"gone, another spec":                    {remembered: other, want: true},
-		"gone, unreadable":                      {remembered: "{"},
-		"live, and the history has compared it": {live: live("1", record), changed: true, want: true},
-		"live, and the history finds no change": {live: live("1", other)},
-		"another's, whatever the history found": {live: live("7", other), changed: true},
-		"live, the same volumes":                {live: live("1", small), change: asDatabase},
-		"live, other volumes":                   {live: live("1", large), change: asDatabase, want: true},
-		"another's, other volumes":              {live: live("7", large), change: asDatabase},
-		"gone, other volumes":                   {remembered: large, change: asDatabase, want: true},
-		"live, of volumes without a record":     {live: live("1", ""), change: asDatabase},
-	} {
-		d := newAppInput(newWebApp())
-		if c.change != nil {
-			c.change(d)
-		}
-		seen := &Observed{Object: c.live, Remembered: Memory{record: workloadRecord{spec: c.remembered}}}
-		if got := (decider{in: d, seen: seen}).isChanged(c.changed); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestLastRecords keeps what is remembered within its limit, and drops it with its owner.
-func TestLastRecords(t *testing.T) {
-	l := NewRecords()
-	key := func(manager, owner, workload string) Key {
-		return Key{Manager: manager, Owner: types.NamespacedName{Namespace: namespace, Name: owner}, Workload: workload}
-	}
-	half := workloadRecord{spec: strings.Repeat("s", maxRecordBytes/2-4), inputs: "1234"}
-	one, two, three := key("a", "1", "w"), key("a", "2", "w"), key("b", "1", "w")
-	l.rememberRecord(one, half)
-	l.rememberRecord(one, half) // It replaces itself.
-	l.rememberRecord(two, half)
-	if l.bytes != maxRecordBytes || len(l.records) != 2 {
-		t.Errorf("%d bytes in %d records", l.bytes, len(l.records))
-	}
-	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if l.Recall(three).known {
-		t.Error("the limit is exceeded")
-	}
-	l.rememberRecord(one, workloadRecord{spec: "small"})
-	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if got := l.Recall(three); !got.known || got.record.spec != "s" {
-		t.Error("what has room is not remembered")
-	}
-	for _, c := range []struct {
-		do   func()
-		left int
-	}{
-		{func() { l.ForgetOwner("b", two.Owner) }, 3},
-		{func() { l.ForgetOwner("a", one.Owner) }, 2},
-		{func() { l.Forget(three) }, 1},
-		{func() { l.Forget(three) }, 1},
-		{func() { l.Forget(two) }, 0},
-	} {
-		if c.do(); len(l.records) != c.left {
-			t.Errorf("%d records are left, want %d", len(l.records), c.left)
-		}
-	}
-	if l.bytes != 0 {
-		t.Errorf("%d bytes of nothing", l.bytes)
-	}
-}
-
 // TestDeletedResourceIsForgotten drops what is remembered of a resource of each kind that is gone.
 func TestDeletedResourceIsForgotten(t *testing.T) {
 	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
 		w := invalidWorld(t, name)
-		if len(w.Records.records) != 1 {
-			t.Fatalf("%s: %d records", name, len(w.Records.records))
-		}
 		k := kindNamed(t, name)
+		key := workload.Key{Manager: k.manager, Owner: webKey, Workload: "web"}
+		if !w.Records.Recall(key).Known {
+			t.Fatalf("%s: the record is not remembered", name)
+		}
 		w.remove(newStored(t, k, "{}"))
 		w.settle(name)
-		if len(w.Records.records) != 0 {
-			t.Errorf("%s: %d records are left", name, len(w.Records.records))
+		if w.Records.Recall(key).Known {
+			t.Errorf("%s: the record is still remembered", name)
 		}
 	})
-}
-
-// TestDecideInvalidOfLost adds to a refusal what became of the workload object.
-func TestDecideInvalidOfLost(t *testing.T) {
-	refusal := reconciler.Stalled(appv1.ReasonInvalid, "spec.a")
-	for name, c := range map[string]struct {
-		gone   bool
-		status appv1.WorkloadStatus
-		want   string
-	}{
-		"it lives":            {false, appv1.WorkloadStatus{Selector: "a=b"}, "spec.a"},
-		"it never lived":      {true, appv1.WorkloadStatus{}, "spec.a"},
-		"it lived":            {true, appv1.WorkloadStatus{Selector: "a=b"}, "spec.a. Deployment web does not exist and cannot be recreated from an earlier spec"},
-		"it lived, as a tier": {true, appv1.WorkloadStatus{Rendering: 1}, "spec.a. Deployment web does not exist and cannot be recreated from an earlier spec"},
-	} {
-		d := newAppInput(newWebApp())
-		d.Before.Workload = c.status
-		seen := &Observed{}
-		if !c.gone {
-			seen.Object = &appsv1.Deployment{}
-		}
-		want := (decider{in: d, seen: seen}).decideInvalid(&decision{}, refusal)
-		_, message := reconciler.ReasonAndMessageOf(want.refusal)
-		if message != c.want || want.lost != (c.want != "spec.a") || want.workload != nil {
-			t.Errorf("%s: %s, %t", name, message, want.lost)
-		}
-	}
-}
-
-// TestWithTrouble puts together why a spec is refused, and what is in the way of the last applied one.
-func TestWithTrouble(t *testing.T) {
-	failed := &reconciler.FailedError{Reason: "ApplyFailed", Message: "overloaded", Err: errors.New("503")}
-	for name, c := range map[string]struct {
-		err     error
-		message string
-		retry   time.Duration
-		stale   bool
-	}{
-		"nothing":       {nil, "spec.a", 0, false},
-		"another error": {failed, "spec.a. The last applied spec is not fully in force: overloaded", Unwatched, false},
-		"another owner": {reconciler.Stalled(appv1.ReasonResourceExists, "web"), "spec.a. The last applied spec is not fully in force: web", Unwatched, false},
-		"an old view":   {reconciler.ErrStale, "", 0, true},
-	} {
-		got := withTrouble(reconciler.Stalled(appv1.ReasonInvalid, "spec.a"), c.err)
-		if errors.Is(got, reconciler.ErrStale) != c.stale {
-			t.Errorf("%s: %v", name, got)
-		}
-		var stalled *reconciler.StalledError
-		if c.stale {
-			continue
-		}
-		if !errors.As(got, &stalled) || stalled.Message != c.message || stalled.RetryAfter != c.retry || stalled.Reason != appv1.ReasonInvalid {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if got := appendMessage(failed, "more"); !errors.Is(got, error(failed)) {
-		t.Errorf("an error that does not stall became %v", got)
-	}
 }
 
 // TestForgedTemplate has another client write the template in the operator's name, so that it is not what the record builds: none of

@@ -31,6 +31,7 @@ import (
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -166,10 +167,10 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 	}
 	c := budget.NewClient(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
 	shared := &Deps{
-		Reconciler: Reconciler{
+		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
-			RouteGrace: ptr.Deref(opts.RouteGrace, DefaultRouteGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
-			Records: NewRecords(),
+			RouteGrace: ptr.Deref(opts.RouteGrace, workload.DefaultRouteGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
+			Records: workload.NewRecords(),
 		},
 		Recorder: mgr.GetEventRecorder(fieldOwner),
 		Disabled: opts.DisabledFeatures,

@@ -29,6 +29,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // TestParseNamespaces reads the namespaces to watch.
@@ -337,7 +338,7 @@ func TestCacheFails(t *testing.T) {
 // TestMappersOfABrokenCache reconcile too much rather than too little, or nothing where they cannot know.
 func TestMappersOfABrokenCache(t *testing.T) {
 	broken := errors.New("broken")
-	s := &Deps{Reconciler: Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
+	s := &Deps{Reconciler: workload.Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return broken
 		},

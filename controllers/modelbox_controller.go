@@ -8,6 +8,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -32,8 +33,8 @@ func modelBoxKind() kind {
 // steps makes true what the ModelBox means, and says how its pods are doing.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	status := &box.Status
-	done, err := r.Reconcile(ctx, NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,
-		Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,
+		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
 	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
 	status.ReleaseStatus = done.Status.Release
 	return done.Report, err

@@ -24,6 +24,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -92,8 +93,8 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 		Paused: resumeResource(copied), Objects: []plan.Object{},
 	}
 	dry := *s
-	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), NewRecords(), s.Content.Foresee()
-	dry.Mode, dry.Journal = apply.DryRun, &Journal{}
+	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
+	dry.Mode, dry.Journal = apply.DryRun, &workload.Journal{}
 	report, err := k.plan(&dry)(ctx, copied)
 	for _, found := range dry.Journal.Changed() {
 		object := newPlanObject(&found)
@@ -252,18 +253,11 @@ func (s *Deps) keptPods(ctx context.Context, found *apply.Outcome) int32 {
 		if err := s.Live.Get(ctx, client.ObjectKey{Namespace: before.Namespace, Name: name}, &set); err != nil || !metav1.IsControlledBy(&set, before) {
 			continue
 		}
-		if equality.Semantic.DeepEqual(templateOf(&set), &after.Spec.Template) {
+		if equality.Semantic.DeepEqual(workload.TemplateOf(&set), &after.Spec.Template) {
 			kept += running[name]
 		}
 	}
 	return kept
-}
-
-// templateOf returns the pod template of a Deployment's ReplicaSet as the Deployment had it.
-func templateOf(set *appsv1.ReplicaSet) *corev1.PodTemplateSpec {
-	template := set.Spec.Template.DeepCopy()
-	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	return template
 }
 
 // missingPods is how many pods of a Deployment may be missing while they are replaced, as its controller counts
@@ -348,7 +342,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	made, err := s.plan(bounded, k, obj)
 	if err != nil || made.Incomplete {
 		status.Pending = nil
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, Unwatched)
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
 		return
 	}
 	made.Paused = false // The status says so.

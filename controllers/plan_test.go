@@ -40,22 +40,16 @@ func TestEveryKindIsPlanned(t *testing.T) {
 
 // TestPendingCause checks that a plan of a paused resource is computed again after what changes it, and after nothing else.
 func TestPendingCause(t *testing.T) {
-	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
-	live.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1}
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
-	cause := func() string {
-		req := &apply.Request{Objects: []apply.Object{{Live: live}}}
-		return pendingCause(app, &reconciler.Report{PendingKey: "Configured Deployment web: image" + describeRollouts(req)})
-	}
+	report := reconciler.Report{PendingKey: "Configured Deployment web: image; 2 false"}
+	cause := func() string { return pendingCause(app, &report) }
 	for _, step := range []struct {
 		does   string
 		change func()
 		again  bool
 	}{
-		{"one more pod of it is made", func() { live.Status.UpdatedReplicas = 2 }, false},
-		{"pods become ready", func() { live.Status.ReadyReplicas = 3 }, false},
-		{"the rollout ends", func() { live.Status.Replicas = 2 }, true},
-		{"its template is changed", func() { live.Generation = 3 }, true},
+		{"the same is held back", func() { report.Pause = reconciler.Pending }, false},
+		{"the rollout ends", func() { report.PendingKey = "Configured Deployment web: image; 2 true" }, true},
 		{"the spec is changed", func() { app.Generation = 2 }, true},
 		{"a foreign annotation is set", func() { app.Annotations = map[string]string{"a": "b"} }, false},
 		{"it is to be adopted", func() { app.Annotations[appv1.AnnotationAdopt] = "true" }, true},
@@ -99,7 +93,7 @@ func TestMissingPods(t *testing.T) {
 // not stopped.
 func TestPlanPods(t *testing.T) {
 	deployment := func(image string, running, wanted int32) *appsv1.Deployment {
-		d := templateOnly(appsv1.Deployment{}.Spec.Template)
+		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 		d.ObjectMeta = metav1.ObjectMeta{Name: "web"}
 		d.Spec.Template.Annotations = map[string]string{"image": image}
 		d.Spec.Replicas, d.Status.Replicas = &wanted, running

@@ -19,6 +19,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -47,7 +48,7 @@ func unitedDeploymentKind() kind {
 // steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
 func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, InvalidResource(undecodable)
+		return reconciler.Report{}, workload.InvalidResource(undecodable)
 	}
 	in := newHolderInput(ud)
 	seen, err := r.Observe(ctx, in)
@@ -58,7 +59,7 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	var done Result
+	var done workload.Result
 	refusal := scaleConflict(ud, seen, elder)
 	if refusal == nil && ownsTemplate(ud, seen.Deployment()) {
 		done, err = r.ReconcileObserved(ctx, in, seen, r.Applier(in))
@@ -77,10 +78,10 @@ func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.United
 }
 
 // newHolderInput returns the input of the workload of the template; without a template, of the Deployment that is reported on.
-func newHolderInput(ud *appv1.UnitedDeployment) *Input {
-	return &Input{
+func newHolderInput(ud *appv1.UnitedDeployment) *workload.Input {
+	return &workload.Input{
 		Owner: ud, Kind: resource.KindUnitedDeployment, Name: ud.Spec.DeploymentName, Spec: resource.UnitedDeploymentSpec(ud),
-		Errs: validation.UnitedDeployment(ud), Paused: ud.Spec.Paused, Before: Status{Workload: ud.Status.WorkloadStatus},
+		Errs: validation.UnitedDeployment(ud), Paused: ud.Spec.Paused, Before: workload.Status{Workload: ud.Status.WorkloadStatus},
 	}
 }
 
@@ -96,7 +97,7 @@ func (r *UnitedDeploymentReconciler) oldestClaimant(ctx context.Context, ud *app
 }
 
 // scaleConflict returns why the UnitedDeployment must keep off the Deployment that it names, nil if it need not.
-func scaleConflict(ud *appv1.UnitedDeployment, seen *Observed, elder string) error {
+func scaleConflict(ud *appv1.UnitedDeployment, seen *workload.Observed, elder string) error {
 	controller := controllerOfOurs(seen.Deployment())
 	if controller != nil && controller.Kind == resource.KindUnitedDeployment.Name && controller.Name == ud.Name &&
 		controller.UID != ud.UID && ud.Spec.Template == nil {
@@ -137,8 +138,8 @@ func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {
 }
 
 // scaleExisting keeps the number of pods of a Deployment that the template did not make, unless there is a reason to keep off it.
-func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, in *Input, seen *Observed, refusal error) (Result, error) {
-	done := Result{Seen: seen}
+func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv1.UnitedDeployment, in *workload.Input, seen *workload.Observed, refusal error) (workload.Result, error) {
+	done := workload.Result{Seen: seen}
 	if in.Paused {
 		done.Report.Pause = reconciler.Paused
 	}
@@ -156,13 +157,13 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 	default:
 		done.Seen, done.Report.Event, err = r.scaleDeployment(ctx, ud, seen)
 	}
-	done.Status.Workload, done.Report.Pods, _ = StatusOf(in, done.Seen, resource.Inputs{}, false, true)
+	done.Status.Workload, done.Report.Pods, _ = workload.StatusOf(in, done.Seen, resource.Inputs{}, false, true)
 	done.Report.RetryAfter = done.Report.Pods.Again
 	return done, err
 }
 
 // scaleDeployment makes the Deployment's number of pods true. It returns the observation afterwards, and the content of the event.
-func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *Observed) (*Observed, reconciler.Event, error) {
+func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *workload.Observed) (*workload.Observed, reconciler.Event, error) {
 	req := apply.ScaleRequest{
 		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.Deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}

@@ -19,6 +19,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 )
 
 // newHolder returns the UnitedDeployment web that names a Deployment.
@@ -49,22 +50,22 @@ func TestScaleConflict(t *testing.T) {
 	others := owned("App", "web", "7")
 	others.OwnerReferences[0].APIVersion = "example.com/v1"
 	for name, c := range map[string]struct {
-		seen           Observed
+		seen           workload.Observed
 		elder          string
 		template       bool
 		reason, says   string
 		waits, noClash bool
 	}{
 		"there is none":                       {noClash: true},
-		"nobody's":                            {seen: Observed{Object: owned("", "", "")}, noClash: true},
-		"another operator's":                  {seen: Observed{Object: others}, noClash: true},
-		"its own":                             {seen: Observed{Object: owned("UnitedDeployment", "web", "1")}, template: true, noClash: true},
-		"an App's":                            {seen: Observed{Object: owned("App", "web", "7")}, reason: appv1.ReasonScaleConflict, says: "App"},
-		"another UnitedDeployment's":          {seen: Observed{Object: owned("UnitedDeployment", "x", "7")}, reason: appv1.ReasonScaleConflict, says: "UnitedDeployment"},
-		"an earlier one's of the name":        {seen: Observed{Object: owned("UnitedDeployment", "web", "7")}, waits: true, reason: appv1.ReasonProgressing, says: "garbage collector"},
-		"an older one names it":               {seen: Observed{Object: owned("", "", "")}, elder: "older", reason: appv1.ReasonScaleConflict, says: "older"},
+		"nobody's":                            {seen: workload.Observed{Object: owned("", "", "")}, noClash: true},
+		"another operator's":                  {seen: workload.Observed{Object: others}, noClash: true},
+		"its own":                             {seen: workload.Observed{Object: owned("UnitedDeployment", "web", "1")}, template: true, noClash: true},
+		"an App's":                            {seen: workload.Observed{Object: owned("App", "web", "7")}, reason: appv1.ReasonScaleConflict, says: "App"},
+		"another UnitedDeployment's":          {seen: workload.Observed{Object: owned("UnitedDeployment", "x", "7")}, reason: appv1.ReasonScaleConflict, says: "UnitedDeployment"},
+		"an earlier one's of the name":        {seen: workload.Observed{Object: owned("UnitedDeployment", "web", "7")}, waits: true, reason: appv1.ReasonProgressing, says: "garbage collector"},
+		"an older one names it":               {seen: workload.Observed{Object: owned("", "", "")}, elder: "older", reason: appv1.ReasonScaleConflict, says: "older"},
 		"an older one names it, and is alone": {elder: "older", reason: appv1.ReasonScaleConflict, says: "older"},
-		"an autoscaler targets it":            {seen: Observed{Object: owned("", "", ""), Autoscaler: "scaler"}, reason: appv1.ReasonScaleConflict, says: "scaler"},
+		"an autoscaler targets it":            {seen: workload.Observed{Object: owned("", "", ""), Autoscaler: "scaler"}, reason: appv1.ReasonScaleConflict, says: "scaler"},
 	} {
 		ud := newHolder("held", 2)
 		if c.template {

@@ -44,6 +44,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/play"
 )
@@ -114,7 +115,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	base := b.Build()
 	c := interceptor.NewClient(base, w.writes())
 	w.base = base
-	w.Deps = &Deps{Recorder: scripted{w, w.events}, Reconciler: Reconciler{
+	w.Deps = &Deps{Recorder: scripted{w, w.events}, Reconciler: workload.Reconciler{
 		Client: c, Live: interceptor.NewClient(c, w.liveReads()), Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest},
 	}}
 	w.restart()
@@ -127,7 +128,7 @@ func (w *world) restart() {
 		w.script.printf(w.heading(), "the operator restarts")
 	}
 	w.Engine = apply.New(w.Client, w.Live, w.clock)
-	w.Records, w.Pending = NewRecords(), newPendingPlans()
+	w.Records, w.Pending = workload.NewRecords(), newPendingPlans()
 	w.sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
 	w.Sizes = w.sizes
 	w.reconcilers = map[string]reconcile.Reconciler{}

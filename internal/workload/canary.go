@@ -1,0 +1,350 @@
+package workload
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While spec.canary is set, a change of the pod template first runs in a second Deployment, and the Deployment of the workload is built
+// from the record on it. The second Deployment is the state: nothing about a canary is recorded elsewhere, except for the mark of an
+// aborted canary, which is the mark of a rollback. Another change makes another Deployment with another UID, so that a promotion, which
+// names the UID, cannot promote anything else.
+
+// byAbort is the value of By in the mark of an aborted canary.
+const byAbort = "abort"
+
+// observedCanary is the part of an observation about a canary.
+type observedCanary struct {
+	// name is the name of the Deployment, and object the live Deployment of that name, nil if there is none.
+	name   string
+	object *appsv1.Deployment
+	// pods are the pods of the Deployment, and verdict is its health.
+	pods    []corev1.Pod
+	verdict health.Verdict
+}
+
+// isOwned reports whether the live Deployment is the canary of the owner.
+func (o *observedCanary) isOwned(owner client.Object) bool {
+	return o.object != nil && metav1.IsControlledBy(o.object, owner)
+}
+
+// canaryFate is what becomes of the Deployment of a canary.
+type canaryFate int
+
+const (
+	// canaryKept leaves the Deployment as it is: an invalid spec, and a rollout after a promotion, change nothing of it.
+	canaryKept canaryFate = iota
+	// canaryApplied creates the Deployment, or repairs it.
+	canaryApplied
+	// canaryReplaced deletes the Deployment with its pods, because its pods run another change, and creates another one.
+	canaryReplaced
+	// canaryDropped deletes the Deployment with its pods.
+	canaryDropped
+)
+
+// canaryDecision is the part of a decision about a canary.
+type canaryDecision struct {
+	fate canaryFate
+	// waits is true while a canary waits for its promotion.
+	waits bool
+	// event is the reason of the event once the decision is carried out, empty for none.
+	event string
+	// alone is true where the Deployment of the workload cannot be built from its record, and stays as it is.
+	alone bool
+	// stalled is true if the canary has missed its deadline.
+	stalled bool
+}
+
+// canarySpec returns the valid canary that the spec asks for, nil for none.
+func (in *Input) canarySpec() *appv1.CanarySpec {
+	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
+		return nil
+	}
+	return in.Spec.Release().Canary
+}
+
+// hasCanary reports whether the canary of the owner exists.
+func (c decider) hasCanary() bool { return c.seen.canary.isOwned(c.in.Owner) }
+
+// decideCanary decides for a valid spec whether a change of the pods is rolled out or runs in a canary first. want is the decision to
+// roll the change out, and present the workload of the present spec.
+func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision, error) {
+	spec := c.in.canarySpec()
+	if spec == nil {
+		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
+	}
+	stable := c.stableWorkload()
+	changes, err := c.changesTemplate(stable, present.workload)
+	switch {
+	case err != nil:
+		return nil, err
+	case !changes && !c.runsInCanary(present):
+		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
+	case !changes && c.seen.isReady(c.in.Owner): // The promoted change runs in all pods.
+		return c.endCanary(want, ""), nil
+	case !changes:
+		return want, nil
+	}
+	if mark := c.abortInForce(present); mark != nil && stable != nil {
+		return c.decideAborted(want, mark), nil
+	}
+	if !c.hasCanary() && !c.serves() {
+		return want, nil
+	}
+	if c.seen.canary.object != nil && !c.hasCanary() {
+		return c.refuseCanary(want, stable, present, messageCanaryNameTaken), nil
+	}
+	if c.runsInCanary(present) {
+		promoted, err := c.isPromoted(spec, present)
+		switch cause := c.abortCause(); {
+		case err != nil:
+			return nil, err
+		case cause != "" && stable == nil:
+			return c.refuseCanary(want, stable, present, messageAbortNeedsRecord), nil
+		case cause != "":
+			aborted := c.decideAborted(want, c.newAbort(present, cause))
+			aborted.how.canary.event = appv1.ReasonCanaryAborted
+			return aborted, nil
+		case promoted:
+			rollout := *want
+			rollout.how.canary.event = appv1.ReasonCanaryPromoted
+			return &rollout, nil
+		}
+	}
+	return c.runCanary(want, stable, present, spec), nil
+}
+
+// endCanary returns a decision that deletes the canary as well, if there is one.
+func (c decider) endCanary(want *decision, event string) *decision {
+	if !c.hasCanary() {
+		return want
+	}
+	ended := *want
+	ended.how.canary = canaryDecision{fate: canaryDropped, event: event}
+	return &ended
+}
+
+// runCanary decides that a change runs in the canary.
+func (c decider) runCanary(want *decision, stable *resource.Workload, present *chosenInputs, spec *appv1.CanarySpec) *decision {
+	runs := c.newCanaryDecision(want, stable, present)
+	runs.how.canary.fate = canaryApplied
+	if c.hasCanary() && !c.runsInCanary(present) {
+		runs.how.canary.fate = canaryReplaced
+	}
+	if !c.hasCanary() {
+		runs.how.canary.event = appv1.ReasonCanaryStarted
+	}
+	runs.how.canary.stalled = c.runsInCanary(present) && c.seen.canary.verdict.Stalled
+	runs.workload.Canary = &resource.Canary{
+		Workload: present.workload, Pods: c.canaryPods(spec, present), After: resource.CanaryAfter(spec),
+	}
+	return runs
+}
+
+// refuseCanary decides that a change waits, for a reason that a user must remove. A canary that runs stays.
+func (c decider) refuseCanary(want *decision, stable *resource.Workload, present *chosenInputs, message string) *decision {
+	refused := c.newCanaryDecision(want, stable, present)
+	reason := appv1.ReasonResourceExists
+	if message == messageAbortNeedsRecord {
+		reason = appv1.ReasonInvalid
+	}
+	refused.refusal = reconciler.Stalled(reason, message, c.seen.canary.name, c.in.Name)
+	refused.how.canary.waits = c.hasCanary()
+	if stable == nil {
+		refused.workload = nil
+	}
+	return refused
+}
+
+// newCanaryDecision returns a decision in which the Deployment of the workload stays as it was last applied.
+func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, present *chosenInputs) *decision {
+	made := *want
+	made.source, made.how = sourceCanary, How{Earlier: true}
+	made.remember.record = c.recordToRemember()
+	made.how.canary = canaryDecision{waits: true, alone: stable == nil}
+	if made.workload = stable; stable == nil {
+		copied := *present.workload
+		made.workload = &copied
+	}
+	return &made
+}
+
+// stableWorkload returns the workload that the Deployment was last applied for, with the present number of pods. It is nil if that is not
+// known, as where the record is a hash.
+func (c decider) stableWorkload() *resource.Workload {
+	source := c.recordInForce()
+	if source == nil {
+		return nil
+	}
+	stable := *source
+	if stable.mark.Failed == nil { // A hold that is over.
+		stable.mark = holdMark{}
+	}
+	return c.buildHeld(&stable)
+}
+
+// changesTemplate reports whether the present spec changes the pod template of the live Deployment. stable is the workload that the
+// Deployment was last applied for, nil if that is not known.
+func (c decider) changesTemplate(stable, present *resource.Workload) (bool, error) {
+	switch live := c.seen.Deployment(); {
+	case live == nil && (stable == nil || !c.hasCanary()):
+		return false, nil // The first pods.
+	case live == nil:
+		return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
+	case !c.seen.isOwned(c.in.Owner) || present.TemplateKept:
+		return false, nil
+	case stable == nil || stable.TemplateKept:
+		holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
+		return !holds, err
+	}
+	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
+}
+
+// serves reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its pods
+// have been ready.
+func (c decider) serves() bool {
+	live := c.seen.Deployment()
+	if live == nil || c.isStopped() || ptr.Deref(live.Spec.Replicas, 1) == 0 {
+		return false
+	}
+	return c.in.Before.History.LastGood != nil || live.Status.AvailableReplicas > 0
+}
+
+// isStopped reports whether the spec asks for no pods.
+func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 }
+
+// canaryPods returns the number of pods of the canary. A percentage counts when the canary starts.
+func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32 {
+	live := c.seen.canary.object
+	if c.isStopped() {
+		return 0
+	}
+	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.hasCanary() && ptr.Deref(live.Spec.Replicas, 1) > 0 {
+		return *live.Spec.Replicas
+	}
+	before := ptr.Deref(present.workload.Replicas, ptr.Deref(c.seen.replicas(), 1)) // The workload states none where an autoscaler decides.
+	return resource.CanaryPods(spec, before)
+}
+
+// canaryHistory returns the history of the canary, if it was made for the present spec: the inputs of the canary are those of the change.
+func (c decider) canaryHistory() (resource.Provenance, bool) {
+	live := c.seen.canary.object
+	if c.in.canarySpec() == nil || !c.hasCanary() || !c.in.OwnsRecord(live) {
+		return resource.Provenance{}, false
+	}
+	if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed {
+		return resource.Provenance{}, false
+	}
+	h := resource.Provenance{Exists: true, Ours: true, Inputs: live.Annotations[appv1.AnnotationLastAppliedInputs]}
+	in, err := resource.DecodeInputs(h.Inputs)
+	return h, err == nil && in.ServiceAccount == resource.AccountName(c.in.Around, c.in.Name)
+}
+
+// runsInCanary reports whether the canary was made for the present spec with the chosen inputs.
+func (c decider) runsInCanary(present *chosenInputs) bool {
+	history, ok := c.canaryHistory()
+	if !ok {
+		return false
+	}
+	is, err := resource.DecodeInputs(history.Inputs)
+	return err == nil && is.SameTemplate(&present.inputs)
+}
+
+// abortCause returns why a canary of the present spec is to be aborted, empty if it is not: a user asks for it, or the canary has missed
+// its deadline and a rollout that stalls is to be rolled back.
+func (c decider) abortCause() string {
+	canary := &c.seen.canary
+	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationAbort]; uid != "" && uid == string(canary.object.UID) {
+		return messageAbortedByUser
+	}
+	if canary.verdict.Stalled && c.mayRollBack() && !c.in.Paused {
+		return cutCause(&canary.verdict)
+	}
+	return ""
+}
+
+// isPromoted reports whether a canary of the present spec is to be rolled out: a user asks for it, or all its pods have been available,
+// and nobody has changed their template.
+func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool, error) {
+	live := c.seen.canary.object
+	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationPromote]; uid != "" && uid == string(live.UID) {
+		return true, nil
+	}
+	after := resource.CanaryAfter(spec)
+	if after == 0 || live.Spec.Paused || live.Spec.MinReadySeconds < int32(after.Seconds()) {
+		return false, nil
+	}
+	pods, is := c.canaryPods(spec, present), &live.Status
+	if pods == 0 || ptr.Deref(live.Spec.Replicas, 1) != pods || is.ObservedGeneration < live.Generation ||
+		is.Replicas != pods || is.UpdatedReplicas != pods || is.AvailableReplicas != pods {
+		return false, nil
+	}
+	canary := resource.Canary{Workload: present.workload}
+	return c.compare.RecordHolds(c.in.manager(), templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
+}
+
+// newAbort returns the mark of a canary that is aborted.
+func (c decider) newAbort(present *chosenInputs, cause string) *holdMark {
+	record := recordOf(c.seen.canary.object)
+	if len(record) > maxFailedRecord {
+		record = c.in.Spec.Identity()
+	}
+	return &holdMark{By: byAbort, Failed: &failedSpec{
+		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
+		Canary: true, Config: present.inputs.Config.Sum,
+	}}
+}
+
+// abortInForce returns the mark of an aborted canary of the present spec, nil if there is none.
+func (c decider) abortInForce(present *chosenInputs) *holdMark {
+	source := c.recordInForce()
+	if source == nil || source.mark.By != byAbort || source.mark.Failed == nil {
+		return nil
+	}
+	failed := c.stillFailed(source.mark.Failed)
+	if failed == nil || failed.Config != present.inputs.Config.Sum {
+		return nil
+	}
+	return &holdMark{By: byAbort, Failed: failed}
+}
+
+// decideAborted decides that a change whose canary was aborted waits: the Deployment stays as it was last applied, and has the mark.
+func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
+	aborted := *want
+	source := *c.recordInForce()
+	source.mark = *mark
+	aborted.source, aborted.how = sourceHeld, How{Earlier: true}
+	aborted.remember.record = c.recordToRemember()
+	aborted.workload, aborted.held = c.buildHeld(&source), &source
+	aborted.how.canary = canaryDecision{}
+	if c.hasCanary() {
+		aborted.how.canary.fate = canaryDropped
+	}
+	return &aborted
+}
+
+// splitPods returns the pods of a workload without those of its canary, and those of its canary. A Deployment names its ReplicaSets by its
+// own name and the hash of their template, which is a label of their pods.
+func splitPods(pods []corev1.Pod, canary string) (stable, ofCanary []corev1.Pod) {
+	for i := range pods {
+		owner := metav1.GetControllerOfNoCopy(&pods[i])
+		hash := pods[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		if owner != nil && owner.Kind == "ReplicaSet" && owner.Name == canary+"-"+hash {
+			ofCanary = append(ofCanary, pods[i])
+			continue
+		}
+		stable = append(stable, pods[i])
+	}
+	return stable, ofCanary
+}

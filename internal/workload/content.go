@@ -1,0 +1,352 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/content"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While spec.configRollout is OnChange, the pods are replaced when the content changes that they use of ConfigMaps and Secrets. What
+// content they have is in the record of the inputs; what is seen now is compared with that, and nothing else decides.
+
+// readAgain is when content is read again that could not be read.
+const readAgain = 10 * time.Second
+
+// foundContent is content that was read, or that is known without a read.
+type foundContent struct{ version, sum string }
+
+// contentNeed is the content that decide must know.
+type contentNeed struct {
+	refs []resource.ConfigReference
+	// recorded is what is recorded of the content that the pods have.
+	recorded resource.ConfigInputs
+	// specChanged is true if the pods are replaced for the spec, replaced if new pods are made for any reason.
+	specChanged, replaced bool
+	// inCanary is true if recorded is of a canary, whose content the status does not have.
+	inCanary bool
+}
+
+// contentRead is the answer to a need of content.
+type contentRead struct {
+	need *contentNeed
+	// found is what was found, by the ID of the reference.
+	found map[string]foundContent
+	// key is the ID of the key of the sums of Secrets, empty if no Secret is followed.
+	key string
+	// complete is false where trouble was in the way before everything was looked at.
+	complete bool
+	// trouble is why content is not followed, and retry when to look again.
+	trouble reconciler.ReasonAndMessage
+	retry   time.Duration
+}
+
+// contentDecision is what was decided of the content that the pods use.
+type contentDecision struct {
+	// forget is true where no content is to be followed any longer.
+	forget bool
+	refs   []resource.ConfigReference
+	found  map[string]foundContent
+	// next is what to record. looked is true if it comes from what was read now.
+	next   resource.ConfigInputs
+	looked bool
+	// changed are the objects whose content replaces pods.
+	changed []string
+	// waits is true if content was not read, as its change is not due yet.
+	waits bool
+	// unfollowed are the Secrets that are not followed, trouble is why content is not, and retry when to look again.
+	unfollowed []string
+	trouble    reconciler.ReasonAndMessage
+	retry      time.Duration
+}
+
+// decideContent decides what to record of the content that the pods of a workload use: what is recorded if nothing is to change.
+func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
+	recorded := chosen.inputs.Config
+	if !c.in.followsContent() {
+		return contentDecision{forget: true, next: recorded.Unfollowed()}, nil
+	}
+	made := contentDecision{next: recorded}
+	for _, r := range resource.ConfigReferences(&chosen.workload.Template) {
+		if r.Kind == resource.KindSecret && !c.secrets {
+			made.unfollowed = append(made.unfollowed, r.Name)
+			continue
+		}
+		made.refs = append(made.refs, r)
+	}
+	if resource.RecordSize(made.refs) > resource.MaxConfigObjects {
+		made.forget, made.next = true, recorded.Unfollowed()
+		made.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonTooManyReferences, Message: messageTooManyReferences}
+		return made, nil
+	}
+	replaced := c.seen.Object == nil || chosen.specChanged
+	read := c.seen.content
+	if read == nil {
+		return made, &need{content: &contentNeed{
+			refs: made.refs, recorded: recorded, specChanged: chosen.specChanged, replaced: replaced, inCanary: chosen.inCanary,
+		}}
+	}
+	made.found, made.trouble, made.retry = read.found, read.trouble, read.retry
+	if !read.complete {
+		return made, nil
+	}
+	seen := map[string]resource.Content{}
+	for i := range made.refs {
+		r := &made.refs[i]
+		found, isRead := read.found[r.ID()]
+		seen[r.ID()] = resource.Content{Sum: found.sum, Optional: r.Optional, Unread: !isRead}
+		made.waits = made.waits || !isRead
+	}
+	moment := resource.MomentSettled // What is not due was not read.
+	if replaced {
+		moment = resource.MomentReplaced
+	}
+	made.looked = true
+	if made.next, made.changed = recorded.Follow(seen, read.key, moment); replaced {
+		made.changed = nil
+	}
+	return made, nil
+}
+
+// contentReader reads the content that decide needs.
+type contentReader struct {
+	watch *content.Watch
+	in    *Input
+	seen  *Observed
+	*contentRead
+}
+
+// readContent reads the content that decide needs, as far as a change of it is due. The error is reconciler.PostponedError while a
+// new spec waits for the ConfigMaps of the same apply.
+func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Observed, ask *contentNeed) (*contentRead, error) {
+	r := contentReader{watch, in, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
+	owner := in.contentOwner()
+	if err := watch.Follow(ctx, owner, r.objects()); err != nil {
+		return r.contentRead, r.noteTrouble(ctx, err)
+	}
+	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
+		return nil, &reconciler.PostponedError{After: pause}
+	}
+	if err := r.readDue(ctx); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(ask.refs, func(ref resource.ConfigReference) bool { return ref.Kind == resource.KindSecret }) {
+		made, err := watch.SecretKey(ctx)
+		if err != nil {
+			r.retry = reconciler.MinRequeue(r.retry, readAgain)
+			return r.contentRead, r.noteTrouble(ctx, err)
+		}
+		r.key = made.ID
+	}
+	r.complete = true
+	return r.contentRead, nil
+}
+
+// objects returns the objects whose content is followed.
+func (r contentReader) objects() []content.Object {
+	var objects []content.Object
+	for i := range r.need.refs {
+		objects = append(objects, contentObject(r.in.Owner.GetNamespace(), &r.need.refs[i]))
+	}
+	return objects
+}
+
+func contentObject(namespace string, r *resource.ConfigReference) content.Object {
+	return content.Object{Kind: r.Kind, NamespacedName: types.NamespacedName{Namespace: namespace, Name: r.Name}}
+}
+
+// noteTrouble notes why content cannot be followed for now. That is no reason not to do all else.
+func (r contentReader) noteTrouble(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if r.trouble.Reason != "" {
+		return nil
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonForbidden, Message: messageContentForbidden + message.Quote(err.Error())}
+	case errors.Is(err, content.ErrNotSynced):
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonProgressing, Message: messageContentNotSynced}
+	default:
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read content that the pods use")
+		r.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonReadFailed, Message: messageContentUnreadable}
+	}
+	return nil
+}
+
+// readDue finds out the sums of all content in use, and reads what is not known: at once if the pods have it, or are made with it, and
+// as soon as it is due if they are to be replaced for it.
+func (r contentReader) readDue(ctx context.Context) error {
+	versions := map[string]string{}
+	var late []content.Object
+	for i := range r.need.refs {
+		ref := &r.need.refs[i]
+		known, follows := r.need.recorded.Objects[ref.ID()]
+		trusted := ""
+		if follows && !r.need.specChanged && !r.need.inCanary {
+			trusted = statusVersion(r.in, ref)
+		}
+		object := contentObject(r.in.Owner.GetNamespace(), ref)
+		version, err := r.watch.Version(ctx, object, trusted)
+		if err != nil {
+			if err := r.noteTrouble(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		switch versions[ref.ID()] = version; {
+		case version == "":
+			r.found[ref.ID()] = foundContent{}
+		case version == trusted:
+			r.found[ref.ID()] = foundContent{version: version, sum: known}
+		case !follows || r.need.replaced || known == "" && !ref.Optional:
+			if err := r.readObject(ctx, ref, version); err != nil {
+				return err
+			}
+		default:
+			late = append(late, object)
+		}
+	}
+	if len(late) == 0 || !r.isDue(late) {
+		return nil
+	}
+	for i := range r.need.refs {
+		ref := &r.need.refs[i]
+		if slices.Contains(late, contentObject(r.in.Owner.GetNamespace(), ref)) {
+			if err := r.readObject(ctx, ref, versions[ref.ID()]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readObject notes the sum of an object's content.
+func (r contentReader) readObject(ctx context.Context, ref *resource.ConfigReference, version string) error {
+	namespace := r.in.Owner.GetNamespace()
+	read, err := r.watch.Read(ctx, contentObject(namespace, ref), version)
+	if err != nil {
+		r.retry = reconciler.MinRequeue(r.retry, readAgain)
+		return r.noteTrouble(ctx, err)
+	}
+	r.found[ref.ID()] = foundContent{version: read.Version, sum: read.Sum(ref, namespace)}
+	return nil
+}
+
+// isDue reports whether pods may be replaced for new content of some objects: no other rollout is under way, and the content is quiet.
+// Pods that are in trouble get it at once.
+func (r contentReader) isDue(objects []content.Object) bool {
+	underWay, stuck := r.seen.rolloutState()
+	if underWay && !stuck {
+		return false // The end of the rollout is seen.
+	}
+	if wait := r.watch.Due(r.in.contentOwner(), objects, stuck); wait > 0 {
+		r.retry = reconciler.MinRequeue(r.retry, wait)
+		return false
+	}
+	return true
+}
+
+// statusVersion returns the version of an object whose content the pods have, by the status.
+func statusVersion(in *Input, ref *resource.ConfigReference) string {
+	for _, o := range in.Before.Serving.Config {
+		if o.Kind == ref.Kind && o.Name == ref.Name {
+			return o.ResourceVersion
+		}
+	}
+	return ""
+}
+
+// rolloutState reports whether a rollout of the live Deployment is under way, and whether its pods are in trouble.
+func (o *Observed) rolloutState() (underWay, stuck bool) {
+	live := o.Deployment()
+	if live == nil || o.Verdict.Ready {
+		return false, false
+	}
+	stuck = !o.Verdict.UnderWay()
+	return !health.LostPods(live), stuck
+}
+
+// noteContent notes the decision on content in the watch of content.
+func noteContent(watch *content.Watch, in *Input, seen *Observed, made *contentDecision) {
+	if made.forget {
+		watch.Forget(in.contentOwner())
+	}
+	if made.looked {
+		_, stuck := seen.rolloutState()
+		watch.Settle(in.contentOwner(), made.waits, stuck)
+	}
+}
+
+// addContent adds the content that the pods have, and the condition that reports whether changes of it are seen.
+func (l *liveReport) addContent(in *Input, made *contentDecision, live *appsv1.Deployment) {
+	if !in.Kind.Serves || in.Undecodable != nil {
+		return
+	}
+	if !in.followsContent() {
+		l.status.Serving.Config = nil
+		l.conditions = append(l.conditions, metav1.Condition{Type: appv1.ConditionConfigFollowed})
+		return
+	}
+	l.retry = made.retry
+	if made.looked && live != nil && metav1.IsControlledBy(live, in.Owner) {
+		l.addContentObjects(in, made, live)
+	}
+	if !made.looked && made.trouble.Reason == "" {
+		return // The spec is invalid.
+	}
+	condition := metav1.Condition{
+		Type: appv1.ConditionConfigFollowed, Status: metav1.ConditionTrue, Reason: appv1.ReasonFollowed, ObservedGeneration: in.Owner.GetGeneration(),
+	}
+	switch {
+	case made.trouble.Reason != "":
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, made.trouble.Reason, made.trouble.Message
+	case len(made.unfollowed) > 0:
+		condition.Message = fmt.Sprintf(messageSecretsUnfollowed, strings.Join(made.unfollowed, ", "), in.Name, in.Owner.GetNamespace())
+	case len(made.refs) == 0:
+		condition.Message = messageNothingReferred
+	}
+	l.conditions = append(l.conditions, condition)
+}
+
+// addContentObjects adds the versions of the objects whose content is that of the live record: a version in the status is not read
+// again.
+func (l *liveReport) addContentObjects(in *Input, made *contentDecision, live *appsv1.Deployment) {
+	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return
+	}
+	var objects []appv1.ConfigObject
+	for i := range made.refs {
+		ref := &made.refs[i]
+		recorded, known := inputs.Config.Objects[ref.ID()]
+		object := appv1.ConfigObject{Kind: ref.Kind, Name: ref.Name, ResourceVersion: statusVersion(in, ref)}
+		if found := made.found[ref.ID()]; known && found.version != "" && found.sum == recorded {
+			object.ResourceVersion = found.version
+		}
+		if known && object.ResourceVersion != "" {
+			objects = append(objects, object)
+		}
+	}
+	l.status.Serving.Config = objects
+	if len(made.changed) > 0 && inputs.Config.Sum == made.next.Sum {
+		l.event.Reason = appv1.ReasonConfigRollout
+		l.event.Note = fmt.Sprintf(messageContentChanged, strings.ReplaceAll(strings.Join(made.changed, ", "), "/", " "))
+	}
+}

@@ -1,0 +1,299 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While the annotation app.huolala.cn/hold names a ReplicaSet, or a spec is rolled back, Deployment and Service are built from the record on it, and the spec
+// waits. The annotation is a level and no command: once it is removed, the spec counts again. Which ReplicaSet is held is on the
+// Deployment, together with its record, so that a hold in force sends no request.
+
+// holdMark is the annotation of a Deployment that was built for a hold.
+type holdMark struct {
+	// ReplicaSet is the name of the held ReplicaSet, By the value of the annotation that requested the hold, or byRollback.
+	ReplicaSet string `json:"replicaSet"`
+	By         string `json:"by"`
+	// Failed is the spec that was rolled back, nil if none was.
+	Failed *failedSpec `json:"failed,omitempty"`
+}
+
+// encode returns the mark as it is recorded.
+func (h *holdMark) encode() string {
+	// A struct of strings always has a JSON form.
+	data, _ := json.Marshal(h)
+	return string(data)
+}
+
+// rolledBack reports whether the hold comes from a rollback and not from an annotation.
+func (h *holdMark) rolledBack() bool { return h.By == byRollback && h.Failed != nil }
+
+// holdSource is the record that a held workload is built from.
+type holdSource struct {
+	mark         holdMark
+	spec, inputs string
+}
+
+// markOf returns the mark on a live Deployment, an empty mark if the Deployment has none that the operator wrote.
+func (in *Input) markOf(live client.Object) holdMark {
+	var mark holdMark
+	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationHeld) ||
+		json.Unmarshal([]byte(live.GetAnnotations()[appv1.AnnotationHeld]), &mark) != nil {
+		return holdMark{}
+	}
+	return mark
+}
+
+// holdWish is the hold that is requested. It is empty if the spec is in force.
+type holdWish struct {
+	// mark is the hold, with an empty name for the last good ReplicaSet. begins is true for a rollback that is not in force yet.
+	mark   *holdMark
+	begins bool
+	// declined is why a rollout that has stalled is not rolled back, as an earlier reconcile found out.
+	declined string
+}
+
+// canHold reports whether the kind holds ReplicaSets, and no Deployment of others is in the way.
+func (c decider) canHold() bool {
+	return c.in.Kind.Holds && (c.seen.Object == nil || c.seen.isOwned(c.in.Owner))
+}
+
+// wishHold returns the hold that is requested by an annotation, a mark or a stalled rollout.
+func (c decider) wishHold() holdWish {
+	mark := c.in.markOf(c.seen.Object)
+	if c.seen.Object == nil {
+		mark = c.seen.Remembered.record.mark
+	}
+	failed := c.stillFailed(mark.Failed)
+	switch value := c.in.Owner.GetAnnotations()[appv1.AnnotationHold]; {
+	case value == appv1.HoldLastGood:
+		return holdWish{mark: &holdMark{By: value, Failed: failed}}
+	case value != "":
+		return holdWish{mark: &holdMark{ReplicaSet: value, By: value, Failed: failed}}
+	case failed != nil && mark.ReplicaSet != "":
+		return holdWish{mark: &holdMark{ReplicaSet: mark.ReplicaSet, By: byRollback, Failed: failed}}
+	}
+	return c.wishRollback(mark)
+}
+
+// decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
+// source is the present spec.
+func (c decider) decideHold(wish holdWish) (*decision, *need) {
+	want := &decision{source: sourceHeld, how: How{Earlier: true}, today: c.seen.today}
+	want.remember.record = c.recordToRemember()
+	source, ask, refusal, err := c.findHeld(wish)
+	switch {
+	case ask != nil:
+		return nil, ask
+	case err != nil:
+		want.refusal = err
+		return want, nil
+	case refusal != nil && wish.begins:
+		declined := c.declineRollback(refusal)
+		declined.remember.record = want.remember.record
+		return declined, nil
+	case refusal != nil: // The spec that was in force stays in force.
+		want.refusal = refusal
+		if source = c.recordInForce(); source == nil {
+			return want, nil
+		}
+	}
+	if want.workload = c.buildHeld(source); want.workload != nil && refusal == nil {
+		want.held = source
+		if c.hasCanary() { // The spec of the canary waits, too.
+			want.how.canary = canaryDecision{fate: canaryDropped, event: appv1.ReasonCanaryAborted}
+		}
+	}
+	return want, nil
+}
+
+// mainImage is the image of the main container of a workload.
+func mainImage(w *resource.Workload) string { return w.Template.Spec.Containers[0].Image }
+
+// replicaSetRead is the answer to a need of a ReplicaSet: the ReplicaSet, or why it could not be read.
+type replicaSetRead struct {
+	name string
+	set  *appsv1.ReplicaSet
+	err  error
+}
+
+// readReplicaSet reads a ReplicaSet from the API server.
+func readReplicaSet(ctx context.Context, live client.Reader, namespace, name string) *replicaSetRead {
+	set := &appsv1.ReplicaSet{}
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set)
+	return &replicaSetRead{name: name, set: set, err: err}
+}
+
+// findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request. refusal
+// is the reason for a missing record.
+func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal, err error) {
+	mark := *wish.mark
+	source = c.recordInForce()
+	if mark.ReplicaSet == "" {
+		switch {
+		case source != nil && source.mark.ReplicaSet != "" && (source.mark.By == mark.By || source.mark.rolledBack()):
+			mark.ReplicaSet = source.mark.ReplicaSet
+		case c.in.Before.History.LastGood == nil:
+			return nil, nil, c.revisionNotFound(&mark, messageNothingGood), nil
+		default:
+			mark.ReplicaSet = c.in.Before.History.LastGood.ReplicaSet
+		}
+	}
+	if source != nil && source.mark.ReplicaSet == mark.ReplicaSet {
+		source.mark = mark
+		return source, nil, nil, nil
+	}
+	name := mark.ReplicaSet
+	switch read := c.seen.replicaSet; {
+	case c.seen.Object == nil:
+		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.in.Name)), nil
+	case len(validation.IsDNS1123Subdomain(name)) > 0: // Of a value that is longer than any name, only the hash is kept.
+		return nil, nil, c.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
+	case read == nil || read.name != name:
+		return nil, &need{replicaSet: name}, nil, nil
+	case apierrors.IsNotFound(read.err):
+		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
+	case apierrors.IsForbidden(read.err):
+		return nil, nil, reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name), nil
+	case read.err != nil:
+		return nil, nil, nil, fmt.Errorf("read ReplicaSet %s: %w", name, read.err)
+	default:
+		source, refusal, err = c.checkHeld(wish, mark, read.set)
+		return source, nil, refusal, err
+	}
+}
+
+// checkHeld returns the record on a ReplicaSet, or why it cannot be held.
+func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet) (source *holdSource, refusal, err error) {
+	name := set.Name
+	source = &holdSource{
+		mark: mark, spec: set.Annotations[appv1.AnnotationLastAppliedSpec], inputs: set.Annotations[appv1.AnnotationLastAppliedInputs],
+	}
+	if !metav1.IsControlledBy(set, c.seen.Object) {
+		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
+	}
+	built, believed := c.buildHeld(source), false
+	if built != nil {
+		if believed, err = c.compare.Matches(templateOnly(built.Template), templateOnly(set.Spec.Template)); err != nil {
+			return nil, nil, err
+		}
+	}
+	past, unreadable := c.in.Spec.Past(source.spec)
+	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
+		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
+	}
+	if errs := past.Validate(); len(errs) > 0 {
+		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
+	}
+	if wish.begins {
+		if cause := c.unfitForRollback(source, set); cause != "" {
+			return nil, reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause), nil
+		}
+	}
+	return source, nil, nil
+}
+
+// recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record.
+func (c decider) recordInForce() *holdSource {
+	if live := c.seen.Object; live != nil {
+		if !c.in.OwnsRecord(live) {
+			return nil
+		}
+		return &holdSource{mark: c.in.markOf(live), spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]}
+	}
+	if known := &c.seen.Remembered; known.Known {
+		return &holdSource{mark: known.record.mark, spec: known.record.spec, inputs: known.record.inputs}
+	}
+	return nil
+}
+
+// recordToRemember returns the record on the live Deployment, from which it is recreated if it is deleted; nil if there is none.
+func (c decider) recordToRemember() *workloadRecord {
+	if c.seen.Object == nil {
+		return nil
+	}
+	source := c.recordInForce()
+	if source == nil {
+		return nil
+	}
+	return &workloadRecord{
+		selector: c.seen.Selector(), spec: source.spec, inputs: source.inputs, autoscaled: c.seen.Scaled, mark: source.mark,
+	}
+}
+
+// buildHeld builds the workload of a record. The number of pods and the auxiliary objects come from the present spec. The workload is
+// nil for a record from which no workload can be built.
+func (c decider) buildHeld(source *holdSource) *resource.Workload {
+	inputs, err := resource.DecodeInputs(source.inputs)
+	if err != nil || source.spec == "" {
+		return nil // An unreadable record is not used.
+	}
+	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
+	options := c.seen.options(inputs, c.in.Around)
+	w, err := resource.BuildRecorded(c.in.Spec, source.spec, options)
+	if err != nil {
+		return nil // As above.
+	}
+	if c.in.Undecodable == nil && len(c.in.Errs) == 0 {
+		w.SetReplicas(c.in.Spec.Workload().Replicas, options)
+	}
+	if source.mark.ReplicaSet != "" || source.mark.Failed != nil {
+		w.Record[appv1.AnnotationHeld] = source.mark.encode()
+	}
+	return w
+}
+
+// revisionNotFound is the error to report of a hold that cannot be. To who asked for one by the annotation, it names the ReplicaSets
+// of the status.
+func (c decider) revisionNotFound(mark *holdMark, cause string) error {
+	if mark.By == byRollback {
+		return reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)
+	}
+	var known []string
+	if name := c.in.Before.History.ReplicaSet; name != "" {
+		known = append(known, name)
+	}
+	if good := c.in.Before.History.LastGood; good != nil && !slices.Contains(known, good.ReplicaSet) {
+		known = append(known, good.ReplicaSet)
+	}
+	if len(known) == 0 {
+		return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageNothingToHold, cause)
+	}
+	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), c.in.Name, c.in.Owner.GetNamespace())
+}
+
+// runningReplicaSet returns the ReplicaSet that all pods of a Deployment belong to once they are all updated, empty if there is none.
+func runningReplicaSet(live *appsv1.Deployment, pods []corev1.Pod) string {
+	is := &live.Status
+	if is.ObservedGeneration < live.Generation || is.UpdatedReplicas != is.Replicas || is.UpdatedReplicas < ptr.Deref(live.Spec.Replicas, 1) {
+		return ""
+	}
+	name := ""
+	for i := range pods {
+		owner := metav1.GetControllerOfNoCopy(&pods[i])
+		if pods[i].DeletionTimestamp != nil || owner == nil || owner.Kind != "ReplicaSet" {
+			continue
+		}
+		if name != "" && name != owner.Name {
+			return "" // An earlier view of the pods.
+		}
+		name = owner.Name
+	}
+	return name
+}

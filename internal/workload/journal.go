@@ -1,0 +1,79 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Journal has the outcomes of the dry runs of one plan. It is for one goroutine. A reconcile has none: a nil journal notes nothing.
+type Journal struct {
+	outcomes []apply.Outcome
+}
+
+// Apply carries out a request in a mode, and notes the outcomes of a plan.
+func (r *Reconciler) Apply(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
+	request := *req
+	request.Before.Deleted = r.Journal.deletedKinds()
+	done, err := r.Engine.Run(ctx, request, mode)
+	r.Journal.noteOutcomes(&done, mode)
+	return done, err
+}
+
+// noteOutcomes notes the outcomes of one request. A local run of a plan, for a tier that waits, is no part of the plan but for its
+// obstacles and deletions.
+func (j *Journal) noteOutcomes(done *apply.Outcomes, mode apply.Mode) {
+	if j == nil {
+		return
+	}
+	for i := range done.Objects {
+		out := &done.Objects[i]
+		auxiliary := out.Object.Auxiliary
+		switch {
+		case auxiliary && out.Withheld && !out.Adopted, errors.Is(out.Err, reconciler.ErrStale):
+		case out.Err != nil && !auxiliary, out.Err == nil && (mode == apply.Local || out.Action == ""):
+		case out.Withheld:
+			j.Note(&apply.Outcome{Change: apply.Change{Kind: out.Kind, Name: out.Name}})
+		default:
+			j.Note(out)
+		}
+	}
+	for i := range done.Pruned {
+		j.Note(&done.Pruned[i])
+	}
+}
+
+// Note notes the outcome of one object. The first outcome of an object counts: after a refused request, the plan tries the last
+// applied spec.
+func (j *Journal) Note(out *apply.Outcome) {
+	if j == nil {
+		return
+	}
+	if !slices.ContainsFunc(j.outcomes, func(o apply.Outcome) bool { return o.Kind == out.Kind && o.Name == out.Name }) {
+		j.outcomes = append(j.outcomes, *out)
+	}
+}
+
+// deletedKinds returns the kinds of the objects that the plan deletes.
+func (j *Journal) deletedKinds() []string {
+	if j == nil {
+		return nil
+	}
+	var kinds []string
+	for i := range j.outcomes {
+		if j.outcomes[i].Action == apply.Deleted {
+			kinds = append(kinds, j.outcomes[i].Kind)
+		}
+	}
+	return kinds
+}
+
+// Changed returns the outcomes without the objects that the plan leaves unchanged.
+func (j *Journal) Changed() []apply.Outcome {
+	return slices.DeleteFunc(slices.Clone(j.outcomes), func(o apply.Outcome) bool {
+		return o.Err == nil && (o.Action == apply.Unchanged || o.Action == "")
+	})
+}

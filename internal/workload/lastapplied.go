@@ -1,0 +1,216 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// An invalid spec leaves the last applied one in force: the children are repaired by the record that is on the workload
+// object. Nothing is pruned by it. A spec that the API server refuses in part is invalid too.
+
+// Unwatched is the time until an obstacle that is not watched is read again: a Secret, or a claim of others.
+const Unwatched = time.Minute
+
+// How has the way to apply a workload.
+type How struct {
+	// Whole is true to write nothing new if a part of the workload is refused.
+	Whole bool
+	// Earlier is true for an earlier spec, by which nothing is pruned.
+	Earlier bool
+	// Alone is true to apply the workload object and its prerequisites alone.
+	Alone bool
+	// canary is the decision on the canary.
+	canary canaryDecision
+}
+
+// withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.
+func withTrouble(refusal, err error) error {
+	if err == nil || errors.Is(err, reconciler.ErrStale) {
+		return reconciler.Aggregate(err, refusal)
+	}
+	_, message := reconciler.ReasonAndMessageOf(err)
+	refusal = appendMessage(refusal, messageNotFullyInForce+message)
+	var stalled *reconciler.StalledError
+	if errors.As(refusal, &stalled) {
+		stalled.RetryAfter = Unwatched
+	}
+	return refusal
+}
+
+// appendMessage adds a sentence to what an error that stalls says.
+func appendMessage(err error, sentence string) error {
+	var stalled *reconciler.StalledError
+	if !errors.As(err, &stalled) {
+		return err
+	}
+	return &reconciler.StalledError{
+		Reason: stalled.Reason, Message: fmt.Sprintf("%s. %s", stalled.Message, sentence), RetryAfter: stalled.RetryAfter,
+	}
+}
+
+// lastApplied returns the workload as it was last applied, nil if that is not known. A workload object that is gone is rebuilt from
+// what was last seen of it. record is what to remember of the object that lives.
+func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, err error) {
+	in, live := c.in, c.seen.Object
+	if live != nil && !c.seen.isOwned(in.Owner) {
+		return nil, nil, nil
+	}
+	known := c.seen.Remembered.record
+	if live != nil {
+		known = workloadRecord{
+			selector: c.seen.Selector(), autoscaled: c.seen.Scaled, mark: in.markOf(live), spec: known.spec, inputs: known.inputs,
+		}
+		if in.OwnsRecord(live) {
+			known.spec, known.inputs = recordOf(live), live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]
+		}
+	}
+	inputs, err := resource.DecodeInputs(known.inputs)
+	if err != nil || known.spec == "" {
+		return nil, nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
+	}
+	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
+	options := c.seen.options(inputs, in.Around)
+	options.Selector, options.Autoscaled = known.selector, known.autoscaled
+	if w, err = resource.BuildRecorded(in.Spec, known.spec, options); err != nil {
+		return nil, nil, nil //nolint:nilerr // As above.
+	}
+	if known.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.
+		w.Record[appv1.AnnotationHeld] = known.mark.encode()
+	}
+	if live == nil {
+		return w, nil, nil
+	}
+	believed, err := c.compare.RecordHolds(in.manager(), templateOnly(w.Template), templateOnly(c.seen.template()), live)
+	if err != nil || !believed {
+		return nil, nil, err
+	}
+	return w, &known, nil
+}
+
+// OwnsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
+func (in *Input) OwnsRecord(live client.Object) bool {
+	return apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) &&
+		apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
+}
+
+// Key is the key of the workload of an owner.
+type Key struct {
+	Manager  string
+	Owner    types.NamespacedName
+	Workload string
+}
+
+// workloadRecord is what a workload object was built from.
+type workloadRecord struct {
+	selector     map[string]string
+	spec, inputs string
+	autoscaled   bool
+	// mark is that of a hold.
+	mark holdMark
+}
+
+// maxRecordBytes limits what is remembered of workloads whose spec is invalid.
+const maxRecordBytes = 8 << 20
+
+// Records remembers the records of workloads whose spec is invalid, so that one of them that is deleted can be
+// recreated. What it forgets, in a restart for one, is reported as gone.
+type Records struct {
+	mu      sync.Mutex
+	records map[Key]workloadRecord
+	bytes   int
+	// declined are the rollouts that have stalled and are not undone.
+	declined map[Key]declinedRollback
+}
+
+// NewRecords returns an empty memory.
+func NewRecords() *Records {
+	return &Records{records: map[Key]workloadRecord{}, declined: map[Key]declinedRollback{}}
+}
+
+// Memory has what the operator remembers of one workload.
+type Memory struct {
+	// record is the last applied record, and known is true if there is one.
+	record workloadRecord
+	Known  bool
+	// declined is a rollout that has stalled and is not undone.
+	declined declinedRollback
+}
+
+// remembrance is what a decision adds to the memory of a workload, nil for what stays.
+type remembrance struct {
+	record   *workloadRecord
+	declined *declinedRollback
+}
+
+// Recall returns the memory of a workload.
+func (l *Records) Recall(key Key) Memory {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	record, known := l.records[key]
+	return Memory{record: record, Known: known, declined: l.declined[key]}
+}
+
+// remember adds to what is remembered of a workload.
+func (l *Records) remember(key Key, add remembrance) {
+	if add.record != nil {
+		l.rememberRecord(key, *add.record)
+	}
+	if add.declined != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.declined[key] = *add.declined
+	}
+}
+
+// rememberRecord keeps a record while there is room.
+func (l *Records) rememberRecord(key Key, record workloadRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropRecord(key)
+	size := len(record.spec) + len(record.inputs)
+	if l.bytes+size > maxRecordBytes {
+		return
+	}
+	l.records[key] = record
+	l.bytes += size
+}
+
+// Forget drops the record of a workload.
+func (l *Records) Forget(key Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropRecord(key)
+}
+
+// ForgetOwner drops all records of an owner that is gone.
+func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.records {
+		if key.Manager == manager && key.Owner == owner {
+			l.dropRecord(key)
+		}
+	}
+	for key := range l.declined {
+		if key.Manager == manager && key.Owner == owner {
+			delete(l.declined, key)
+		}
+	}
+}
+
+func (l *Records) dropRecord(key Key) {
+	if record, ok := l.records[key]; ok {
+		l.bytes -= len(record.spec) + len(record.inputs)
+		delete(l.records, key)
+	}
+}

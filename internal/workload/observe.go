@@ -1,0 +1,199 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// The indexes of the cache by which a workload is observed.
+const (
+	// IndexInstance finds pods by the name of the custom resource that they belong to, or by the label app.kubernetes.io/instance in the
+	// selector of an adopted workload object; see InstanceKeys.
+	IndexInstance = "instance"
+	// IndexTarget finds autoscalers by their target; see apply.ScaleTarget.
+	IndexTarget = "target"
+)
+
+// InstanceKeys returns the values by which a pod is found in the index: of the label app.kubernetes.io/instance, which a spec can state, and
+// of the label of the operator's kinds that a new workload selects its pods by.
+func InstanceKeys(pod client.Object) []string {
+	of := pod.GetLabels()
+	keys := []string{of[appv1.LabelInstance]}
+	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager} {
+		if value, ok := of[key]; ok && !slices.Contains(keys, value) {
+			keys = append(keys, value)
+		}
+	}
+	return keys
+}
+
+// Observe reads the objects of a workload from the cache.
+func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) {
+	key := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}
+	seen := &Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key())}
+	live, err := GetOrNil(ctx, r.Client, key, &appsv1.Deployment{})
+	if err != nil {
+		return nil, err
+	}
+	if seen, err = ObserveService(ctx, r.Client, in, seen, in.Spec.Workload().ServiceName(in.Name)); err != nil {
+		return nil, err
+	}
+	if in.Tier == "" {
+		if seen.Owned, err = r.Engine.Observe(ctx, in.Owner, in.manager()); err != nil {
+			return nil, err
+		}
+	}
+	if seen.Autoscaler, seen.Scaled, err = observeAutoscalers(ctx, r.Client, in, key); err != nil {
+		return nil, err
+	}
+	if in.Kind.Serves {
+		if seen.ownerAutoscaler, err = FindAutoscaler(ctx, r.Client, in.Kind.Name, client.ObjectKeyFromObject(in.Owner)); err != nil {
+			return nil, err
+		}
+	}
+	if in.Kind.Serves {
+		if seen.canary, err = observeCanary(ctx, r.Client, in, seen.Owned); err != nil {
+			return nil, err
+		}
+	}
+	if live != nil {
+		seen.Object = live
+		if seen.Pods, err = ListPods(ctx, r.Client, in.Owner, seen.Selector()); err != nil {
+			return nil, err
+		}
+		seen.Pods, seen.canary.pods = splitPods(seen.Pods, seen.canary.name)
+		seen = seen.WithObject(live)
+	}
+	if seen.canary.object != nil {
+		seen = seen.withCanary(seen.canary.object)
+	}
+	return seen, nil
+}
+
+// observeCanary returns the Deployment with the name of the canary. Without a wish for a canary, only a Deployment of the owner counts.
+func observeCanary(ctx context.Context, c client.Client, in *Input, owned apply.Inventory) (observedCanary, error) {
+	canary := observedCanary{name: resource.CanaryName(in.Name)}
+	if in.canarySpec() != nil || in.Before.Release.Canary != nil {
+		live, err := GetOrNil(ctx, c, client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: canary.name}, &appsv1.Deployment{})
+		canary.object = live
+		return canary, err
+	}
+	for _, obj := range owned {
+		if live, ok := obj.(*appsv1.Deployment); ok && live.Name == canary.name {
+			canary.object = live
+		}
+	}
+	return canary, nil
+}
+
+// ObserveService returns the observation with the Service of a name as the cache has it, and, if the workload has another name, the
+// Service of that name.
+func ObserveService(ctx context.Context, c client.Client, in *Input, seen *Observed, name string) (*Observed, error) {
+	after := *seen
+	after.ServiceName, after.former = name, nil
+	key := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: name}
+	var err error
+	if after.Service, err = GetOrNil(ctx, c, key, &corev1.Service{}); err != nil || name == in.Name || in.Tier != "" {
+		return &after, err
+	}
+	key.Name = in.Name
+	after.former, err = GetOrNil(ctx, c, key, &corev1.Service{})
+	return &after, err
+}
+
+// observeAutoscalers returns the name of an autoscaler of others that targets the Deployment, and whether an autoscaler targets the
+// Deployment that the spec does not ask for.
+func observeAutoscalers(ctx context.Context, c client.Client, in *Input, key client.ObjectKey) (other string, scaled bool, err error) {
+	// The list does not wait for what this process has written, which is the autoscaler of the owner's name alone.
+	own := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}
+	if _, err := GetOrNil(ctx, c, own, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
+		return "", false, err
+	}
+	scalers, err := listAutoscalers(ctx, c, "Deployment", key)
+	if err != nil {
+		return "", false, err
+	}
+	for i := range scalers {
+		scaler := &scalers[i]
+		switch {
+		case metav1.IsControlledBy(scaler, in.Owner):
+			scaled = scaled || !in.wantsAutoscaler()
+		case in.wantsAutoscaler() && scaler.Name == in.Name && in.mayOwn(scaler):
+		case other == "" || scaler.Name < other:
+			other = scaler.Name
+		}
+	}
+	return other, scaled || other != "", nil
+}
+
+// FindAutoscaler returns the name of an autoscaler that targets a workload object, empty if there is none.
+func FindAutoscaler(ctx context.Context, c client.Client, kind string, key client.ObjectKey) (string, error) {
+	scalers, err := listAutoscalers(ctx, c, kind, key)
+	first := ""
+	for i := range scalers {
+		if name := scalers[i].Name; first == "" || name < first {
+			first = name
+		}
+	}
+	return first, err
+}
+
+// listAutoscalers returns the autoscalers that target a workload object.
+func listAutoscalers(ctx context.Context, c client.Client, kind string, key client.ObjectKey) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := c.List(ctx, &scalers, client.InNamespace(key.Namespace),
+		client.MatchingFields{IndexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
+		return nil, fmt.Errorf("list autoscalers: %w", err)
+	}
+	return scalers.Items, nil
+}
+
+// ListPods returns the pods of an owner's that a selector selects.
+func ListPods(ctx context.Context, c client.Client, owner client.Object, selector map[string]string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	// A selector that is kept since an adoption may have the label of the index, and its pods have it with that value.
+	instance := cmp.Or(selector[appv1.LabelInstance], owner.GetName())
+	if err := c.List(ctx, &pods, client.InNamespace(owner.GetNamespace()),
+		client.MatchingFields{IndexInstance: instance},
+		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// observeInputs returns the observation with the inputs that the workload is built with if it is new.
+func (r *Reconciler) observeInputs(ctx context.Context, in *Input, seen *Observed) (*Observed, error) {
+	after := *seen
+	after.today = r.Today
+	var err error
+	after.today.Size, err = r.Sizes.Resolve(ctx, in.Spec.Workload().Size)
+	after.today.ServiceAccount = resource.AccountName(in.Around, in.Name)
+	return &after, err
+}
+
+// GetOrNil reads one object from the cache, nil if there is none.
+func GetOrNil[T client.Object](ctx context.Context, c client.Client, key client.ObjectKey, obj T) (T, error) {
+	var none T
+	switch err := reconciler.Get(ctx, c, key, obj); {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
+	}
+	return obj, nil
+}

@@ -1,0 +1,235 @@
+package workload
+
+import (
+	"reflect"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/resource"
+)
+
+// Observed is the live state of one workload. It is read once in a reconcile and never written afterwards: an apply, and a further
+// read, make a new value.
+type Observed struct {
+	// At is the time of the reconcile. Verdict is the health of the workload object at that time.
+	At      time.Time
+	Verdict health.Verdict
+	// Object is the workload object: a Deployment, or the StatefulSet of a database. It is nil if there is none.
+	Object client.Object
+	// Pods are the pods of the workload object.
+	Pods []corev1.Pod
+	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
+	// Service with the workload's own name where serviceName is another one.
+	ServiceName     string
+	Service, former *corev1.Service
+	// Owned is all that the operator has applied for the owner.
+	Owned apply.Inventory
+	// Autoscaler is the name of an autoscaler that targets the workload object and is not the owner's, ownerAutoscaler the name of
+	// an autoscaler that targets the custom resource; empty if there is none.
+	Autoscaler, ownerAutoscaler string
+	// Scaled is true where an autoscaler targets the workload object that the spec does not ask for: another one, or a former one
+	// of the owner's.
+	Scaled bool
+	// Remembered is what the operator remembers of the workload from earlier reconciles.
+	Remembered Memory
+	// today are the inputs of a new workload; see observeInputs.
+	today resource.Inputs
+	// replicaSet and content are the answers to a need of decide, nil before it has asked.
+	replicaSet *replicaSetRead
+	content    *contentRead
+	// canary is the part about the canary of a Deployment.
+	canary observedCanary
+
+	// Data is the observation of the volumes of a database, nil for other workloads.
+	Data Data
+}
+
+// Data is the observation of a database apart from its workload object: its volumes and its headless Service. An apply makes a new
+// value.
+type Data interface {
+	// LostInputs returns the record of the inputs of a StatefulSet that is gone and is recreated with these inputs, empty if there is
+	// no record.
+	LostInputs() string
+	// Volume returns the claim, or the template of a claim, that states the live volumes; nil if none is known.
+	Volume(seen *Observed) *corev1.PersistentVolumeClaim
+	// LiveObject returns the live object that a wanted object is compared with, nil if there is none. ok is false for a wanted object
+	// that is no part of Data.
+	LiveObject(wanted client.Object) (live client.Object, ok bool)
+	// After returns the observation after the apply of an object. ok is false for an object that is no part of Data.
+	After(live client.Object) (after Data, ok bool)
+}
+
+// Deployment returns the live Deployment, nil if there is none.
+func (o *Observed) Deployment() *appsv1.Deployment {
+	d, _ := o.Object.(*appsv1.Deployment)
+	return d
+}
+
+// StatefulSet returns the live StatefulSet, nil if there is none.
+func (o *Observed) StatefulSet() *appsv1.StatefulSet {
+	set, _ := o.Object.(*appsv1.StatefulSet)
+	return set
+}
+
+// Selector is the selector of the live workload object, nil if there is none.
+func (o *Observed) Selector() map[string]string {
+	var selector *metav1.LabelSelector
+	switch live := o.Object.(type) {
+	case *appsv1.Deployment:
+		selector = live.Spec.Selector
+	case *appsv1.StatefulSet:
+		selector = live.Spec.Selector
+	}
+	if selector == nil {
+		return nil
+	}
+	return selector.MatchLabels
+}
+
+// template is the pod template of the live workload object, an empty one if there is none.
+func (o *Observed) template() corev1.PodTemplateSpec {
+	switch live := o.Object.(type) {
+	case *appsv1.Deployment:
+		return live.Spec.Template
+	case *appsv1.StatefulSet:
+		return live.Spec.Template
+	}
+	return corev1.PodTemplateSpec{}
+}
+
+// replicas returns spec.replicas of the live Deployment, nil without a Deployment.
+func (o *Observed) replicas() *int32 {
+	if live := o.Deployment(); live != nil {
+		return ptr.To(ptr.Deref(live.Spec.Replicas, 1))
+	}
+	return nil
+}
+
+// otherAutoscaler reports whether an autoscaler of others targets the live Deployment, or the Deployment to be.
+func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler != "" }
+
+// options returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
+// object that states no number begins with one pod.
+func (o *Observed) options(inputs resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
+	return resource.BuildOptions{
+		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && o.Object != nil,
+		OtherAutoscaler: o.otherAutoscaler(), LiveReplicas: o.replicas(), Serving: serving,
+	}
+}
+
+// lostInputs returns the record of the inputs of a database whose StatefulSet is gone and is recreated with these inputs, empty for any
+// other workload.
+func (o *Observed) lostInputs() string {
+	if o.Object != nil || o.Data == nil {
+		return ""
+	}
+	return o.Data.LostInputs()
+}
+
+// isOwned reports whether the live workload object has the owner as its controller.
+func (o *Observed) isOwned(owner client.Object) bool {
+	return o.Object != nil && metav1.IsControlledBy(o.Object, owner)
+}
+
+// isReady reports whether the pods of the owner's live Deployment are ready, which does not depend on the time.
+func (o *Observed) isReady(owner client.Object) bool {
+	return o.Deployment() != nil && o.isOwned(owner) && o.Verdict.Ready
+}
+
+// LiveObject returns the live object that a wanted object is compared with, nil if there is none. Of a type without a field of its
+// own it is the object in the inventory.
+func (o *Observed) LiveObject(wanted client.Object) client.Object {
+	if o.isCanary(wanted) {
+		if o.canary.object != nil {
+			return o.canary.object
+		}
+		return nil
+	}
+	_, isSet := wanted.(*appsv1.StatefulSet)
+	_, isDeployment := wanted.(*appsv1.Deployment)
+	if isDeployment || isSet && o.Data != nil {
+		return o.Object
+	}
+	if o.Data != nil {
+		if live, ok := o.Data.LiveObject(wanted); ok {
+			return live
+		}
+	}
+	if _, isService := wanted.(*corev1.Service); isService {
+		if o.Service != nil {
+			return o.Service
+		}
+		return nil
+	}
+	for _, live := range o.Owned {
+		if reflect.TypeOf(live) == reflect.TypeOf(wanted) && live.GetName() == wanted.GetName() {
+			return live
+		}
+	}
+	return nil
+}
+
+// WithObject returns the observation with another workload object, as it is after a write.
+func (o *Observed) WithObject(live client.Object) *Observed {
+	after := *o
+	after.Object = live
+	after.Verdict = judge(live, o.Pods, o.At)
+	return &after
+}
+
+// isCanary reports whether an object is the Deployment of the canary, by its name.
+func (o *Observed) isCanary(obj client.Object) bool {
+	_, ok := obj.(*appsv1.Deployment)
+	return ok && o.canary.name != "" && obj.GetName() == o.canary.name
+}
+
+// withCanary returns the observation with another Deployment of the canary.
+func (o *Observed) withCanary(live *appsv1.Deployment) *Observed {
+	after := *o
+	after.canary.object = live
+	after.canary.verdict = health.Deployment(live, o.canary.pods, o.At)
+	return &after
+}
+
+// after returns the observation as it is after children were applied.
+func (o *Observed) after(done []apply.Outcome) *Observed {
+	after := *o
+	for i := range done {
+		switch live := done[i].Live.(type) {
+		case *appsv1.Deployment, *appsv1.StatefulSet:
+			if deployment, ok := live.(*appsv1.Deployment); ok && o.isCanary(deployment) {
+				after = *after.withCanary(deployment)
+			} else if live != o.Object {
+				after = *after.WithObject(live)
+			}
+		case *corev1.Service:
+			if after.Data != nil {
+				if data, ok := after.Data.After(live); ok {
+					after.Data = data
+					continue
+				}
+			}
+			after.Service = live
+		}
+	}
+	return &after
+}
+
+// judge returns the health of a workload object at a time.
+func judge(live client.Object, pods []corev1.Pod, at time.Time) health.Verdict {
+	switch live := live.(type) {
+	case *appsv1.Deployment:
+		return health.Deployment(live, pods, at)
+	case *appsv1.StatefulSet:
+		return health.StatefulSet(live, pods)
+	}
+	return health.Verdict{}
+}

@@ -1,0 +1,79 @@
+package workload
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+)
+
+// Outcomes has the results of the applies of one reconcile.
+type Outcomes struct {
+	// Seen is the observation after the last apply.
+	Seen *Observed
+	// Err is the error of the last apply. Refused is the reason why nothing new was written, nil if something was.
+	Err, Refused error
+	// notWritten is true where the workload object is not as wanted, and was certainly not written.
+	notWritten bool
+	// Changes are what each apply wrote.
+	Changes []apply.ChangeSet
+	// pending is true where a pause holds back a change, and heldBack describes it.
+	pending  bool
+	heldBack string
+	// auxiliary are the auxiliary objects as they were applied, and auxiliaryKnown is true once it is known which are to be applied.
+	auxiliary      []apply.Outcome
+	auxiliaryKnown bool
+	// troubles are the obstacles to auxiliary objects, one for each apply.
+	troubles []error
+	// routeGrace is for how long a former Service stays yet.
+	routeGrace time.Duration
+	// SecretChecked is true once a database's Secret was found, or made, as it should be.
+	SecretChecked bool
+}
+
+// FailApply returns the outcomes of an apply that has written nothing.
+func FailApply(seen *Observed, err error) *Outcomes { return &Outcomes{Seen: seen, Err: err} }
+
+// isStale reports whether the decision was made on an outdated view.
+func (a *Outcomes) isStale() bool { return errors.Is(a.Err, reconciler.ErrStale) }
+
+// then returns the outcome of an apply after another one.
+func (a *Outcomes) then(b *Outcomes) *Outcomes {
+	all := *b
+	all.Changes = slices.Concat(a.Changes, b.Changes)
+	all.pending, all.heldBack = a.pending || b.pending, a.heldBack+b.heldBack
+	all.auxiliary, all.auxiliaryKnown = slices.Concat(a.auxiliary, b.auxiliary), a.auxiliaryKnown || b.auxiliaryKnown
+	all.troubles = slices.Concat(a.troubles, b.troubles)
+	all.routeGrace = cmp.Or(a.routeGrace, b.routeGrace)
+	all.SecretChecked = b.SecretChecked
+	return &all
+}
+
+// NewOutcomes returns the outcome of a request as the engine has left it.
+func NewOutcomes(seen *Observed, done *apply.Outcomes, grace time.Duration) *Outcomes {
+	out := &Outcomes{
+		Seen: seen.after(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, routeGrace: grace,
+		Changes: []apply.ChangeSet{done.Changes()},
+	}
+	for i := range done.Objects {
+		object := &done.Objects[i]
+		switch object.Object.Desired.(type) {
+		case *appsv1.Deployment, *appsv1.StatefulSet:
+			if !seen.isCanary(object.Object.Desired) {
+				out.notWritten = object.NotWritten
+			}
+		}
+		if object.Object.Auxiliary {
+			out.auxiliary = append(out.auxiliary, *object)
+		}
+	}
+	if trouble := done.Trouble(); trouble != nil {
+		out.troubles = []error{trouble}
+	}
+	return out
+}

@@ -1,0 +1,368 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// This file makes the result of a reconcile from the input, the decision and the outcomes. Each function returns one part of the result,
+// and newResult puts the parts together: nothing else writes to a report or a status.
+
+// newResult returns the result of a reconcile, and its error.
+func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
+	err := want.resolve(in, done)
+	inForce, why := want.specInForce()
+	said := summarizeChanges(done.Changes)
+	auxiliary, retryAuxiliary := troubleOf(done.troubles)
+	about := aboutDatabase
+	if !in.isDatabase() {
+		about = aboutDeployment
+	}
+	live := about(in, want, done, why.Reason)
+	pods, canary := live.pods, aboutCanary(in, want, done, err)
+	live.conditions, live.status.Release.Canary = append(live.conditions, canary.conditions...), canary.status
+	if canary.why.Reason != "" {
+		inForce, why = reconciler.Canary, canary.why
+	}
+	if canary.stalled != nil && pods.Ready {
+		pods = *canary.stalled
+	}
+	event := said.event
+	if want.unrecorded {
+		event.Warning = recordMessage(in)
+	}
+	if live.event.Reason != "" && event.Action != "" {
+		event.Reason, event.Note = live.event.Reason, live.event.Note
+	}
+	if canary.event.Reason != "" {
+		event.Reason, event.Note = canary.event.Reason, canary.event.Message
+	}
+	if auxiliary.Reason == "" {
+		auxiliary.ReasonAndMessage = live.auxiliary
+	}
+	made := Result{
+		Report: reconciler.Report{
+			Pods: podsInForce(want, pods, why, err), InForce: inForce, Why: why, Pause: pauseOf(in, done), PendingKey: done.heldBack,
+			Note: firstNote(said.note, ignoredReplicas(in, want, done.Seen.Autoscaler), live.note), Auxiliary: auxiliary,
+			Conditions: live.conditions, Event: event,
+		},
+		Status: live.status, Seen: done.Seen, SecretChecked: done.SecretChecked,
+	}
+	for _, after := range []time.Duration{want.retryAfter, said.retry, done.routeGrace, retryAuxiliary, live.pods.Again, live.retry} {
+		made.Report.RetryAfter = reconciler.MinRequeue(made.Report.RetryAfter, after)
+	}
+	if want.source == sourceLastApplied && want.workload != nil && !want.how.Alone {
+		made.LastApplied = want.workload.Record[appv1.AnnotationLastAppliedSpec]
+	}
+	return made, err
+}
+
+// specInForce returns which spec is in force by a hold or a rollback, with the reason and the message.
+func (want *decision) specInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
+	if want.held == nil {
+		return reconciler.Present, reconciler.ReasonAndMessage{}
+	}
+	mark, image := &want.held.mark, mainImage(want.workload)
+	if mark.Failed != nil && mark.Failed.Canary && (mark.By == byAbort || mark.rolledBack()) {
+		return reconciler.RolledBack, reconciler.ReasonAndMessage{
+			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
+		}
+	}
+	if mark.rolledBack() {
+		return reconciler.RolledBack, reconciler.ReasonAndMessage{
+			Reason:  appv1.ReasonRolledBack,
+			Message: fmt.Sprintf(messageRolledBack, mark.Failed.Image, mark.Failed.Cause, image, mark.ReplicaSet),
+		}
+	}
+	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
+}
+
+// pauseOf returns the effect of spec.paused.
+func pauseOf(in *Input, done *Outcomes) reconciler.Pause {
+	switch {
+	case done.pending:
+		return reconciler.Pending
+	case in.Paused:
+		return reconciler.Paused
+	}
+	return reconciler.NotPaused
+}
+
+// podsInForce returns the health of the pods with the reason why an earlier spec is in force, and why a rollout is not rolled back.
+func podsInForce(want *decision, pods health.Verdict, why reconciler.ReasonAndMessage, err error) health.Verdict {
+	if want.held != nil && err == nil {
+		if !pods.Ready {
+			pods.Message = why.Message + ". " + pods.Message
+		}
+		pods.Reason = why.Reason
+	}
+	if want.notRolledBack != "" && pods.Stalled {
+		pods.Message += ". " + messageNotRolledBack + want.notRolledBack
+	}
+	return pods
+}
+
+// firstNote returns the first of several notes that has a reason, an empty note if none has.
+func firstNote(notes ...reconciler.ReasonAndMessage) reconciler.ReasonAndMessage {
+	for _, note := range notes {
+		if note.Reason != "" {
+			return note
+		}
+	}
+	return reconciler.ReasonAndMessage{}
+}
+
+// changeSummary has the changes of the applies of a reconcile in words.
+type changeSummary struct {
+	event reconciler.Event
+	// note names the fields that the API server did not keep, and retry is when to apply them again.
+	note  reconciler.ReasonAndMessage
+	retry time.Duration
+}
+
+// summarizeChanges returns the changes of several applies in words.
+func summarizeChanges(all []apply.ChangeSet) changeSummary {
+	var made changeSummary
+	for _, changes := range all {
+		action, line := changes.Summary()
+		made.event.AddChanges(string(action), line)
+		if message, retry := changes.Overridden(); message != "" {
+			made.note = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
+			made.retry = reconciler.MinRequeue(made.retry, retry)
+		}
+	}
+	return made
+}
+
+// EventOf returns the content of the event about the changes of an apply.
+func (a *Outcomes) EventOf() reconciler.Event { return summarizeChanges(a.Changes).event }
+
+// recordMessage returns the warning that only a hash of the spec is recorded.
+func recordMessage(in *Input) string {
+	if in.isDatabase() {
+		return messageDatabaseRecordTooLong
+	}
+	return messageRecordTooLong
+}
+
+// liveReport has the part of a result about the live objects of a workload.
+type liveReport struct {
+	status Status
+	pods   health.Verdict
+	// note describes a deviation from the spec in force, auxiliary a problem of an auxiliary object.
+	note, auxiliary reconciler.ReasonAndMessage
+	conditions      []metav1.Condition
+	// event, if it has a reason, is in place of the reason of an event about changes. retry is when to look again.
+	event reconciler.Event
+	retry time.Duration
+}
+
+// aboutDeployment returns the part of a result about a Deployment, its Service and its auxiliary objects. earlier is the reason why an
+// earlier spec is in force, empty if none is.
+func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) liveReport {
+	seen, deployment := done.Seen, done.Seen.Deployment()
+	live := liveReport{status: in.Before}
+	var missing bool
+	if live.status.Workload, live.pods, missing = StatusOf(in, seen, want.today, want.lost, false); missing {
+		live.pods = withPrerequisite(live.pods, done.auxiliary)
+	}
+	if live.note = keptNote(in, deployment); live.note.Reason != "" {
+		live.pods.Message += messagePodsKept
+	}
+	live.addServing(in, want, done, earlier)
+	live.addContent(in, &want.content, deployment)
+	live.conditions = append(live.conditions, unstatedReplicas(in, seen))
+	live.status.History = historyOf(in, want, seen, live.pods.Ready)
+	return live
+}
+
+// aboutDatabase returns the part of a result about a StatefulSet and its Service.
+func aboutDatabase(in *Input, want *decision, done *Outcomes, _ string) liveReport {
+	seen, live := done.Seen, liveReport{status: in.Before}
+	status := &live.status.Workload
+	if service := seen.Service; service != nil && metav1.IsControlledBy(service, in.Owner) {
+		status.Endpoint = resource.Endpoint(service)
+	}
+	set := seen.StatefulSet()
+	if set == nil || !metav1.IsControlledBy(set, in.Owner) {
+		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(in.Spec.Workload().Replicas, 1))
+		live.pods.Reason, live.pods.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "StatefulSet", in.Name)
+		return live
+	}
+	status.Ready = fmt.Sprintf("%d/%d", set.Status.ReadyReplicas, ptr.Deref(set.Spec.Replicas, 1))
+	*status = withInputs(*status, set, want.today)
+	live.pods = podsOf(seen.Verdict, seen.Service)
+	return live
+}
+
+// StatusOf returns the status of a live Deployment and its Service, and the health of the pods. missing is true if the owner has no
+// Deployment yet. today are the inputs of a new workload. lost is true where there was a Deployment that cannot be rebuilt, foreign where
+// the Deployment of another controller is reported on.
+func StatusOf(in *Input, seen *Observed, today resource.Inputs, lost, foreign bool) (status appv1.WorkloadStatus, pods health.Verdict, missing bool) {
+	before := &in.Before.Workload
+	status.CommonStatus = before.CommonStatus
+	if seen.Service != nil && metav1.IsControlledBy(seen.Service, in.Owner) {
+		status.Endpoint = resource.Endpoint(seen.Service)
+	}
+	live := seen.Deployment()
+	if live == nil || !foreign && !metav1.IsControlledBy(live, in.Owner) {
+		if lost || in.Tier != "" {
+			// These fields record that the workload object existed.
+			status.Selector, status.Rendering = before.Selector, before.Rendering
+		}
+		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(in.Spec.Workload().Replicas, 1))
+		pods.Reason, pods.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", in.Name)
+		return status, pods, true
+	}
+	status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
+	status.Replicas = live.Status.Replicas
+	status.UpdatedReplicas = live.Status.UpdatedReplicas
+	status.ReadyReplicas = live.Status.ReadyReplicas
+	status.AvailableReplicas = live.Status.AvailableReplicas
+	status.UnavailableReplicas = live.Status.UnavailableReplicas
+	status.Selector = metav1.FormatLabelSelector(live.Spec.Selector)
+	return withInputs(status, live, today), podsOf(seen.Verdict, seen.Service), false
+}
+
+// podsOf returns the health of the pods, or why their Service is not ready for its clients.
+func podsOf(verdict health.Verdict, service *corev1.Service) health.Verdict {
+	if verdict.Ready && service != nil {
+		if pending := health.Service(service); !pending.Ready {
+			return pending
+		}
+	}
+	return verdict
+}
+
+// withInputs returns the status with the inputs of a live workload object, and with newer ones if there are any. today are the inputs of a
+// new workload.
+func withInputs(status appv1.WorkloadStatus, live client.Object, today resource.Inputs) appv1.WorkloadStatus {
+	used, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil || used.Kept { // The inputs of a kept template shape nothing yet.
+		return status
+	}
+	status.Rendering = used.Rendering
+	if used.Rendering < today.Rendering {
+		status.LatestRendering = today.Rendering
+	}
+	status.Size = used.Size.String()
+	// With another name the spec has changed: that is not held back.
+	if used.Size.Name == today.Size.Name && !used.Size.Equal(today.Size) {
+		status.LatestSize = today.Size.String()
+	}
+	return status
+}
+
+// unstatedReplicas returns the condition ReplicasUnstated, which is there if an autoscaler cannot read the scale subresource of the custom
+// resource: without spec.replicas, the API server returns an error.
+func unstatedReplicas(in *Input, seen *Observed) metav1.Condition {
+	c := metav1.Condition{Type: appv1.ConditionReplicasUnstated}
+	if seen.ownerAutoscaler != "" && in.Spec.Workload().Replicas == nil {
+		c.Status, c.Reason, c.ObservedGeneration = metav1.ConditionTrue, appv1.ConditionReplicasUnstated, in.Owner.GetGeneration()
+		c.Message = fmt.Sprintf(messageReplicasUnstated, seen.ownerAutoscaler, in.Kind.Name)
+	}
+	return c
+}
+
+// ignoredReplicas returns the note that an autoscaler sets the number of pods, and spec.replicas has no effect.
+func ignoredReplicas(in *Input, want *decision, autoscaler string) reconciler.ReasonAndMessage {
+	if want.source == sourceHeld || want.invalid != nil || autoscaler == "" || in.Spec.Workload().Replicas == nil {
+		return reconciler.ReasonAndMessage{}
+	}
+	return reconciler.ReasonAndMessage{
+		Reason:  appv1.ReasonReplicasIgnored,
+		Message: fmt.Sprintf(messageReplicasIgnored, autoscaler, in.objectKind(), in.Name),
+	}
+}
+
+// historyOf returns the ReplicaSet that runs, and the last good ReplicaSet of a spec that was in force.
+func historyOf(in *Input, want *decision, seen *Observed, ready bool) appv1.HistoryStatus {
+	history, live := in.Before.History, seen.Deployment()
+	if !in.Kind.Holds || live == nil || !metav1.IsControlledBy(live, in.Owner) {
+		return history
+	}
+	name := runningReplicaSet(live, seen.Pods)
+	if name == "" {
+		return history
+	}
+	history.ReplicaSet = name
+	good := history.LastGood
+	// During a pause, the pods may come from an edit by hand.
+	if changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed || want.held != nil || in.Paused {
+		return history
+	}
+	if ready && (good == nil || good.ReplicaSet != name) {
+		history.LastGood = &appv1.GoodRevision{
+			ReplicaSet: name, Image: live.Spec.Template.Spec.Containers[0].Image, Since: ptr.To(metav1.NewTime(seen.At.Truncate(time.Second))),
+		}
+	}
+	return history
+}
+
+// keptNote returns the note that the pod template is kept since an adoption, an empty note if it is not.
+func keptNote(in *Input, live *appsv1.Deployment) reconciler.ReasonAndMessage {
+	if !in.Kind.Holds || live == nil || !metav1.IsControlledBy(live, in.Owner) {
+		return reconciler.ReasonAndMessage{}
+	}
+	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || !inputs.Kept {
+		return reconciler.ReasonAndMessage{}
+	}
+	return reconciler.ReasonAndMessage{Reason: appv1.ReasonTemplateKept, Message: fmt.Sprintf(messageTemplateKept, live.Name)}
+}
+
+// troubleOf returns the problem of auxiliary objects, of several applies that of the last one, and when to look again.
+func troubleOf(troubles []error) (reconciler.Trouble, time.Duration) {
+	var made reconciler.Trouble
+	var retry time.Duration
+	for _, err := range troubles {
+		made.Reason, made.Message = reconciler.ReasonAndMessageOf(err)
+		var stalled *reconciler.StalledError
+		var waiting *reconciler.WaitingError
+		switch {
+		case errors.As(err, &stalled):
+			retry = reconciler.MinRequeue(retry, stalled.RetryAfter)
+		case errors.As(err, &waiting):
+			retry = reconciler.MinRequeue(retry, waiting.RetryAfter)
+		default:
+			made.Retry = err
+		}
+	}
+	return made, retry
+}
+
+// withPrerequisite returns the health of the pods of a workload without a Deployment, with the obstacle to an object that its first pod
+// waits for.
+func withPrerequisite(pods health.Verdict, auxiliary []apply.Outcome) health.Verdict {
+	last := map[reflect.Type]bool{}
+	for i := range slices.Backward(auxiliary) { // The last application counts.
+		done := &auxiliary[i]
+		of := reflect.TypeOf(done.Object.Desired)
+		if !done.Object.Prerequisite || last[of] {
+			continue
+		}
+		last[of] = true
+		if done.Err != nil {
+			pods.Reason, pods.Message = reconciler.ReasonAndMessageOf(done.Err)
+			var stalled *reconciler.StalledError
+			pods.Stalled = errors.As(done.Err, &stalled)
+		}
+	}
+	return pods
+}

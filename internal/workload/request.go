@@ -1,0 +1,209 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// newApplyRequest returns the request for the workload's objects. Objects that the operator has applied for the owner, and that the workload no
+// longer has, are pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
+// routeGrace is for how long a former Service stays yet.
+func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (req *apply.Request, routeGrace time.Duration, err error) {
+	req = NewRequest(in)
+	req.Policy.DefaultLabels = w.DefaultLabels
+	var wanted []client.Object
+	for _, obj := range w.Objects() {
+		child, err := r.childOf(ctx, in, obj, seen)
+		if err != nil {
+			return nil, 0, err
+		}
+		child.StatedLabels = w.StatedLabels(obj)
+		wanted = append(wanted, obj)
+		req.Objects = append(req.Objects, child)
+	}
+	former := seen.Owned.Without(wanted...)
+	for _, service := range []*corev1.Service{seen.Service, seen.former} {
+		if service != nil { // The Service of a tutorial's operator has no mark of this operator.
+			former = append(former, apply.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
+		}
+	}
+	for _, obj := range former {
+		if seen.isCanary(obj) {
+			continue
+		}
+		account, ok := obj.(*corev1.ServiceAccount)
+		waits := ok && seen.isNamed(account, in.Owner) || !isReplaced(in, obj, w, seen)
+		if !waits {
+			grace := remainingGrace(r.RouteGrace, in, w, obj, seen)
+			waits, routeGrace = grace > 0, max(routeGrace, grace)
+		}
+		if !waits || r.Mode == apply.DryRun { // A plan has what follows, too.
+			req.Prune = append(req.Prune, obj)
+		}
+	}
+	return req, routeGrace, nil
+}
+
+// isReplaced reports whether an object that the workload no longer has can be deleted. A Service of another name is deleted once its
+// successor exists and the pods are ready; without a successor, a Service that selects the pods is deleted at once.
+func isReplaced(in *Input, obj client.Object, w *resource.Workload, seen *Observed) bool {
+	service, ok := obj.(*corev1.Service)
+	if !ok || len(w.Ports) == 0 {
+		return obj.GetName() == in.Name || ok && maps.Equal(service.Spec.Selector, w.Selector) || seen.isReady(in.Owner)
+	}
+	return seen.Service != nil && metav1.IsControlledBy(seen.Service, in.Owner) && health.Service(seen.Service).Ready && seen.isReady(in.Owner)
+}
+
+// NewRequest returns a request for children of the owner.
+func NewRequest(in *Input, children ...apply.Object) *apply.Request {
+	annotations := in.Owner.GetAnnotations()
+	return &apply.Request{
+		Owner:   in.Owner,
+		Manager: in.manager(),
+		Objects: children,
+		Policy:  apply.Policy{Adopt: in.adopts(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
+		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
+	}
+}
+
+// Applier returns the function that applies a Deployment, its Service and its auxiliary objects.
+func (r *Reconciler) Applier(in *Input) Applier {
+	return func(ctx context.Context, seen *Observed, w *resource.Workload, how How) *Outcomes {
+		return r.applyDeployment(ctx, in, seen, w, how)
+	}
+}
+
+// applyDeployment applies a workload whose workload object is a Deployment.
+func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes {
+	if w.ServiceName != seen.ServiceName {
+		var err error
+		if seen, err = ObserveService(ctx, r.Client, in, seen, w.ServiceName); err != nil {
+			return FailApply(seen, err)
+		}
+	}
+	req, grace, err := r.newApplyRequest(ctx, in, w, seen)
+	if err != nil {
+		return FailApply(seen, err)
+	}
+	req.Policy.AllOrNothing = how.Whole
+	if how.Earlier {
+		req.Prune = nil
+	}
+	if how.Alone {
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
+	}
+	addCanary(req, seen, &how.canary)
+	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
+	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
+		return FailApply(seen, err)
+	}
+	switch {
+	case in.Paused:
+		out := r.PlanRequest(ctx, req, seen, grace)
+		out.Err = reconciler.Aggregate(headless, out.Err)
+		return out
+	case headless != nil && req.Policy.AllOrNothing:
+		return &Outcomes{Seen: seen, Err: headless, Refused: headless}
+	case headless != nil && AdoptsObject(req):
+		return FailApply(seen, nameRestart(in, headless, true))
+	}
+	freed, err := r.freeNodePorts(ctx, in, w, seen)
+	if err != nil {
+		return FailApply(seen, err)
+	}
+	adopts := AdoptsObject(req)
+	done, err := r.Apply(ctx, req, r.Mode)
+	out := NewOutcomes(seen, &done, grace)
+	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
+	if service := out.Seen.Service; err == nil && service != nil && slices.ContainsFunc(req.Prune, func(obj client.Object) bool {
+		return obj.GetUID() == service.UID
+	}) {
+		out.Seen.Service = nil // out.Seen is a new value, which nobody has yet.
+	}
+	out.Err = reconciler.Aggregate(nameRestart(in, err, adopts), headless)
+	return out
+}
+
+// addCanary adds to a request the change of the canary. A Deployment of others never becomes a canary.
+func addCanary(req *apply.Request, seen *Observed, canary *canaryDecision) {
+	if canary.fate == canaryDropped {
+		req.Prune = append(req.Prune, seen.canary.object)
+	}
+	if canary.fate != canaryApplied && canary.fate != canaryReplaced {
+		return
+	}
+	req.Policy.Adopt = false
+	for i := range req.Objects {
+		if object := &req.Objects[i]; seen.isCanary(object.Desired) {
+			object.Replace, object.ReplacePods = canary.fate == canaryReplaced, true
+		}
+	}
+	if canary.alone {
+		req.Objects = slices.DeleteFunc(req.Objects, func(o apply.Object) bool { return !o.Prerequisite && !seen.isCanary(o.Desired) })
+	}
+}
+
+// PlanRequest finds out, without a request to the API server, whether there is anything to apply.
+func (r *Reconciler) PlanRequest(ctx context.Context, req *apply.Request, seen *Observed, grace time.Duration) *Outcomes {
+	done, err := r.Apply(ctx, req, apply.Local)
+	out, changes := NewOutcomes(seen, &done, grace), done.Changes()
+	out.Changes = nil // Nothing is written.
+	out.Seen, out.Err, out.Refused, out.notWritten = seen, err, nil, false
+	if changes.Waits() {
+		_, line := changes.Summary()
+		out.pending, out.heldBack = true, line+describeRollouts(req)+"\n"
+	}
+	return out
+}
+
+// describeRollouts returns the template hash of each live workload object of a request, and whether all its pods have that template.
+func describeRollouts(req *apply.Request) string {
+	said := ""
+	describe := func(generation, observed int64, pods, updated int32) {
+		said += fmt.Sprintf("; %d %t", generation, observed == generation && updated == pods)
+	}
+	for i := range req.Objects {
+		switch live := req.Objects[i].Live.(type) {
+		case *appsv1.Deployment:
+			describe(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)
+		case *appsv1.StatefulSet:
+			describe(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)
+		}
+	}
+	return said
+}
+
+// NewChild returns an object as a child of the engine's. live may be a nil pointer.
+func NewChild[T any, P interface {
+	*T
+	client.Object
+}](desired, live P) apply.Object {
+	c := apply.Object{Desired: desired}
+	if live != nil {
+		c.Live = live
+	}
+	return c
+}
+
+// AdoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
+// a claim, it never controls.
+func AdoptsObject(req *apply.Request) bool {
+	return req.Policy.Adopt && slices.ContainsFunc(req.Objects, func(c apply.Object) bool {
+		_, claim := c.Live.(*corev1.PersistentVolumeClaim)
+		return c.Live != nil && !claim && !c.Retained && !metav1.IsControlledBy(c.Live, req.Owner)
+	})
+}

@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While spec.rollback is OnStall, a rollout of a changed spec that makes no progress becomes a hold at the last good ReplicaSet. The
+// mark of that hold names the spec that failed: as long as the resource has that spec, nothing moves, even if it is applied again.
+
+// byRollback is the value of By in the mark of a rollback.
+const byRollback = "rollback"
+
+const (
+	// maxFailedRecord is the length in bytes up to which the record of a failed spec is kept as it is. Of a longer one a hash is.
+	maxFailedRecord = 16 << 10
+	// maxFailedCause is the length in bytes of the cause that is kept.
+	maxFailedCause = 1 << 10
+)
+
+// failedSpec is the part of a hold's mark about the spec that was rolled back.
+type failedSpec struct {
+	// Identity is a record of the spec, Refresh the value of the refresh annotation that it was built with.
+	Identity string `json:"identity"`
+	Refresh  string `json:"refresh,omitempty"`
+	// Image is the image of its main container, Cause the reason why its pods did not become ready.
+	Image string `json:"image"`
+	Cause string `json:"reason"`
+	// Canary is true for the spec of a canary that was aborted, and Config is the sum of the content of its pods.
+	Canary bool   `json:"canary,omitempty"`
+	Config string `json:"config,omitempty"`
+}
+
+// declinedRollback is a rollout that has stalled and is not undone.
+type declinedRollback struct{ rollout, cause string }
+
+// mayRollBack reports whether the spec is valid and requests rollbacks.
+func (c decider) mayRollBack() bool {
+	serving := c.in.Spec.Serving()
+	return serving != nil && serving.Rollback == appv1.RollbackOnStall && c.in.Undecodable == nil && len(c.in.Errs) == 0
+}
+
+// stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
+func (c decider) stillFailed(failed *failedSpec) *failedSpec {
+	if failed == nil || failed.Canary && c.in.canarySpec() == nil || !failed.Canary && !c.mayRollBack() {
+		return nil
+	}
+	if refresh := c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
+		return nil
+	}
+	if changed, err := c.in.Spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
+		return nil
+	}
+	return failed
+}
+
+// wishRollback returns the hold that a rollout which has stalled asks for, an empty wish if there is none: the rollout is that of the
+// present spec, and another ReplicaSet was ready before.
+func (c decider) wishRollback(mark holdMark) holdWish {
+	in, live := c.in, c.seen.Deployment()
+	if live == nil || in.Paused || in.Before.History.LastGood == nil || mark.ReplicaSet != "" || !c.mayRollBack() {
+		return holdWish{}
+	}
+	verdict := &c.seen.Verdict
+	if !verdict.Stalled || !in.OwnsRecord(live) {
+		return holdWish{}
+	}
+	record := recordOf(live)
+	if changed, err := in.Spec.Changed(record, resource.ScopePods); err != nil || changed {
+		return holdWish{} // Another spec is to be applied first.
+	}
+	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || inputs.ServiceAccount != resource.AccountName(in.Around, in.Name) {
+		return holdWish{} // As above.
+	}
+	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != inputs.Refresh {
+		return holdWish{} // As above.
+	}
+	if declined := c.seen.Remembered.declined; declined.rollout == c.rolloutOf(live) && declined.cause != "" {
+		return holdWish{declined: declined.cause}
+	}
+	if len(record) > maxFailedRecord {
+		record = in.Spec.Identity()
+	}
+	return holdWish{begins: true, mark: &holdMark{ReplicaSet: in.Before.History.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict),
+	}}}
+}
+
+// cutCause returns the cause of a rollout that makes no progress, as far as it is kept.
+func cutCause(verdict *health.Verdict) string {
+	cause := verdict.Detail
+	if len(cause) > maxFailedCause {
+		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
+	}
+	return verdict.Reason + ": " + cause
+}
+
+// rolloutOf returns a key for a rollout and its last good ReplicaSet.
+func (c decider) rolloutOf(live *appsv1.Deployment) string {
+	return fmt.Sprintf("%s %d %s", live.UID, live.Generation, c.in.Before.History.LastGood.ReplicaSet)
+}
+
+// unfitForRollback returns the reason why a rollback to a ReplicaSet is no help: its spec is the failed spec, or makes the same pods. The
+// reason is empty for a ReplicaSet that a rollback can use.
+func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) string {
+	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
+		if names := changedContent(c.seen.Object, source); names != "" {
+			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
+		}
+		return fmt.Sprintf(messageSameSpec, set.Name)
+	}
+	if equality.Semantic.DeepEqual(*TemplateOf(set), c.seen.template()) {
+		return fmt.Sprintf(messageSameTemplate, set.Name)
+	}
+	return ""
+}
+
+// changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.
+func changedContent(live client.Object, source *holdSource) string {
+	is, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return ""
+	}
+	was, err := resource.DecodeInputs(source.inputs)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(is.Config.Objects)) {
+		if sum, known := was.Config.Objects[id]; !known || sum != is.Config.Objects[id] {
+			names = append(names, strings.ReplaceAll(id, "/", " "))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// declineRollback decides that a rollout which has stalled is not undone, and why. A cause is remembered for the rollout, except for
+// a permission that may be given.
+func (c decider) declineRollback(refusal error) *decision {
+	reason, cause := reconciler.ReasonAndMessageOf(refusal)
+	want := &decision{notRolledBack: cause}
+	if live := c.seen.Deployment(); reason == appv1.ReasonForbidden {
+		want.retryAfter = Unwatched
+	} else if live != nil {
+		want.remember.declined = &declinedRollback{rollout: c.rolloutOf(live), cause: cause}
+	}
+	return want
+}
+
+// TemplateOf returns the pod template of a Deployment's ReplicaSet as the Deployment had it.
+func TemplateOf(set *appsv1.ReplicaSet) *corev1.PodTemplateSpec {
+	template := set.Spec.Template.DeepCopy()
+	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return template
+}

@@ -1,0 +1,192 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// endpointsRetry is when to look again for the endpoints of a Service: they are read while it takes the place of another one, and not
+// watched.
+const endpointsRetry = time.Second
+
+// awaitEndpoints returns why an Ingress or HTTPRoute still leads to the former Service of the workload, nil if it need not: the new one has
+// no endpoints yet, and every request from outside would fail until it has. Without pods that are ready, neither Service has any.
+func awaitEndpoints(ctx context.Context, from client.Reader, in *Input, wanted, live client.Object, seen *Observed) error {
+	former, to := backendOf(live), backendOf(wanted)
+	if former == to || in.Paused || !seen.hasService(former, in.Owner) || seen.readyPods() == 0 {
+		return nil
+	}
+	waits := &reconciler.WaitingError{
+		Reason: appv1.ReasonProgressing, RetryAfter: endpointsRetry,
+		Message: fmt.Sprintf(messageAwaitsEndpoints, wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName(), former, to),
+	}
+	if service := seen.Service; service != nil && service.Name == to && service.DeletionTimestamp != nil {
+		return waits // Its endpoints go with it.
+	}
+	var list discoveryv1.EndpointSliceList
+	err := from.List(ctx, &list, client.InNamespace(in.Owner.GetNamespace()), client.MatchingLabels{discoveryv1.LabelServiceName: to})
+	switch {
+	case apierrors.IsForbidden(err): // Without the right it leads to the new one at once.
+		return nil
+	case err != nil:
+		return fmt.Errorf("list the EndpointSlices of Service %s: %w", to, err)
+	case slices.ContainsFunc(list.Items, hasReadyEndpoint):
+		return nil
+	}
+	return waits
+}
+
+// DefaultRouteGrace is how much time proxies have to follow. They learn of a changed Ingress or HTTPRoute and of a deleted Service in any order, and
+// some gather changes for seconds.
+const DefaultRouteGrace = 10 * time.Second
+
+// remainingGrace returns for how long a former Service stays yet, as the proxies may not have followed to the new one; 0 for any other
+// object. The time begins with the last change of what has led to it, which its managed fields have to the second.
+func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj client.Object, seen *Observed) time.Duration {
+	_, ok := obj.(*corev1.Service)
+	if !ok || grace == 0 || w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
+		return 0
+	}
+	var changed time.Time
+	for _, route := range seen.Owned {
+		if to := backendOf(route); to == obj.GetName() {
+			return grace // It leads there still, and is changed in this reconcile, or later.
+		} else if at := apply.LastApplied(route, in.manager()); to != "" && at.After(changed) {
+			changed = at
+		}
+	}
+	return max(0, grace-seen.At.Sub(changed))
+}
+
+// backendOf returns the name of the Service that an Ingress or HTTPRoute of the operator's leads to, empty if it leads to several, or to
+// none.
+func backendOf(obj client.Object) string {
+	names := map[string]bool{}
+	switch obj := obj.(type) {
+	case *networkingv1.Ingress:
+		for _, rule := range obj.Spec.Rules {
+			for _, path := range ptr.Deref(rule.HTTP, networkingv1.HTTPIngressRuleValue{}).Paths {
+				names[ptr.Deref(path.Backend.Service, networkingv1.IngressServiceBackend{}).Name] = true
+			}
+		}
+	case *gatewayv1.HTTPRoute:
+		for _, rule := range obj.Spec.Rules {
+			for _, backend := range rule.BackendRefs {
+				names[string(backend.Name)] = true
+			}
+		}
+	}
+	for name := range names {
+		if len(names) == 1 {
+			return name
+		}
+	}
+	return ""
+}
+
+// hasService reports whether the owner has a Service of this name.
+func (o *Observed) hasService(name string, owner client.Object) bool {
+	is := func(obj client.Object) bool { return obj.GetName() == name && metav1.IsControlledBy(obj, owner) }
+	return o.former != nil && is(o.former) || slices.ContainsFunc(o.Owned, func(obj client.Object) bool {
+		_, ok := obj.(*corev1.Service)
+		return ok && is(obj)
+	})
+}
+
+// readyPods is how many pods of the Deployment are ready.
+func (o *Observed) readyPods() int32 {
+	if live := o.Deployment(); live != nil {
+		return live.Status.ReadyReplicas
+	}
+	return 0
+}
+
+// hasReadyEndpoint reports whether traffic can go to an endpoint of a slice. One that does not say is ready, by the API.
+func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool { return ptr.Deref(endpoint.Conditions.Ready, true) })
+}
+
+// freeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
+// there yet: the cluster has each once. Without that, a former Service waits for the new one.
+func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (apply.ChangeSet, error) {
+	if seen.Service != nil || len(w.Ports) == 0 {
+		return nil, nil
+	}
+	wanted := serviceOf(w)
+	if wanted == nil {
+		return nil, nil
+	}
+	req := &apply.Request{Owner: in.Owner, Manager: in.manager()}
+	former := slices.Clone(seen.Owned)
+	if seen.former != nil {
+		former = append(former, apply.Inventory{seen.former}.Without(former...)...)
+	}
+	for _, obj := range former {
+		service, ok := obj.(*corev1.Service)
+		if ok && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
+			return has.NodePort != 0 && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool {
+				return wants.NodePort == has.NodePort && wants.Protocol == has.Protocol
+			})
+		}) {
+			req.Prune = append(req.Prune, service)
+		}
+	}
+	if len(req.Prune) == 0 {
+		return nil, nil
+	}
+	done, err := r.Apply(ctx, req, r.Mode)
+	return done.Changes(), err
+}
+
+// serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.
+func serviceOf(w *resource.Workload) *corev1.Service {
+	for _, obj := range w.Objects() {
+		if service, ok := obj.(*corev1.Service); ok && service.Name == w.ServiceName {
+			return service
+		}
+	}
+	return nil
+}
+
+// RefuseHeadlessChange takes out of the request a Service that would give a headless one an address, and returns the error to
+// report of it: to apply a Service that states no address would change nothing, and look as if it had. The live Service is the
+// owner's, or one to be adopted.
+func RefuseHeadlessChange(in *Input, scheme *runtime.Scheme, req *apply.Request, live *corev1.Service) error {
+	if live == nil || live.Spec.ClusterIP != corev1.ClusterIPNone {
+		return nil
+	}
+	again := " again"
+	if !metav1.IsControlledBy(live, in.Owner) {
+		if !req.Policy.Adopt || apply.Taken(scheme, in.Owner, live, live, true) != nil {
+			return nil //nolint:nilerr // The engine returns this error for an object that it does not adopt.
+		}
+		again = ""
+	}
+	i := slices.IndexFunc(req.Objects, func(c apply.Object) bool {
+		wanted, ok := c.Desired.(*corev1.Service)
+		return ok && wanted.Name == live.Name && wanted.Spec.ClusterIP != corev1.ClusterIPNone
+	})
+	if i < 0 {
+		return nil
+	}
+	req.Objects = slices.Delete(req.Objects, i, i+1)
+	return reconciler.Stalled(appv1.ReasonImmutableField,
+		messageServiceHeadless, live.Name, again)
+}

@@ -1,0 +1,107 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/fixture"
+)
+
+// TestBackendOf finds the Service in what an App means, and none in what leads to several, or to something else.
+func TestBackendOf(t *testing.T) {
+	app := fixture.NewApp("ns", "web")
+	app.Spec.Service.Name = "shop"
+	app.Spec.Ingress = &appv1.IngressSpec{Rules: []appv1.IngressRule{{Host: "a.test", Paths: []appv1.HTTPPath{"/a", "/b"}}, {Host: "b.test"}}}
+	app.Spec.HTTPRoute = &appv1.HTTPRouteSpec{ParentRefs: []appv1.ParentRef{{Name: "public"}}, Paths: []appv1.HTTPPath{"/a", "/b"}}
+	w, errs := resource.App(app, resource.BuildOptions{Serving: &app.Spec.ServingSpec})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	two := resource.Ingress(w)
+	two.Spec.Rules[1].HTTP.Paths[0].Backend.Service = &networkingv1.IngressServiceBackend{Name: "other"}
+	bucket := resource.Ingress(w)
+	for i := range bucket.Spec.Rules {
+		bucket.Spec.Rules[i].HTTP = nil
+	}
+	for what, c := range map[string]struct {
+		obj  client.Object
+		want string
+	}{
+		"an Ingress": {resource.Ingress(w), "shop"}, "an HTTPRoute": {resource.HTTPRoute(w), "shop"},
+		"several": {two, ""}, "no path": {bucket, ""}, "no rule": {&networkingv1.Ingress{}, ""}, "no backend": {&gatewayv1.HTTPRoute{}, ""},
+	} {
+		if got := backendOf(c.obj); got != c.want {
+			t.Errorf("%s leads to %q, want %q", what, got, c.want)
+		}
+	}
+}
+
+// TestReadyEndpoint follows the API: an endpoint that does not say whether it is ready is.
+func TestReadyEndpoint(t *testing.T) {
+	endpoint := func(ready *bool) discoveryv1.Endpoint {
+		return discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: ready}}
+	}
+	for _, c := range []struct {
+		endpoints []discoveryv1.Endpoint
+		want      bool
+	}{
+		{nil, false}, {[]discoveryv1.Endpoint{endpoint(ptr.To(false))}, false},
+		{[]discoveryv1.Endpoint{endpoint(ptr.To(false)), endpoint(ptr.To(true))}, true}, {[]discoveryv1.Endpoint{endpoint(nil)}, true},
+	} {
+		if got := hasReadyEndpoint(discoveryv1.EndpointSlice{Endpoints: c.endpoints}); got != c.want {
+			t.Errorf("%v: %t", c.endpoints, got)
+		}
+	}
+}
+
+// TestRemainingGrace has a former Service stay until proxies have had their time since the last change of what led to it, however old the
+// new Service is.
+func TestRemainingGrace(t *testing.T) {
+	now := time.Now()
+	d := newAppInput(newWebApp())
+	w := &resource.Workload{Serving: &appv1.ServingSpec{Ingress: &appv1.IngressSpec{}}}
+	route := func(to string, ago time.Duration) client.Object {
+		ingress := &networkingv1.Ingress{}
+		ingress.ManagedFields = []metav1.ManagedFieldsEntry{
+			{Manager: d.manager(), Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
+			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(metav1.NewTime(now))},
+		}
+		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: to}}
+		ingress.Spec.Rules = []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Backend: backend}}},
+		}}}
+		return ingress
+	}
+	former := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "former"}}
+	for what, c := range map[string]struct {
+		obj    client.Object
+		w      *resource.Workload
+		grace  time.Duration
+		routes []client.Object
+		want   time.Duration
+	}{
+		"it still leads there":         {former, w, DefaultRouteGrace, []client.Object{route("former", time.Hour)}, DefaultRouteGrace},
+		"one of two still leads there": {former, w, DefaultRouteGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, DefaultRouteGrace},
+		"changed lately":               {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second)}, 6 * time.Second},
+		"the later one counts":         {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, 6 * time.Second},
+		"changed a while ago":          {former, w, DefaultRouteGrace, []client.Object{route("new", DefaultRouteGrace)}, 0},
+		"nothing led there":            {former, w, DefaultRouteGrace, nil, 0},
+		"no time":                      {former, w, 0, []client.Object{route("former", 0)}, 0},
+		"no route is wanted":           {former, &resource.Workload{}, DefaultRouteGrace, []client.Object{route("former", 0)}, 0},
+		"no Service":                   {&networkingv1.Ingress{}, w, DefaultRouteGrace, []client.Object{route("", 0)}, 0},
+	} {
+		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes}); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}

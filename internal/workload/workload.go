@@ -1,0 +1,217 @@
+// Package workload reconciles one workload of any kind: a Deployment, or the StatefulSet of a database, with its Service and its auxiliary
+// objects. It observes the live objects (Observed), decides which spec is in force (decision), applies that spec (Outcomes), and reports
+// (Result). Each of these values is made once. The kinds make the Input, and write the Result to their status.
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/clusterkinds"
+	"huolala.cn/app-operator/internal/content"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// Reconciler reconciles workloads of all kinds.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// Live reads objects from the API server that the cache does not have, or whose view must be current.
+	Live client.Reader
+	// ClusterKinds knows which of the kinds are there that a cluster may lack. Nil stands for a cluster with all kinds.
+	ClusterKinds *clusterkinds.Kinds
+	// Engine writes the children, in a plan by dry runs (Mode). Journal has the outcomes of a plan. It is nil in a reconcile.
+	Engine  *apply.Engine
+	Mode    apply.Mode
+	Journal *Journal
+	// Clock is the clock of the process.
+	Clock clock.PassiveClock
+	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
+	RouteGrace time.Duration
+	// Today are the inputs of a new workload, apart from its size.
+	Today resource.Inputs
+	// Sizes resolves the named sizes.
+	Sizes SizeResolver
+	// Content watches the ConfigMaps and Secrets that pods use.
+	Content *content.Watch
+	// Records remembers the last applied records of workloads whose spec is invalid.
+	Records *Records
+}
+
+// SizeResolver resolves named sizes.
+type SizeResolver interface {
+	// Resolve returns a size with its present meaning.
+	Resolve(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error)
+}
+
+// Applier applies the objects of a workload. While the owner is paused, it finds out whether there is anything to apply. The outcomes have
+// the observation after the apply.
+type Applier func(ctx context.Context, seen *Observed, w *resource.Workload, how How) *Outcomes
+
+// Result is the result of the reconcile of one workload.
+type Result struct {
+	// Report and Status are reported to the user.
+	Report reconciler.Report
+	Status Status
+	// Seen is the observation after the reconcile.
+	Seen *Observed
+	// LastApplied is the record of the earlier spec that was applied in the place of the present one, empty if none was.
+	LastApplied string
+	// SecretChecked is true once the Secret of a database was found, or made, with the right password.
+	SecretChecked bool
+}
+
+// Reconcile observes the objects of a workload, decides which spec is in force, applies that spec, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
+	seen, err := r.Observe(ctx, in)
+	if err != nil {
+		return Result{Status: in.Before}, err
+	}
+	return r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+}
+
+// ReconcileObserved is Reconcile for a workload that was observed already, with the function that applies its objects. If a part of the
+// present spec is refused, the last applied spec stays in force: that is the only second attempt.
+func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed *Observed, apply Applier) (Result, error) {
+	want, seen, err := r.decide(ctx, in, observed)
+	if err != nil {
+		return Result{Status: in.Before, Seen: observed}, err
+	}
+	done := &Outcomes{Seen: seen}
+	if want.workload != nil {
+		done = apply(ctx, seen, want.workload, want.how)
+	}
+	if next, ok := r.newDecider(in, done.Seen).afterRefusal(want, done); ok {
+		r.remember(ctx, in, next)
+		if next.workload != nil {
+			done = done.then(apply(ctx, done.Seen, next.workload, next.how))
+		}
+		want = next
+	} else if want.isApplied(done) {
+		r.Records.Forget(in.Key())
+	}
+	return newResult(in, want, done)
+}
+
+// maxRounds is how often decide is called at most: it can ask for a ReplicaSet, and for content.
+const maxRounds = 3
+
+// decide returns the decision on the spec in force, and the observation with everything that was read for the decision.
+func (r *Reconciler) decide(ctx context.Context, in *Input, seen *Observed) (*decision, *Observed, error) {
+	seen, err := r.observeInputs(ctx, in, seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	for range maxRounds {
+		want, ask, err := r.newDecider(in, seen).decide()
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case ask == nil:
+			r.remember(ctx, in, want)
+			if in.Kind.Serves {
+				noteContent(r.Content, in, seen, &want.content)
+			}
+			return want, seen, nil
+		}
+		if seen, err = r.readNeed(ctx, in, seen, ask); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, fmt.Errorf("the decision on %s needs more than %d rounds", in.Name, maxRounds)
+}
+
+// newDecider returns the decider for an observation.
+func (r *Reconciler) newDecider(in *Input, seen *Observed) decider {
+	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets()}
+}
+
+// readNeed returns the observation with the answer to a need of a decision.
+func (r *Reconciler) readNeed(ctx context.Context, in *Input, seen *Observed, ask *need) (*Observed, error) {
+	after := *seen
+	if ask.replicaSet != "" {
+		after.replicaSet = readReplicaSet(ctx, r.Live, in.Owner.GetNamespace(), ask.replicaSet)
+		return &after, nil
+	}
+	var err error
+	after.content, err = readContent(ctx, r.Content, in, seen, ask.content)
+	return &after, err
+}
+
+// remember adds to the memory of later reconciles. The result of a request that failed because the process ends is not remembered.
+func (r *Reconciler) remember(ctx context.Context, in *Input, want *decision) {
+	add := want.remember
+	if ctx.Err() != nil {
+		add.declined = nil
+	}
+	r.Records.remember(in.Key(), add)
+}
+
+// LastApplied returns the workload as it was last applied, nil if that is not known. It remembers the record of a live workload object.
+func (r *Reconciler) LastApplied(in *Input, seen *Observed) (*resource.Workload, error) {
+	workload, record, err := r.newDecider(in, seen).lastApplied()
+	r.Records.remember(in.Key(), remembrance{record: record})
+	return workload, err
+}
+
+// isApplied reports whether the present spec was applied, so that no earlier record of the workload is needed.
+func (want *decision) isApplied(done *Outcomes) bool {
+	return want.source == sourcePresent && !done.isStale() && (!want.how.Whole || done.Err == nil)
+}
+
+// resolve returns the error of a decision and its apply: the reason why the present spec is not in force, together with the obstacles to the
+// spec that is applied in its place.
+func (want *decision) resolve(in *Input, done *Outcomes) error {
+	err := done.Err
+	switch {
+	case want.refusal == nil:
+		return err
+	case want.source != sourceLastApplied:
+		return withTrouble(want.refusal, err)
+	case want.workload == nil:
+		return want.refusal
+	}
+	refusal := want.refusal
+	if in.isDatabase() && err == nil {
+		refusal = appendMessage(refusal, messageDatabaseKept)
+	}
+	if want.how.Alone {
+		return reconciler.Aggregate(refusal, err)
+	}
+	return withTrouble(refusal, err)
+}
+
+// InvalidResource returns the error for a spec that cannot be decoded. The live objects stay unchanged.
+func InvalidResource(undecodable error) error {
+	return reconciler.Stalled(appv1.ReasonInvalid, "%s", undecodable)
+}
+
+// invalidSpec returns the error for a spec that breaks the rules beyond the schema, nil for a valid spec. The live workload stays
+// unchanged.
+func invalidSpec(errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	const most = 5 // A condition's message is limited, and a user fixes one thing at a time.
+	said := make([]string, 0, most+1)
+	for _, err := range validation.List(errs[:min(len(errs), most)]) {
+		said = append(said, err.Error())
+	}
+	switch more := len(errs) - most; {
+	case len(errs) > validation.MaxErrors: // The rules have stopped to look.
+		said = append(said, fmt.Sprintf(messageFaultsAndMany, validation.MaxErrors-most))
+	case more > 0:
+		said = append(said, fmt.Sprintf(messageFaultsAndMore, more))
+	}
+	return reconciler.Stalled(appv1.ReasonInvalid, "%s", strings.Join(said, "; "))
+}
