@@ -220,6 +220,7 @@ func manifest(child object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	tree = runtime.DeepCopyJSON(tree) // The tree of an unstructured object is the object itself.
 	delete(tree, "status")
 	metadata := map[string]any{"name": child.GetName(), "namespace": child.GetNamespace()}
 	if kept := kept(child.GetLabels()); len(kept) > 0 {

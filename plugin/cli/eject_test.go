@@ -7,12 +7,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// TestEjectRemovesMarks removes from a child the marks that the operator alone has set, and nothing that another manager has set, too.
+// TestEjectRemovesMarks prints a child, and removes from it the marks that the operator alone has set, and nothing that another manager has set,
+// too: from a child of a type, such as a Deployment, and from an unstructured child, as those around the pods are.
 func TestEjectRemovesMarks(t *testing.T) {
 	const hash, note = appv1.AnnotationLastAppliedHash, "note"
 	owns := func(manager string, op metav1.ManagedFieldsOperationType, labels, annotations []string) metav1.ManagedFieldsEntry {
@@ -45,13 +47,22 @@ func TestEjectRemovesMarks(t *testing.T) {
 		d.Labels = map[string]string{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelName: "web", "team": "a"}
 		d.Annotations = map[string]string{hash: "x", note: "y", appv1.AnnotationRetainedFor: "App.web"}
 		d.ManagedFields = c.fields
-		f := newFakeServer(t, map[string]runtime.Object{"deployments/web": d})
-		if err := f.clients(t).removeMarks(t.Context(), d); err != nil {
-			t.Errorf("%s: %v", name, err)
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+		if err != nil {
+			t.Fatal(err)
 		}
-		sent := strings.Join(f.writes, "\n")
-		if !strings.HasSuffix(sent, c.want) || (sent == "") != (c.want == "") {
-			t.Errorf("%s: %s is sent, want %s", name, sent, c.want)
+		for _, child := range []object{d, &unstructured.Unstructured{Object: tree}} {
+			f := newFakeServer(t, map[string]runtime.Object{"deployments/web": d})
+			if _, err := manifest(child); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.clients(t).removeMarks(t.Context(), child); err != nil {
+				t.Errorf("%s, %T: %v", name, child, err)
+			}
+			sent := strings.Join(f.writes, "\n")
+			if !strings.HasSuffix(sent, c.want) || (sent == "") != (c.want == "") {
+				t.Errorf("%s, %T: %s is sent, want %s", name, child, sent, c.want)
+			}
 		}
 	}
 }

@@ -10,13 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	plugin "huolala.cn/app-operator/plugin/cli"
@@ -333,6 +336,27 @@ func TestServing(t *testing.T) {
 		return nil
 	})
 	says(t, u.run("tree", "web"), "shop.example.com")
+	ejectServing(t, u, app)
+}
+
+// ejectServing ejects an App with children of all types: the children stay, without the marks of the operator.
+func ejectServing(t *testing.T, u *user, app *appv1.App) {
+	t.Helper()
+	u.run("eject", "web", "--delete", "--yes")
+	plane.Gone(t, app)
+	for _, child := range append(fixture.Children(), &gatewayv1.HTTPRoute{}, &monitoringv1.PodMonitor{}) {
+		list := plane.ListOf(t, child)
+		if err := plane.Client.List(t.Context(), list, client.InNamespace(u.namespace), client.MatchingLabels{appv1.LabelManagedBy: appv1.ManagedBy}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := meta.ExtractList(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) > 0 {
+			t.Errorf("%T has the label of the operator: %+v", child, left)
+		}
+	}
 }
 
 func podNames(t *testing.T, namespace string) string {
