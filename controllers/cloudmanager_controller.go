@@ -9,6 +9,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/database"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/tiers"
@@ -58,7 +59,7 @@ func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudMana
 		return reconciler.Report{}, err
 	}
 	report := plan.Report(obj, removed)
-	report.AddCondition(passwordCondition(obj, plan.Tiers[0].Name, plan.Tiers[0].SecretChecked))
+	report.AddCondition(database.PasswordCondition(obj, plan.Tiers[0].Name, plan.Tiers[0].SecretChecked))
 	return report, err
 }
 
@@ -97,7 +98,7 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 // observeTier reads the objects of a tier from the cache.
 func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.Input) (*workload.Observed, error) {
 	if in.Tier == resource.TierDatabase {
-		return observeDatabase(ctx, &r.Reconciler, in)
+		return database.Observe(ctx, &r.Reconciler, in)
 	}
 	return r.Observe(ctx, in)
 }
@@ -112,10 +113,10 @@ func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan
 	})
 }
 
-// tierApplier returns the function that applies the objects of a tier; for checkSecret and previous see newDatabaseApplier.
+// tierApplier returns the function that applies the objects of a tier; see database.NewApplier for checkSecret and previous.
 func (r *CloudManagerReconciler) tierApplier(in *workload.Input, checkSecret, previous bool) workload.Applier {
 	if in.Tier == resource.TierDatabase {
-		return newDatabaseApplier(&r.Reconciler, in, checkSecret, previous)
+		return database.NewApplier(&r.Reconciler, in, checkSecret, previous)
 	}
 	return r.Applier(in)
 }

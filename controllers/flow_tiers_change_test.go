@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -136,9 +136,9 @@ func TestFlowOfRenamedTiers(t *testing.T) {
 	w.makeTierAvailable("id", 1)
 	w.makeTierAvailable("web", 1)
 	w.reaches("nothing is led to the former database", appv1.PhaseReady, "delete Service data", "delete Service data-headless", "delete StatefulSet data")
-	for _, obj := range []client.Object{secretOf("dataauth", nil), secretOf("baseauth", nil)} {
-		if !w.read(obj) {
-			t.Errorf("Secret %s is deleted", obj.GetName())
+	for _, name := range []string{"dataauth", "baseauth"} {
+		if !w.read(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}) {
+			t.Errorf("Secret %s is deleted", name)
 		}
 	}
 	if got := w.tierDeployment("web").Spec.Template.Spec.Containers[0].Image; got != "nginx:2" {

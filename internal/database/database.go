@@ -1,4 +1,6 @@
-package controllers
+// Package database has the parts of a reconcile that a workload with data needs in addition: the StatefulSet of a CloudManager with its claims
+// and its Secret. Package workload reconciles a database by the functions of Observe and NewApplier.
+package database
 
 import (
 	"cmp"
@@ -25,22 +27,22 @@ type database struct {
 	cm *appv1.CloudManager
 	// claims are all claims with the names of the database's claims, as read from the API server; nil before the first read.
 	claims *[]corev1.PersistentVolumeClaim
-	// checkSecret and previous are the arguments of newDatabaseApplier.
+	// checkSecret and previous are the arguments of NewApplier.
 	checkSecret, previous bool
 }
 
-// newDatabaseApplier returns the function that applies the objects of a database. checkSecret is true where the Secret must be read.
+// NewApplier returns the function that applies the objects of a database. checkSecret is true where the Secret must be read.
 // previous is true for a database of an earlier name: its Secret is not touched, as the spec states the password of another database, and
-// the policy of its StatefulSet decides whether its volumes are retained (see retainDatabase).
-func newDatabaseApplier(r *workload.Reconciler, in *workload.Input, checkSecret, previous bool) workload.Applier {
+// the policy of its StatefulSet decides whether its volumes are retained (see Retain).
+func NewApplier(r *workload.Reconciler, in *workload.Input, checkSecret, previous bool) workload.Applier {
 	return func(ctx context.Context, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
 		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
 		return db.apply(ctx, viewOf(seen), w, how)
 	}
 }
 
-// observeDatabase reads the objects of the database from the cache.
-func observeDatabase(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*workload.Observed, error) {
+// Observe reads the objects of a database from the cache.
+func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*workload.Observed, error) {
 	cm, ok := in.Owner.(*appv1.CloudManager)
 	if !ok {
 		return nil, fmt.Errorf("%T is no CloudManager", in.Owner)
@@ -183,7 +185,7 @@ func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, 
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, viewOf(out.Seen).claims)
 	}
-	out.Err = reconciler.Aggregate(trouble, exposed, lookAgain(err))
+	out.Err = reconciler.Aggregate(trouble, exposed, LookAgain(err))
 	return out
 }
 
@@ -253,9 +255,9 @@ func (db *database) wantedClaims(ctx context.Context, seen view, w *resource.Wor
 	return wanted, unguarded, nil
 }
 
-// lookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
+// LookAgain returns the error of an apply with a time after which to look again. Among the objects are a Secret, and claims
 // without our label: if one of them goes or changes, no watch tells.
-func lookAgain(err error) error {
+func LookAgain(err error) error {
 	var stalled *reconciler.StalledError
 	var waiting *reconciler.WaitingError
 	switch {

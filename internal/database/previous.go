@@ -1,4 +1,4 @@
-package controllers
+package database
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// retainDatabase lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
+// Retain lets the volumes and the Secret of a former database outlive it. The policy comes last, as it reports whether anything
 // is left to do.
-func retainDatabase(ctx context.Context, r *workload.Reconciler, req *apply.Request, set *appsv1.StatefulSet) error {
+func Retain(ctx context.Context, r *workload.Reconciler, req *apply.Request, set *appsv1.StatefulSet) error {
 	if deletesClaims(set) {
 		secret, err := readSecret(ctx, r.Live, client.ObjectKey{Namespace: set.Namespace, Name: resource.SecretName(set.Name)})
 		if err != nil {
@@ -47,9 +47,9 @@ func retainDatabase(ctx context.Context, r *workload.Reconciler, req *apply.Requ
 	return claimsReleased(set, claims)
 }
 
-// previousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
+// PreviousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
 // outlive it.
-func previousSecret(ctx context.Context, r *workload.Reconciler, set *appsv1.StatefulSet) (client.Object, error) {
+func PreviousSecret(ctx context.Context, r *workload.Reconciler, set *appsv1.StatefulSet) (client.Object, error) {
 	key := client.ObjectKeyFromObject(set)
 	if !deletesClaims(set) {
 		// The cache may not show yet what is the StatefulSet's to take along.

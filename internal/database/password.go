@@ -1,4 +1,4 @@
-package controllers
+package database
 
 import (
 	"cmp"
@@ -143,9 +143,9 @@ func readSecret(ctx context.Context, live client.Reader, key client.ObjectKey) (
 	return secret, nil
 }
 
-// passwordCondition is the condition that says whether the password stands in the spec. Its generation is that of the spec for
+// PasswordCondition is the condition that says whether the password stands in the spec. Its generation is that of the spec for
 // which the Secret was last found, or made, as it should be: the present one if checked is true. name is the database's.
-func passwordCondition(obj *appv1.CloudManager, name string, checked bool) metav1.Condition {
+func PasswordCondition(obj *appv1.CloudManager, name string, checked bool) metav1.Condition {
 	c := metav1.Condition{
 		Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: appv1.ReasonPasswordInSecret,
 		Message: fmt.Sprintf(messagePasswordInSecret, resource.SecretName(name)),

@@ -1,4 +1,4 @@
-package controllers
+package database
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func TestPreviousSecret(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = &c.retain })
 		db := withObjects(t, cm, liveDatabase(cm, w), c.objects(w)...)
-		secret, err := previousSecret(t.Context(), db.r, db.seen.StatefulSet())
+		secret, err := PreviousSecret(t.Context(), db.r, db.seen.StatefulSet())
 		if (secret != nil) != c.want || errors.Is(err, reconciler.ErrStale) != c.stale || err != nil && !c.stale {
 			t.Errorf("%s: %v, %v", name, secret, err)
 		}
@@ -53,8 +53,8 @@ func inCluster(claim corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim
 	return &claim
 }
 
-// TestRetainDatabase checks what is waited for before a renamed database is deleted whose volumes are to stay.
-func TestRetainDatabase(t *testing.T) {
+// TestRetain checks what is waited for before a renamed database is deleted whose volumes are to stay.
+func TestRetain(t *testing.T) {
 	for name, c := range map[string]struct {
 		generation int64
 		claims     []client.Object
@@ -72,40 +72,9 @@ func TestRetainDatabase(t *testing.T) {
 		}
 		db := withObjects(t, cm, liveDatabase(cm, w), objects...)
 		db.seen.StatefulSet().Generation = c.generation
-		err := retainDatabase(t.Context(), db.r, nil, db.seen.StatefulSet()) // It has the policy already: nothing is written.
+		err := Retain(t.Context(), db.r, nil, db.seen.StatefulSet()) // It has the policy already: nothing is written.
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
-		}
-	}
-}
-
-// TestTierInput checks what a tier's workload is: of its own component, with what the status tells of it by its name.
-func TestTierInput(t *testing.T) {
-	cm, _ := databaseOf(t, "1Gi")
-	cm.Spec.Identity.Deployment.Image, cm.Spec.Front.Deployment.Image, cm.Spec.Paused = "busybox", "nginx", true
-	cm.Status.DB = appv1.TierStatus{Name: "db", Rendering: 1}
-	cm.Status.Identity = appv1.TierStatus{Name: "earlier", Rendering: 1}
-	for role, name := range map[resource.Tier]string{resource.TierDatabase: "db", resource.TierIdentity: "cm-identity", resource.TierFront: "cm-front"} {
-		d := newTierInput(cm, role, nil, false)
-		if d.Name != name || d.Tier != role || d.Kind.Name != resource.KindCloudManager.Name || !d.Paused || d.Owner != client.Object(cm) {
-			t.Errorf("%s: the input is %+v", role, d)
-		}
-		if database := role == resource.TierDatabase; d.HadWorkload() != database {
-			t.Errorf("%s: it existed: %t", role, d.HadWorkload())
-		}
-		w, errs := d.Spec.Build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
-		if len(errs) > 0 || w.Name != name || w.Labels[appv1.LabelComponent] != string(role) {
-			t.Fatalf("%s: it builds %s, %v", role, w.Name, errs)
-		}
-		record := w.Record[appv1.AnnotationLastAppliedSpec]
-		if changed, err := d.Spec.Changed(record, resource.ScopePods); changed || err != nil {
-			t.Errorf("%s: its own record differs: %v", role, err)
-		}
-		if _, err := resource.BuildRecorded(d.Spec, record, resource.BuildOptions{}); err != nil {
-			t.Errorf("%s: from its record: %v", role, err)
-		}
-		if _, err := resource.BuildRecorded(d.Spec, strings.Replace(record, `"name":"`+name, `"name":"other`, 1), resource.BuildOptions{}); err == nil {
-			t.Errorf("%s: it is built from the record of another component", role)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/database"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/tiers"
 	"huolala.cn/app-operator/internal/workload"
@@ -25,7 +26,7 @@ func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiers
 	var errs []error
 	for _, obj := range db.Previous {
 		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			errs = append(errs, retainDatabase(ctx, &r.Reconciler, req, set))
+			errs = append(errs, database.Retain(ctx, &r.Reconciler, req, set))
 		}
 	}
 	err := reconciler.Aggregate(errs...)
@@ -76,7 +77,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 		}
 		for _, obj := range plan.Tiers[i].Previous {
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
-				secret, err := previousSecret(ctx, &r.Reconciler, set)
+				secret, err := database.PreviousSecret(ctx, &r.Reconciler, set)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -98,5 +99,5 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 			r.Records.Forget(workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
 		}
 	}
-	return done.Changes(), reconciler.Aggregate(append(errs, lookAgain(err))...)
+	return done.Changes(), reconciler.Aggregate(append(errs, database.LookAgain(err))...)
 }

@@ -1,4 +1,4 @@
-package controllers
+package database
 
 import (
 	"context"
@@ -6,17 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -56,9 +60,18 @@ func TestPasswordChoice(t *testing.T) {
 // withObjects returns a database whose cache and API server have the same objects.
 func withObjects(t *testing.T, cm *appv1.CloudManager, state view, objects ...client.Object) *testDatabase {
 	t.Helper()
-	deps := withCache(t, objects...)
-	deps.Live = deps.Client
-	return &testDatabase{&database{r: &deps.Reconciler, in: newTierInput(cm, resource.TierDatabase, nil, false), cm: cm}, state}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	in := &workload.Input{
+		Owner: cm, Kind: resource.KindCloudManager, Name: cm.Spec.DB.StatefulSet.Name, Tier: resource.TierDatabase,
+		Spec: resource.TierSpec(cm, resource.TierDatabase),
+	}
+	return &testDatabase{&database{r: &workload.Reconciler{Client: cluster, Live: cluster}, in: in, cm: cm}, state}
 }
 
 // testDatabase is a database with what was observed of it.
@@ -229,7 +242,7 @@ func TestPasswordCondition(t *testing.T) {
 				Type: appv1.ConditionPasswordInClearText, Status: metav1.ConditionFalse, Reason: "a", ObservedGeneration: c.before,
 			})
 		}
-		got := passwordCondition(cm, "db", c.checked)
+		got := PasswordCondition(cm, "db", c.checked)
 		if got.Status != c.want || got.ObservedGeneration != c.generation || strings.Contains(got.Message, "hunter2") {
 			t.Errorf("%s: %+v", name, got)
 		}

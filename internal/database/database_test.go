@@ -1,4 +1,4 @@
-package controllers
+package database
 
 import (
 	"errors"
@@ -228,7 +228,7 @@ func TestLookAgain(t *testing.T) {
 		var stalled *reconciler.StalledError
 		var waiting *reconciler.WaitingError
 		got := time.Duration(0)
-		switch err := lookAgain(c.err); {
+		switch err := LookAgain(c.err); {
 		case errors.As(err, &stalled):
 			got = stalled.RetryAfter
 		case errors.As(err, &waiting):
