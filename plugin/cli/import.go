@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -187,7 +188,17 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 	gather(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(c.namespace), metav1.ListOptions{}, &n.Budgets)
 	gather(g, "Ingresses", c.kube.NetworkingV1().Ingresses(c.namespace), metav1.ListOptions{}, &n.Ingresses)
 	gather(g, "NetworkPolicies", c.kube.NetworkingV1().NetworkPolicies(c.namespace), metav1.ListOptions{}, &n.Policies)
+	var custom []unstructured.Unstructured
+	for _, around := range view.ImportedCustom() {
+		objects := c.dynamic.Resource(around.Resource).Namespace(c.namespace)
+		gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, metav1.ListOptions{}, &custom)
+	}
 	g.wait.Wait()
+	for i := range custom {
+		if err := n.Add(&custom[i]); err != nil {
+			return nil, err
+		}
+	}
 	for _, m := range g.missing {
 		fmt.Fprintln(r.Err, "not looked at: "+m.String())
 	}

@@ -50,6 +50,16 @@ var foreignObjects = map[string]string{
   spec: {podSelector: {matchLabels: {app: db}}}
 - metadata: {name: default-deny, namespace: shop}
   spec: {podSelector: {}}`,
+	"httproutes": `
+- metadata: {name: public, namespace: shop}
+  spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: other, port: 80}]}, {backendRefs: [{name: front, port: 80}]}]}
+- metadata: {name: route-elsewhere, namespace: shop}
+  spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: front, namespace: elsewhere, port: 80}, {name: other, port: 80}]}]}`,
+	"podmonitors": `
+- metadata: {name: metrics, namespace: shop}
+  spec: {selector: {matchLabels: {app: web}}, podMetricsEndpoints: [{port: http}]}
+- metadata: {name: monitor-elsewhere, namespace: shop}
+  spec: {selector: {matchLabels: {app: db}}, podMetricsEndpoints: [{port: http}]}`,
 }
 
 // foreignTypes are the types of the foreign objects by resource.
@@ -60,6 +70,8 @@ var foreignTypes = map[string]schema.GroupVersionKind{
 	"poddisruptionbudgets":     {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	"ingresses":                {Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
 	"networkpolicies":          {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+	"httproutes":               {Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"},
+	"podmonitors":              {Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"},
 }
 
 // foreignServer returns a server that has the foreign objects.
@@ -148,12 +160,14 @@ func TestImportNamesWhatStays(t *testing.T) {
 		"# Ingress edge: metadata.name is not web, so it is not taken over; it stays as it is, and goes on leading to the Service.",
 		"# NetworkPolicy web: spec.podSelector selects the pods; it stays as it is, and applies to the pods of the App, too.",
 		"# NetworkPolicy by-expression: spec.podSelector selects the pods;",
+		"# HTTPRoute public: spec.rules lead to Service front; it stays as it is, and goes on leading there.",
+		"# PodMonitor metrics: spec.selector selects the pods; it stays as it is, and scrapes the pods of the App, too.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
 	}
-	for _, other := range []string{"of-others", "default-deny", "autoscaling:", "disruptionBudget:", "ingress:", "networkPolicy:", "replicas:"} {
+	for _, other := range []string{"of-others", "default-deny", "elsewhere", "autoscaling:", "disruptionBudget:", "ingress:", "networkPolicy:", "replicas:"} {
 		if strings.Contains(out, other) {
 			t.Errorf("%q is in\n%s", other, out)
 		}

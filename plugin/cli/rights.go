@@ -71,12 +71,16 @@ type Need struct {
 
 // rightsToImport returns the rights to read Deployments and what is around them.
 func rightsToImport() []Right {
-	return []Right{
+	rights := []Right{
 		{"get", "apps", "deployments", true}, {"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false},
 		{"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
 		{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
 		{"list", "networking.k8s.io", "networkpolicies", false},
 	}
+	for _, around := range view.ImportedCustom() {
+		rights = append(rights, Right{"list", around.Resource.Group, around.Resource.Resource, false})
+	}
+	return rights
 }
 
 // Needs returns the rights that each command needs, in the order of the documentation.

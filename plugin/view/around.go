@@ -43,11 +43,11 @@ var AroundTypes = []AroundType{
 		Asked: func(s *appv1.ServingSpec) bool { return s.Ingress != nil }, Always: true, describe: describeIngress,
 	},
 	{
-		Kind: "HTTPRoute", Kinds: "HTTPRoutes", Resource: gatewayGroup.WithResource("httproutes"),
+		Kind: kindRoute, Kinds: "HTTPRoutes", Resource: gatewayGroup.WithResource("httproutes"),
 		Asked: func(s *appv1.ServingSpec) bool { return s.HTTPRoute != nil }, describe: describeRoute,
 	},
 	{
-		Kind: "PodMonitor", Kinds: "PodMonitors", Resource: schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"},
+		Kind: kindMonitor, Kinds: "PodMonitors", Resource: schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"},
 		Asked: func(s *appv1.ServingSpec) bool { return s.PodMonitor != nil },
 	},
 	{
@@ -59,6 +59,12 @@ var AroundTypes = []AroundType{
 		Asked: func(s *appv1.ServingSpec) bool { return s.ServiceAccount != nil }, First: true,
 	},
 }
+
+// The kinds of custom resources among them.
+const (
+	kindRoute   = "HTTPRoute"
+	kindMonitor = "PodMonitor"
+)
 
 var gatewayGroup = schema.GroupVersion(gatewayv1.GroupVersion)
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -104,6 +105,40 @@ func (i *importing) notePolicies() {
 		}
 		i.note("NetworkPolicy "+policy.Name, "spec.podSelector", "selects the pods; it stays as it is, and applies to the pods of the App, too")
 	}
+}
+
+// noteRoutes notes the HTTPRoutes that lead to the Service, nil if the App has none.
+func (i *importing) noteRoutes(service *corev1.Service) {
+	for n := range i.from.Routes {
+		route := &i.from.Routes[n]
+		if service != nil && routesTo(route, service.Name) {
+			i.note(kindRoute+" "+route.Name, "spec.rules", "lead to Service %s; it stays as it is, and goes on leading there. State no spec.httpRoute besides it",
+				service.Name)
+		}
+	}
+}
+
+// noteMonitors notes the PodMonitors that select the pods by their labels.
+func (i *importing) noteMonitors() {
+	for n := range i.from.Monitors {
+		monitor := &i.from.Monitors[n]
+		selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+		if err != nil || selector.Empty() || !selector.Matches(labels.Set(i.from.Deployment.Spec.Template.Labels)) {
+			continue
+		}
+		i.note(kindMonitor+" "+monitor.Name, "spec.selector", "selects the pods; it stays as it is, and scrapes the pods of the App, too. "+
+			"State no spec.podMonitor besides it")
+	}
+}
+
+// routesTo reports whether a rule of an HTTPRoute leads to a Service of its namespace.
+func routesTo(route *gatewayv1.HTTPRoute, service string) bool {
+	return slices.ContainsFunc(route.Spec.Rules, func(rule gatewayv1.HTTPRouteRule) bool {
+		return slices.ContainsFunc(rule.BackendRefs, func(ref gatewayv1.HTTPBackendRef) bool {
+			namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(route.Namespace)))
+			return string(ref.Name) == service && namespace == route.Namespace && ptr.Deref(ref.Kind, "Service") == "Service"
+		})
+	})
 }
 
 // leadsTo reports whether any path of an Ingress leads to a Service.

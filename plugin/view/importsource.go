@@ -1,6 +1,7 @@
 package view
 
 import (
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Source is what an App is made from: a Deployment, and the objects of its namespace that may be about its pods.
@@ -18,6 +20,8 @@ type Source struct {
 	Budgets     []policyv1.PodDisruptionBudget
 	Ingresses   []networkingv1.Ingress
 	Policies    []networkingv1.NetworkPolicy
+	Routes      []gatewayv1.HTTPRoute
+	Monitors    []monitoringv1.PodMonitor
 	// Others are the pods of the other workloads of the namespace.
 	Others []PodsOf
 }
@@ -37,12 +41,26 @@ type Namespace struct {
 	Budgets      []policyv1.PodDisruptionBudget
 	Ingresses    []networkingv1.Ingress
 	Policies     []networkingv1.NetworkPolicy
+	Routes       []gatewayv1.HTTPRoute
+	Monitors     []monitoringv1.PodMonitor
+}
+
+// ImportedCustom returns the types of custom resources that an import looks at. A cluster may lack them.
+func ImportedCustom() []*AroundType {
+	var custom []*AroundType
+	for i := range AroundTypes {
+		if around := &AroundTypes[i]; around.Kind == kindRoute || around.Kind == kindMonitor {
+			custom = append(custom, around)
+		}
+	}
+	return custom
 }
 
 // SourceOf returns what the App of a Deployment of the namespace is made from.
 func (n *Namespace) SourceOf(d *appsv1.Deployment) *Source {
 	from := &Source{
 		Deployment: d, Services: n.Services, Autoscalers: n.Autoscalers, Budgets: n.Budgets, Ingresses: n.Ingresses, Policies: n.Policies,
+		Routes: n.Routes, Monitors: n.Monitors,
 	}
 	for i := range n.Deployments {
 		if other := &n.Deployments[i]; other.Name != d.Name {
@@ -74,6 +92,10 @@ func (n *Namespace) Add(obj *unstructured.Unstructured) error {
 		return addTo(&n.Ingresses, obj)
 	case "NetworkPolicy.networking.k8s.io":
 		return addTo(&n.Policies, obj)
+	case "HTTPRoute.gateway.networking.k8s.io":
+		return addTo(&n.Routes, obj)
+	case "PodMonitor.monitoring.coreos.com":
+		return addTo(&n.Monitors, obj)
 	}
 	return nil
 }
