@@ -160,19 +160,31 @@ func sumOfObjects(objects map[string]string) string {
 
 // ContentDigests are the digests of an object's values by key. ConfigReference.Sum computes the sum of the keys in use from them.
 type ContentDigests struct {
-	digests map[string][]byte
+	digests map[string][sha256.Size]byte
 	binary  map[string]bool
 }
+
+// Bytes returns about how much memory the digests take, in bytes. The figure of a key includes its entry in a map.
+func (d ContentDigests) Bytes() int {
+	bytes := 0
+	for name := range d.digests {
+		bytes += len(name) + keyBytes
+	}
+	return bytes + len(d.binary)*keyBytes
+}
+
+// keyBytes is the memory of a digest with its entry in a map, in bytes.
+const keyBytes = 112
 
 // DigestContent returns the digests of an object's values. Digests of a Secret use a key, as a plain hash would allow guessing of
 // a value. Each digest includes the namespace and the ID of the object, so that equal values of two Secrets have different
 // digests.
 func DigestContent(key []byte, namespace, id string, text map[string]string, binaries map[string][]byte) ContentDigests {
-	d := ContentDigests{digests: map[string][]byte{}, binary: map[string]bool{}}
+	d := ContentDigests{digests: map[string][sha256.Size]byte{}, binary: map[string]bool{}}
 	add := func(name, value string) {
 		h := newContentHash(key)
 		writeFramed(h, "value", namespace, id, name, value)
-		d.digests[name] = h.Sum(nil)
+		d.digests[name] = [sha256.Size]byte(h.Sum(nil))
 	}
 	for name, value := range text {
 		add(name, value)
@@ -200,7 +212,7 @@ func (r *ConfigReference) Sum(key []byte, namespace string, d ContentDigests) st
 	writeFramed(h, "object", namespace, r.ID())
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		if digest, there := d.digests[name]; used[name] && there {
-			writeFramed(h, name, string(digest))
+			writeFramed(h, name, string(digest[:]))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:contentSum])

@@ -181,11 +181,12 @@ func TestSecretSumsCannotBeTried(t *testing.T) {
 	r := &ConfigReference{Kind: KindSecret, Name: "s", all: true}
 	data := map[string]string{"a": "hunter2"}
 	digests := DigestContent([]byte("0123456789abcdef0123456789abcdef"), "ns", r.ID(), data, nil)
-	made := r.Sum([]byte("0123456789abcdef0123456789abcdef"), "ns", digests) + hex.EncodeToString(digests.digests["a"])
+	digest := digests.digests["a"]
+	made := r.Sum([]byte("0123456789abcdef0123456789abcdef"), "ns", digests) + hex.EncodeToString(digest[:])
 	unkeyed := DigestContent(nil, "ns", r.ID(), data, nil)
-	plain := sha256.Sum256([]byte("hunter2"))
+	unkeyedDigest, plain := unkeyed.digests["a"], sha256.Sum256([]byte("hunter2"))
 	for what, hash := range map[string]string{
-		"hash": hex.EncodeToString(plain[:8]), "digest": hex.EncodeToString(unkeyed.digests["a"][:8]), "sum": r.Sum(nil, "ns", unkeyed)[:16],
+		"hash": hex.EncodeToString(plain[:8]), "digest": hex.EncodeToString(unkeyedDigest[:8]), "sum": r.Sum(nil, "ns", unkeyed)[:16],
 	} {
 		if strings.Contains(made, hash) {
 			t.Errorf("the plain %s of the value is in what is made of it", what)

@@ -19,6 +19,7 @@ import (
 	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // beingReplaced returns the error of an object that is recreated once its deletion is observed.
@@ -51,7 +52,7 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = describe.RedactError(err, p.object.Desired, p.live)
+	err = secrecy.RedactError(err, p.object.Desired, p.live)
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
 	case deniedByAdmission(err.Error()):

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // TestRedaction checks that no value of a variable, an argument, a header or an annotation gets on with what the API server
@@ -52,7 +52,7 @@ func TestRedaction(t *testing.T) {
 // TestRedactionOfLongValues is TestRedaction for values that are cut off in an answer; no more than its beginning is
 // read, before the value, within it, or in the middle of an escape.
 func TestRedactionOfLongValues(t *testing.T) {
-	for _, before := range []int{0, 200, describe.MaxAnswer - 3, describe.MaxAnswer - 2000, 2 * describe.MaxAnswer} {
+	for _, before := range []int{0, 200, secrecy.MaxAnswer - 3, secrecy.MaxAnswer - 2000, 2 * secrecy.MaxAnswer} {
 		for _, unit := range []string{"s3cr3t ", `s3cr3t"`, `\s3cr3t`, "s3cr3t\n", "s3cr3t界"} {
 			secret := strings.Repeat(unit, 8000)
 			wanted := fieldtest.Deployment()

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // self is the owner of request, as an annotation of what is retained for it has it.
@@ -361,7 +361,7 @@ func TestDiscretion(t *testing.T) {
 			if strings.Contains(text, "123456") || strings.Contains(text, coded) {
 				t.Errorf("%s: %s", reason, text)
 			}
-			if shown := strings.Contains(text, describe.Withheld); shown == (words == "no") {
+			if shown := strings.Contains(text, secrecy.Withheld); shown == (words == "no") {
 				t.Errorf("%s, %q: withheld is %t: %s", reason, words, shown, text)
 			}
 			if diff := cmp.Diff(was, answer); diff != "" {
@@ -381,7 +381,7 @@ func TestDiscretion(t *testing.T) {
 
 // TestDiscretionOfSpellings checks that a value of a Secret is found in an answer that quotes it with escapes.
 func TestDiscretionOfSpellings(t *testing.T) {
-	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, describe.MaxAnswer)} {
+	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, secrecy.MaxAnswer)} {
 		secret := wantedSecret()
 		secret.Data = map[string][]byte{"password": []byte(value)}
 		p := &plan{object: &Object{Desired: secret}, action: Created}
@@ -392,7 +392,7 @@ func TestDiscretionOfSpellings(t *testing.T) {
 		}
 		for _, words := range []string{value, fmt.Sprintf("%q is weak", value), string(coded), base64.StdEncoding.EncodeToString([]byte(value))} {
 			err := (&Engine{}).classifyError(p, statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: words}})
-			if text := err.Error() + outcomeOf(t, err).message; strings.Contains(text, words) || !strings.Contains(text, describe.Withheld) {
+			if text := err.Error() + outcomeOf(t, err).message; strings.Contains(text, words) || !strings.Contains(text, secrecy.Withheld) {
 				t.Errorf("%.100q in %.100q: %.300s", value, words, text)
 			}
 		}

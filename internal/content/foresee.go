@@ -16,7 +16,7 @@ type foresight struct {
 	// parent is the watch of the manager.
 	parent *Watch
 	mu     sync.Mutex
-	read   map[Object]Content
+	read   contents
 }
 
 // Foresee returns a watch for a plan: it changes nothing in w, reads objects that w has not read, and creates nothing. New content does not
@@ -27,7 +27,7 @@ func (w *Watch) Foresee() *Watch {
 	}
 	opts := w.opts
 	opts.Writer = nil
-	return &Watch{opts: opts, foresight: &foresight{parent: w, read: map[Object]Content{}}}
+	return &Watch{opts: opts, foresight: &foresight{parent: w}}
 }
 
 // version is Version of a watch that follows nothing.
@@ -49,28 +49,20 @@ func (f *foresight) version(ctx context.Context, w *Watch, name Object) (string,
 func (f *foresight) contentOf(ctx context.Context, w *Watch, name Object) (Content, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known, ok := f.read[name]; ok {
+	if known, ok := f.read.find(name, anyVersion); ok {
 		return known, nil
 	}
 	content, err := w.readLive(ctx, name)
 	if err == nil {
-		f.read[name] = content
+		f.read.keep(name, anyVersion, content)
 	}
 	return content, err
 }
 
 // known returns the content of a version that the manager has read, and reports whether it has.
 func (f *foresight) known(name Object, version string) (Content, bool) {
-	f.parent.mu.Lock()
-	followed := f.parent.objects[name]
-	f.parent.mu.Unlock()
-	if followed == nil {
-		return Content{}, false
-	}
-	r := &followed.content
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.content, version != "" && version == r.found
+	content, ok := f.parent.contents.find(name, version)
+	return content, ok && version != "" && version == content.Version
 }
 
 // secretKey is SecretKey of a watch that follows nothing.

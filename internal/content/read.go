@@ -3,21 +3,12 @@ package content
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"huolala.cn/app-operator/resource"
 )
-
-// readContent is the content of an object as it was read last. Of values there are digests alone.
-type readContent struct {
-	mu sync.Mutex
-	// asked is the requested version, found the version that the read returned, which may be newer.
-	asked, found string
-	content      Content
-}
 
 // Content is the content of an object as read.
 type Content struct {
@@ -29,7 +20,7 @@ type Content struct {
 }
 
 // Read returns the content of an object that is followed, and whose version is known. All resources that follow the object share
-// one request for each version.
+// one request for each version, while the content is within the budget; beyond it, each call sends a request.
 func (w *Watch) Read(ctx context.Context, name Object, version string) (Content, error) {
 	if w.foresight != nil {
 		if content, ok := w.foresight.known(name, version); ok {
@@ -43,17 +34,16 @@ func (w *Watch) Read(ctx context.Context, name Object, version string) (Content,
 	if followed == nil {
 		return Content{}, ErrNotSynced
 	}
-	r := &followed.content
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if version == r.asked || version == r.found {
-		return r.content, nil
+	followed.reading.Lock()
+	defer followed.reading.Unlock()
+	if content, ok := w.contents.find(name, version); ok {
+		return content, nil
 	}
 	content, err := w.readLive(ctx, name)
 	if err != nil {
 		return Content{}, fmt.Errorf("read %s %s: %w", name.Kind, name.NamespacedName, err)
 	}
-	r.asked, r.found, r.content = version, content.Version, content
+	w.contents.keep(name, version, content)
 	return content, nil
 }
 

@@ -91,6 +91,9 @@ type Watch struct {
 	queues  map[string]Queue
 	objects map[Object]*object
 	owners  map[Owner]*owner
+
+	// contents are those of followed objects.
+	contents contents
 }
 
 // metadata is the watch of one kind of objects.
@@ -110,7 +113,8 @@ type object struct {
 	// previous version's observation.
 	version         string
 	changed, before time.Time
-	content         readContent
+	// reading is held while the content is read.
+	reading sync.Mutex
 }
 
 // owner is the state of a resource that follows content.
@@ -198,6 +202,7 @@ func (w *Watch) setObjects(name Owner, objects []Object) {
 		delete(w.objects[o].owners, name)
 		if len(w.objects[o].owners) == 0 && !slices.Contains(objects, o) {
 			delete(w.objects, o)
+			w.contents.forget(o)
 		}
 	}
 	if known.objects = objects; len(objects) == 0 {

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"huolala.cn/app-operator/internal/fields"
+
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // FieldChange is how a field differs.
@@ -46,7 +48,7 @@ var publicTexts = map[string]bool{
 var publicParts = map[string]bool{"resources": true, "requests": true, "limits": true}
 
 // privateNames are the fields below which nothing is shown: users put values there that are nobody else's business.
-var privateNames = regexp.MustCompile(`^` + privateFields + `$`)
+var privateNames = regexp.MustCompile(`^` + secrecy.PrivateFields + `$`)
 
 // describer describes the fields of one comparison.
 type describer struct {

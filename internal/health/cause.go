@@ -161,9 +161,8 @@ func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
 }
 
 var (
-	quoted    = regexp.MustCompile(`"(\\.|[^"\\])*("|$)`)
-	single    = regexp.MustCompile(`(^|[\s(=])'[^']*('|$)`) // And no apostrophe.
-	bracketed = regexp.MustCompile(`\[[^\]]*(\]|$)`)
+	quoted = regexp.MustCompile(`"(\\.|[^"\\])*("|$)`)
+	single = regexp.MustCompile(`(^|[\s(=])'[^']*('|$)`) // And no apostrophe.
 )
 
 // withoutCommand removes the container's command, which may have a secret among its arguments, from an error of the container runtime. The
@@ -177,11 +176,25 @@ func withoutCommand(words string) string {
 	}
 	words = quoted.ReplaceAllLiteralString(words, `"…"`)
 	words = single.ReplaceAllString(words, "${1}'…'")
-	words = bracketed.ReplaceAllLiteralString(words, "[…]")
+	words = withoutBrackets(words)
 	for _, text := range said {
 		words = strings.ReplaceAll(words, text, "…")
 	}
 	return words
+}
+
+// withoutBrackets hides what is between the first and the last bracket, as a script may have brackets of its own, and all from the first
+// bracket on where one is not closed.
+func withoutBrackets(words string) string {
+	before, rest, found := strings.Cut(words, "[")
+	if !found {
+		return words
+	}
+	last := strings.LastIndexByte(rest, ']')
+	if last < 0 || strings.Count(rest, "[")+1 > strings.Count(rest, "]") {
+		return before + "[…]"
+	}
+	return before + "[…]" + rest[last+1:]
 }
 
 // pullError returns the error of an image pull. The kubelet shows the error itself and then, while it waits for the next try, the same

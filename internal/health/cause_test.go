@@ -222,6 +222,8 @@ func TestNoCommandInMessages(t *testing.T) {
 		`Exec lifecycle hook ([sh -c hunter2]) for Container "web" failed - error: command 'sh -c hunter2' exited with 1: , message: "hunter2"`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1: , message: "…"`,
 		`exec: "hunter2 that is cut`: `exec: "…"`,
 		`hook [hunter2 that is cut`:  `hook […]`,
+		`Exec lifecycle hook ([sh -c [ -f /x ] || curl hunter2]) for Container "web" failed - error: command 'x' exited with 1`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1`,
+		`hook [sh -c [ -f /x ] || curl hunter2 that is cut`:                                                                     `hook […]`,
 		`can't stat the user's file`: `can't stat the user's file`,
 		`no space left on device`:    `no space left on device`,
 	} {

@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // Verdict is how a workload is doing.
@@ -59,7 +60,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	v.explain(pods)
 	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		v.Reason, v.Detail = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, rejection(c.Message))
+		v.Reason, v.Detail = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, rejection(secrecy.RedactText(c.Message, d)))
 	}
 	if stalled {
 		v.Detail += fmt.Sprintf(messageNoProgress, progressDeadline(d))

@@ -76,7 +76,7 @@ var (
 )
 
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.
-var freeText = regexp.MustCompile(`^(args|command|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
+var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
 
 // Redact hides the values of changes that may be secret.
 func Redact(changes []Change) []Change {
@@ -124,7 +124,7 @@ func redact(path string, value any) any {
 				shown[key] = hidden
 				continue
 			}
-			if key == "args" || key == "command" {
+			if freeText.MatchString(key) {
 				shown[key] = hide(below)
 				continue
 			}

@@ -1,10 +1,13 @@
-package describe
+// Package secrecy removes private values from words of other programs: values of Secrets, and values, arguments, commands, headers and
+// annotations of the objects that the words are about. It is pure, for the engine and for the verdict on a workload.
+package secrecy
 
 import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,8 +16,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -31,19 +36,33 @@ const MaxAnswer = 16 << 10
 // maxPrefix is how much of a private value, in bytes, is enough to find it in words that are cut.
 const maxPrefix = 1 << 10
 
-// privateFields are the parts of paths below which values are private, as the API server spells them.
-const privateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplatePatch)`
+// PrivateFields matches the parts of paths below which values are private, as the API server spells them.
+const PrivateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplatePatch)`
 
 var (
 	// quotedValue is how the API server repeats the value of a private field.
-	quotedValue = regexp.MustCompile(`(` + privateFields + `[^\s:]*: (?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":{\s][^:\s]*)`)
+	quotedValue = regexp.MustCompile(`(` + PrivateFields + `[^\s:]*: (?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":{\s][^:\s]*)`)
 	causeValue  = regexp.MustCompile(`^((?:Invalid|Unsupported|Duplicate) value): (?:"(?:[^"\\]|\\.)*"|[^":\s]+)`)
-	privatePath = regexp.MustCompile(`(?:^|[.\[])` + privateFields + `(?:$|[.\[])`)
+	privatePath = regexp.MustCompile(`(?:^|[.\[])` + PrivateFields + `(?:$|[.\[])`)
 )
+
+// Object is an object of the API server.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// RedactText returns words of another program without private values of the objects. Words with a value of a Secret are withheld.
+func RedactText(words string, objects ...Object) string {
+	if redactValues(&words, secretValues(objects...)) {
+		return words
+	}
+	return redact(cutAnswer(words), privateValues(objects...))
+}
 
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
 // of one of the objects in them. The answer goes to a condition, an event and the log.
-func RedactError(err error, objects ...client.Object) error {
+func RedactError(err error, objects ...Object) error {
 	secrets, private := secretValues(objects...), privateValues(objects...)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -121,9 +140,9 @@ func cutAnswer(words string) string {
 	return strings.ToValidUTF8(words[:MaxAnswer], "") + `"}]`
 }
 
-// privateValues returns the values of variables, arguments, commands, headers and annotations of the pods of objects, the
-// longest first.
-func privateValues(objects ...client.Object) []string {
+// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers and annotations of
+// their pods, the longest first. The operator's own annotations are no secrets but for the record of a spec.
+func privateValues(objects ...Object) []string {
 	var all []string
 	add := func(values ...string) {
 		for _, value := range values {
@@ -132,24 +151,28 @@ func privateValues(objects ...client.Object) []string {
 			}
 		}
 	}
+	addAnnotations := func(annotations map[string]string) {
+		for name, value := range annotations {
+			if !strings.HasPrefix(name, appv1.GroupVersion.Group+"/") || name == appv1.AnnotationLastAppliedSpec {
+				add(value)
+			}
+		}
+	}
 	for _, obj := range objects {
+		if isNil(obj) {
+			continue
+		}
+		addAnnotations(obj.GetAnnotations())
 		var template *corev1.PodTemplateSpec
 		switch obj := obj.(type) {
 		case *appsv1.Deployment:
-			if obj != nil {
-				template = &obj.Spec.Template
-			}
+			template = &obj.Spec.Template
 		case *appsv1.StatefulSet:
-			if obj != nil {
-				template = &obj.Spec.Template
-			}
-		}
-		if template == nil {
+			template = &obj.Spec.Template
+		default:
 			continue
 		}
-		for _, value := range template.Annotations {
-			add(value)
-		}
+		addAnnotations(template.Annotations)
 		for _, list := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
 			for i := range list {
 				privateOf(&list[i], add)
@@ -158,6 +181,11 @@ func privateValues(objects ...client.Object) []string {
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(all)
+}
+
+// isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.
+func isNil(obj Object) bool {
+	return obj == nil || reflect.ValueOf(obj).IsNil()
 }
 
 // privateOf adds the private values of a container.
@@ -203,7 +231,7 @@ func redactValues(words *string, secrets []string) bool {
 }
 
 // secretValues returns the values of those objects that are Secrets, as texts quote them and as a request has them.
-func secretValues(objects ...client.Object) []string {
+func secretValues(objects ...Object) []string {
 	var all []string
 	for _, obj := range objects {
 		secret, ok := obj.(*corev1.Secret)

@@ -1,4 +1,4 @@
-package describe
+package secrecy
 
 // Words that replace values in the answers of the API server.
 const (

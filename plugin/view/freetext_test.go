@@ -1,0 +1,90 @@
+package view
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// freeTextFields returns how many fields of a type, at any depth, are free text, and gives each of them the value.
+func freeTextFields(v reflect.Value, depth int, value string) int {
+	if depth > 12 {
+		return 0
+	}
+	filled := 0
+	switch v.Kind() {
+	case reflect.Pointer:
+		made := reflect.New(v.Type().Elem())
+		if filled = freeTextFields(made.Elem(), depth+1, value); filled > 0 {
+			v.Set(made)
+		}
+	case reflect.Slice:
+		made := reflect.MakeSlice(v.Type(), 1, 1)
+		if filled = freeTextFields(made.Index(0), depth+1, value); filled > 0 {
+			v.Set(made)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if !field.IsExported() {
+				continue
+			}
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			switch of := v.Field(i); {
+			case freeText.MatchString(name) && of.Type() == reflect.TypeFor[[]string]():
+				of.Set(reflect.ValueOf([]string{value}))
+				filled++
+			case freeText.MatchString(name) && of.Type() == reflect.TypeFor[map[string]string]():
+				of.Set(reflect.ValueOf(map[string]string{"shop.example/key": value}))
+				filled++
+			case name == "name" && of.Kind() == reflect.String:
+				of.SetString("web")
+			default:
+				filled += freeTextFields(of, depth+1, value)
+			}
+		}
+	default:
+	}
+	return filled
+}
+
+// TestFreeTextIsHidden has a value in each field of each spec that is free text, at any depth: no output of a spec or of its changes has
+// the value.
+func TestFreeTextIsHidden(t *testing.T) {
+	encode := func(v any) string {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[appv1.AppSpec](), reflect.TypeFor[appv1.ModelBoxSpec](), reflect.TypeFor[appv1.UnitedDeploymentSpec](), reflect.TypeFor[appv1.CloudManagerSpec](),
+	} {
+		specOf := func(value string) map[string]any {
+			made := reflect.New(typ)
+			if n := freeTextFields(made.Elem(), 0, value); n < 5 {
+				t.Fatalf("%s has only %d fields of free text", typ.Name(), n)
+			}
+			spec := map[string]any{}
+			if err := json.Unmarshal([]byte(encode(made.Interface())), &spec); err != nil {
+				t.Fatal(err)
+			}
+			return spec
+		}
+		before, after := specOf("S3CR3T-BEFORE"), specOf("S3CR3T-AFTER")
+		texts := map[string]string{"spec": encode(RedactSpec(after))}
+		for name, from := range map[string]map[string]any{"change": before, "addition": {}} {
+			texts[name] = encode(Redact(Compare(from, after)))
+		}
+		texts["removal"] = encode(Redact(Compare(before, map[string]any{})))
+		for name, text := range texts {
+			if at := strings.Index(text, "S3CR3T"); at >= 0 {
+				t.Errorf("%s, %s: …%s", typ.Name(), name, text[max(0, at-120):min(len(text), at+20)])
+			}
+		}
+	}
+}
