@@ -44,16 +44,16 @@ func TestRestrictedUndone(t *testing.T) {
 		`volumes: [{name: v, emptyDir: {}}]`:                                                              "",
 		`podSecurityContext: {fsGroup: 1000}`:                                                             "",
 	} {
-		for profile, undone := range map[string]bool{"securityProfile: restricted, ": words != "", "": false} {
+		for profile, undone := range map[string]bool{"securityProfile: restricted,": words != "", "": false} {
 			app := &appv1.App{}
 			app.Name = "web"
-			if err := yaml.Unmarshal([]byte("{spec: {image: 'i:1', "+profile+fields+"}}"), app); err != nil {
+			if err := yaml.Unmarshal([]byte("{spec: {image: 'i:1', "+profile+" "+fields+"}}"), app); err != nil {
 				t.Fatalf("%s: %v", fields, err)
 			}
 			w, _ := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
 			said := s.podSecurity(t.Context(), &asker{mayLook: never, mayAsk: never}, "shop", []*resource.Workload{w})
 			if text := strings.Join(said, "\n"); undone != (len(said) == 1) || undone && (!strings.HasPrefix(text, "spec.securityProfile: ") || !strings.Contains(text, words)) {
-				t.Errorf("%s%s: %q, want %q", profile, fields, said, words)
+				t.Errorf("%s %s: %q, want %q", profile, fields, said, words)
 			}
 		}
 	}

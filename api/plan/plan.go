@@ -190,7 +190,7 @@ func (p *Plan) Summary() string {
 	return fmt.Sprintf("%d object", len(p.Objects)) + waits + are
 }
 
-// Lines returns the plan as text, in at most most lines of at most width bytes.
+// Lines returns the plan as text. Its lines are limited to the number most, and a line to width bytes.
 func (p *Plan) Lines(most, width int) []string {
 	var heads, fields []string
 	for i := range p.Objects {
@@ -221,7 +221,7 @@ func (p *Plan) Lines(most, width int) []string {
 	return lines
 }
 
-// cutLines returns at most most lines, with the number of omitted lines in the last one. It omits fields first.
+// cutLines limits lines to the number most. The last line has the number of omitted lines. It omits fields first.
 func cutLines(heads, fields []string, most int) []string {
 	if len(heads)+len(fields) <= most {
 		return append(heads, fields...)

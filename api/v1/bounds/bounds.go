@@ -51,7 +51,7 @@ func Check(data []byte, t reflect.Type, root string) error { return walk(data, t
 // Explain is Check, and also reports the errors that a decoder would report.
 func Explain(data []byte, t reflect.Type, root string) error { return walk(data, t, root, true) }
 
-// Decode decodes JSON of at most most bytes and within bounds. Names are case-sensitive. root is the name of the value in errors.
+// Decode decodes JSON within bounds. The limit of the JSON is most, in bytes. Names are case-sensitive. root is the name of the value in errors.
 func Decode(data []byte, into any, most int, root string) error {
 	if len(data) > most {
 		return invalid(root, fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", most>>10, (len(data)+1023)>>10))
