@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
 )
@@ -49,8 +49,8 @@ func CacheOptions(namespaces []string, watched *watchSet, kept *budget.Budget) c
 		DefaultWatchErrorHandler: watches.noteFailure,
 		ByObject:                 map[client.Object]cache.ByObject{},
 	}
-	for i := range apply.Types {
-		if row := &apply.Types[i]; watched.shared(row) {
+	for i := range children.Types {
+		if row := &children.Types[i]; watched.shared(row) {
 			opts.ByObject[row.Object] = cacheByObject(row, kept)
 		}
 	}
@@ -64,9 +64,9 @@ func CacheOptions(namespaces []string, watched *watchSet, kept *budget.Budget) c
 }
 
 // cacheByObject returns what the cache holds of a type.
-func cacheByObject(row *apply.Type, kept *budget.Budget) cache.ByObject {
+func cacheByObject(row *children.Type, kept *budget.Budget) cache.ByObject {
 	by := cache.ByObject{Transform: kept.Transform(row)}
-	if row.Scope == apply.ScopeOurs {
+	if row.Scope == children.ScopeOurs {
 		by.Label = labels.SelectorFromSet(labels.Set{appv1.LabelManagedBy: appv1.ManagedBy})
 	}
 	return by
@@ -74,21 +74,21 @@ func cacheByObject(row *apply.Type, kept *budget.Budget) cache.ByObject {
 
 // AddIndexes adds the indexes that the controllers look things up by.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watchSet) error {
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		if !watched.shared(row) {
 			continue
 		}
 		var err error
-		if row.Role.Has(apply.RoleChild) {
-			err = indexer.IndexField(ctx, row.Object, apply.IndexOwner, apply.OwnerKey)
+		if row.Role.Has(children.RoleChild) {
+			err = indexer.IndexField(ctx, row.Object, children.IndexOwner, children.OwnerKey)
 		}
-		if row.Role.Has(apply.RolePod) {
+		if row.Role.Has(children.RolePod) {
 			err = indexer.IndexField(ctx, row.Object, workload.IndexInstance, workload.InstanceKeys)
 		}
-		if row.Role.Has(apply.RoleScaler) {
+		if row.Role.Has(children.RoleScaler) {
 			err = errors.Join(err, indexer.IndexField(ctx, row.Object, workload.IndexTarget, func(obj client.Object) []string {
-				return []string{apply.ScaleTarget(obj).String()}
+				return []string{children.ScaleTarget(obj).String()}
 			}))
 		}
 		if err != nil {

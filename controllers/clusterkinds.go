@@ -5,8 +5,8 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/clusterkinds"
 )
 
@@ -16,9 +16,9 @@ import (
 
 // addOptionalKinds adds to the manager what watches the kinds that a cluster may lack, or that the manager may not list.
 func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *budget.Budget) (*clusterkinds.Kinds, error) {
-	var rows []*apply.Type
-	for i := range apply.Types {
-		if row := &apply.Types[i]; watched.apart(row) {
+	var rows []*children.Type
+	for i := range children.Types {
+		if row := &children.Types[i]; watched.apart(row) {
 			rows = append(rows, row)
 		}
 	}

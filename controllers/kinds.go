@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -57,8 +57,8 @@ func kinds() []kind {
 func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	options := kindOptions(mgr.GetControllerOptions().MaxConcurrentReconciles)
 	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		if !s.watched.shared(row) {
 			continue
 		}
@@ -72,7 +72,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 		k.watchMore(k, s, b)
 	}
 	if k.Serves {
-		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *apply.Type) handler.EventHandler {
+		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *children.Type) handler.EventHandler {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}
@@ -87,13 +87,13 @@ func (k *kind) namesService() bool {
 }
 
 // mapFunc returns the function that maps an object of a role to the resources that it concerns.
-func (k *kind) mapFunc(s *Deps, role apply.Role) handler.MapFunc {
-	if role.Has(apply.RoleClaim | apply.RolePod) {
+func (k *kind) mapFunc(s *Deps, role children.Role) handler.MapFunc {
+	if role.Has(children.RoleClaim | children.RolePod) {
 		return mapByLabel(k.PodLabel)
 	}
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		requests := k.mapOwnedOrNamed(ctx, s, obj)
-		if role.Has(apply.RoleScaler) {
+		if role.Has(children.RoleScaler) {
 			requests = append(requests, k.mapScaleTarget(ctx, s, obj)...)
 		}
 		return requests

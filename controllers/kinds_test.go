@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -68,7 +68,7 @@ func withCache(t *testing.T, objects ...client.Object) *Deps {
 func mappedNames(t *testing.T, k *kind, s *Deps, obj client.Object) []string {
 	t.Helper()
 	var names []string
-	for _, req := range k.mapFunc(s, apply.TypeOf(obj).Role)(t.Context(), obj) {
+	for _, req := range k.mapFunc(s, children.TypeOf(obj).Role)(t.Context(), obj) {
 		if req.Namespace != "default" {
 			t.Errorf("%s: a request for the namespace %q", k.Name, req.Namespace)
 		}
@@ -79,7 +79,7 @@ func mappedNames(t *testing.T, k *kind, s *Deps, obj client.Object) []string {
 }
 
 // newChild returns an object of a type with a name and, if it is not empty, a controller of a kind.
-func newChild(t *testing.T, row *apply.Type, name, controllerKind, controller string) client.Object {
+func newChild(t *testing.T, row *children.Type, name, controllerKind, controller string) client.Object {
 	t.Helper()
 	obj, ok := row.Object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -130,9 +130,9 @@ func TestKindsAreComplete(t *testing.T) {
 func TestMapOwnedOrNamed(t *testing.T) {
 	for _, k := range kinds() {
 		s := withCache(t, newStored(t, &k, specs[k.Name]))
-		for i := range apply.Types {
-			row := &apply.Types[i]
-			if !row.Role.Has(apply.RoleChild) {
+		for i := range children.Types {
+			row := &children.Types[i]
+			if !row.Role.Has(children.RoleChild) {
 				continue
 			}
 			for name, c := range map[string]struct {

@@ -28,6 +28,7 @@ import (
 
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/internal/stored"
@@ -98,7 +99,7 @@ type Manager struct {
 // NewManager returns a manager with all controllers, ready to start.
 func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	opts.Scheme = runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), stored.AddToScheme(opts.Scheme), apply.AddToScheme(opts.Scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(opts.Scheme), stored.AddToScheme(opts.Scheme), children.AddToScheme(opts.Scheme)); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)
 	}
 	if opts.Logger.GetSink() == nil {
@@ -238,9 +239,9 @@ func (s *syncWatch) Start(ctx context.Context) error {
 	for _, k := range kinds() {
 		objects = append(objects, k.empty())
 	}
-	for i := range apply.Types {
-		if s.watched.shared(&apply.Types[i]) {
-			objects = append(objects, apply.Types[i].Object)
+	for i := range children.Types {
+		if s.watched.shared(&children.Types[i]) {
+			objects = append(objects, children.Types[i].Object)
 		}
 	}
 	if s.sizes.watchesConfigMap() {

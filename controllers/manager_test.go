@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
 )
@@ -59,8 +59,8 @@ func TestCacheOptions(t *testing.T) {
 			t.Errorf("%q: what is kept of our kinds, or the metric of failed watches, is missing", namespaces)
 		}
 		cached := 0
-		for i := range apply.Types {
-			row := &apply.Types[i]
+		for i := range children.Types {
+			row := &children.Types[i]
 			by, ok := opts.ByObject[row.Object]
 			if ok != (&watchSet{}).shared(row) {
 				t.Errorf("%T: in the cache is %t", row.Object, ok)
@@ -70,7 +70,7 @@ func TestCacheOptions(t *testing.T) {
 			}
 			cached++
 			ours := by.Label != nil && by.Label.String() == appv1.LabelManagedBy+"="+appv1.ManagedBy
-			if ours != (row.Scope == apply.ScopeOurs) || by.Label != nil && !ours {
+			if ours != (row.Scope == children.ScopeOurs) || by.Label != nil && !ours {
 				t.Errorf("%T: the label selector is %v", row.Object, by.Label)
 			}
 		}
@@ -83,10 +83,10 @@ func TestCacheOptions(t *testing.T) {
 // TestCacheTrims runs the transform of each type on an object of no operator's: its identity is kept, and what is no object is left
 // alone.
 func TestCacheTrims(t *testing.T) {
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		by := cacheByObject(row, budget.New(budget.NewLimits(DefaultNamespaceCache)))
-		if row.Scope == apply.ScopeLive {
+		if row.Scope == children.ScopeLive {
 			continue
 		}
 		obj, ok := row.Object.DeepCopyObject().(client.Object)
@@ -133,7 +133,7 @@ func (i *notedIndexes) IndexField(_ context.Context, obj client.Object, index st
 func TestAddIndexes(t *testing.T) {
 	want := []string{
 		"*stored.CloudManager wanted", "*stored.UnitedDeployment " + stored.IndexDeployment,
-		"*v1.Deployment " + apply.IndexOwner, "*v1.Pod instance", "*v1.Service " + apply.IndexOwner, "*v1.StatefulSet " + apply.IndexOwner,
+		"*v1.Deployment " + children.IndexOwner, "*v1.Pod instance", "*v1.Service " + children.IndexOwner, "*v1.StatefulSet " + children.IndexOwner,
 		"*v2.HorizontalPodAutoscaler target",
 	}
 	all := &notedIndexes{}
@@ -269,8 +269,8 @@ func TestSyncWatch(t *testing.T) {
 	for _, k := range kinds() {
 		want = append(want, reflect.TypeOf(k.empty()).String())
 	}
-	for i := range apply.Types {
-		if row := &apply.Types[i]; (&watchSet{}).shared(row) {
+	for i := range children.Types {
+		if row := &children.Types[i]; (&watchSet{}).shared(row) {
 			want = append(want, reflect.TypeOf(row.Object).String())
 		}
 	}

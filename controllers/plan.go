@@ -23,6 +23,7 @@ import (
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -69,7 +70,7 @@ func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) 
 }
 
 // Apart reports whether the objects of a type are in a cache of their own, and not in that of the manager.
-func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(apply.TypeOf(obj)) }
+func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(children.TypeOf(obj)) }
 
 // ResolveSize returns a size with its meaning in the cluster, by the cache.
 func (p *Planner) ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -35,15 +35,15 @@ func around(kindName, field string) string {
 // aroundType is a type of auxiliary children, by its kind.
 type aroundType struct {
 	kind string
-	row  *apply.Type
+	row  *children.Type
 }
 
 // aroundTypes returns the types of auxiliary children, but for those that a cluster may lack: internal/clusterkinds reads these.
 func aroundTypes(t *testing.T) []aroundType {
 	t.Helper()
 	var found []aroundType
-	for i := range apply.Types {
-		if row := &apply.Types[i]; row.Auxiliary && !row.Custom {
+	for i := range children.Types {
+		if row := &children.Types[i]; row.Auxiliary && !row.Custom {
 			kindName := reflect.TypeOf(row.Object).Elem().Name()
 			if aroundFields[kindName] == "" {
 				t.Fatalf("no field asks for a %s", kindName)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // scripted is a recorder that writes the events into the transcript, too.
@@ -47,8 +47,8 @@ var typesOfScenes = sync.OnceValue(func() []client.Object {
 	for _, k := range kinds() {
 		all = append(all, k.empty())
 	}
-	for i := range apply.Types {
-		all = append(all, apply.Types[i].Object)
+	for i := range children.Types {
+		all = append(all, children.Types[i].Object)
 	}
 	return all
 })

@@ -17,6 +17,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
@@ -116,7 +117,7 @@ func controllerOfOurs(d *appsv1.Deployment) *metav1.OwnerReference {
 	if d == nil {
 		return nil
 	}
-	if c := metav1.GetControllerOf(d); c != nil && apply.IsOfOurGroup(c) {
+	if c := metav1.GetControllerOf(d); c != nil && children.IsOfOurGroup(c) {
 		return c
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fairqueue"
 )
 
@@ -74,7 +74,7 @@ func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) 
 // mapController maps an object to its controller, if that is of the kind.
 func (k *kind) mapController(obj client.Object) []ctrl.Request {
 	c := metav1.GetControllerOfNoCopy(obj)
-	if c == nil || c.Kind != k.Name || !apply.IsOfOurGroup(c) {
+	if c == nil || c.Kind != k.Name || !children.IsOfOurGroup(c) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: c.Name}}}
@@ -82,7 +82,7 @@ func (k *kind) mapController(obj client.Object) []ctrl.Request {
 
 // mapScaleTarget maps an autoscaler to the resources of a kind that it scales, itself or by their workload object.
 func (k *kind) mapScaleTarget(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
-	target := apply.ScaleTarget(obj)
+	target := children.ScaleTarget(obj)
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: target.Name}
 	switch {
 	case target.Kind == k.Name && k.seesAutoscaler:

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -27,16 +27,16 @@ type watchSet struct {
 	disabled []string
 	// refused are types around the pods that the manager could not list when it started. In the cache of all types, one of them would
 	// keep all controllers from starting.
-	refused []*apply.Type
+	refused []*children.Type
 }
 
 // shared reports whether the cache of the manager holds the objects of a type.
-func (w *watchSet) shared(row *apply.Type) bool {
+func (w *watchSet) shared(row *children.Type) bool {
 	return row.Watched(w.disabled) && !row.Custom && !slices.Contains(w.refused, row)
 }
 
 // apart reports whether a type has a cache of its own, for as long as its objects can be listed; see package clusterkinds.
-func (w *watchSet) apart(row *apply.Type) bool {
+func (w *watchSet) apart(row *children.Type) bool {
 	return row.Watched(w.disabled) && (row.Custom || slices.Contains(w.refused, row))
 }
 
@@ -58,8 +58,8 @@ func newWatchSet(cfg *rest.Config, scheme *runtime.Scheme, opts *Options, log lo
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		if row.Feature == "" || !w.shared(row) {
 			continue
 		}

@@ -43,6 +43,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -107,9 +108,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := AddIndexes(t.Context(), indexes{b}, &watchSet{}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range apply.Types { // These have caches of their own.
-		if row := &apply.Types[i]; row.Custom {
-			b.WithIndex(row.Object, apply.IndexOwner, apply.OwnerKey)
+	for i := range children.Types { // These have caches of their own.
+		if row := &children.Types[i]; row.Custom {
+			b.WithIndex(row.Object, children.IndexOwner, children.OwnerKey)
 		}
 	}
 	base := b.Build()
@@ -140,7 +141,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme,
-		networkingv1.AddToScheme, policyv1.AddToScheme, stored.AddToScheme, apply.AddToScheme,
+		networkingv1.AddToScheme, policyv1.AddToScheme, stored.AddToScheme, children.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

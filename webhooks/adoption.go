@@ -15,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -217,7 +218,7 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 				live = &appsv1.StatefulSet{ObjectMeta: meta}
 			}
 			// A missing object has no selector. The request has proved that its author may read the object.
-			if s.read(ctx, live, live) && apply.IsPartial(live) && s.live.Get(ctx, client.ObjectKeyFromObject(live), live) != nil {
+			if s.read(ctx, live, live) && children.IsPartial(live) && s.live.Get(ctx, client.ObjectKeyFromObject(live), live) != nil {
 				return s.today
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -177,8 +178,8 @@ func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *
 				last.Action, last.Problem = plan.Blocked, problemOf(err)
 				continue
 			}
-			row := apply.TypeOf(wanted)
-			made.Objects[len(made.Objects)-1].Unseen = row.Custom || row.Scope != apply.ScopeAll // The cache has no foreign object of the type.
+			row := children.TypeOf(wanted)
+			made.Objects[len(made.Objects)-1].Unseen = row.Custom || row.Scope != children.ScopeAll // The cache has no foreign object of the type.
 			if !row.Custom {
 				h.planTaken(ctx, obj, wanted, made, told)
 			}
@@ -191,8 +192,8 @@ func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *
 func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object, made *plan.Plan, told disclosure) {
 	last := &made.Objects[len(made.Objects)-1]
 	live, ok := emptyLike(wanted)
-	row := apply.TypeOf(wanted)
-	if !ok || !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive || !h.validators.read(ctx, wanted, live) {
+	row := children.TypeOf(wanted)
+	if !ok || !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive || !h.validators.read(ctx, wanted, live) {
 		return
 	}
 	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment.Name && !wantsAdoption(obj) {

@@ -15,7 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -150,7 +150,7 @@ func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Ob
 func objects(w *resource.Workload) []client.Object {
 	var objects []client.Object
 	for _, obj := range w.Objects() {
-		if !apply.TypeOf(obj).Custom {
+		if !children.TypeOf(obj).Custom {
 			objects = append(objects, obj)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -57,7 +58,7 @@ func (e *Engine) classifyError(p *plan, err error) error {
 	switch {
 	case deniedByAdmission(err.Error()):
 		return forbiddenError(object, err)
-	case TypeOf(p.object.Desired).Custom && kindUnknown(err):
+	case children.TypeOf(p.object.Desired).Custom && kindUnknown(err):
 		return &reconciler.StalledError{
 			Reason: appv1.ReasonKindMissing, Message: fmt.Sprintf(messageKindUnknown, object, p.gvk.Kind, p.gvk.GroupVersion()), RetryAfter: lookAgain,
 		}

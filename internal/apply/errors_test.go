@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -264,15 +265,15 @@ func TestFieldConflict(t *testing.T) {
 		want    string
 	}{
 		"nobody is known": {
-			nil, fieldpath.NewSet(replicasPath), "Another writer keeps changing .spec.replicas" + end,
+			nil, fieldpath.NewSet(children.ReplicasPath), "Another writer keeps changing .spec.replicas" + end,
 		},
 		"one writer, in two entries": {
 			[]metav1.ManagedFieldsEntry{fieldtest.Entry("kubectl-edit", updateOp, "", replicas), fieldtest.Entry("kubectl-edit", apply, "", replicas), fieldtest.Entry("idle", updateOp, "", "{}")},
-			fieldpath.NewSet(replicasPath), `Field manager "kubectl-edit" keeps changing .spec.replicas` + end,
+			fieldpath.NewSet(children.ReplicasPath), `Field manager "kubectl-edit" keeps changing .spec.replicas` + end,
 		},
 		"two writers, in order, whatever theirs is": {
 			[]metav1.ManagedFieldsEntry{fieldtest.Entry("b", updateOp, "", replicas), fieldtest.Entry("a", updateOp, "", replicas), fieldtest.Entry("x", updateOp, "", "{")},
-			fieldpath.NewSet(replicasPath), `Field manager "a, b" keeps changing .spec.replicas` + end,
+			fieldpath.NewSet(children.ReplicasPath), `Field manager "a, b" keeps changing .spec.replicas` + end,
 		},
 		"many fields": {
 			nil, fieldpath.NewSet(path("spec", "d"), path("spec", "b"), path("spec", "c"), path("spec", "a")),

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -119,7 +121,7 @@ func (e *unseenError) Error() string { return e.live.GetName() + " exists, and i
 
 // hidden reports whether a live object is not in the cache for want of the operator's label.
 func (p *plan) hidden(live client.Object) bool {
-	return TypeOf(p.object.Desired).Scope == ScopeOurs && !isManaged(live)
+	return children.TypeOf(p.object.Desired).Scope == children.ScopeOurs && !claim.IsManaged(live)
 }
 
 // replace deletes an object that is recreated once its deletion is seen.

@@ -10,12 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/internal/children"
 )
 
 // hashObject returns the hash of a literal without the number of replicas and the values of a Secret. owner is who applies it,
 // if the literal does not say so itself.
 func hashObject(obj client.Object, owner types.UID) (string, error) {
-	data, err := json.Marshal(hashedPart(obj))
+	data, err := json.Marshal(children.HashedPart(obj))
 	if err != nil {
 		return "", fmt.Errorf("encode %T: %w", obj, err)
 	}

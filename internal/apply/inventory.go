@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -15,31 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+
+	"huolala.cn/app-operator/internal/children"
 )
-
-// IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them. OwnerKey is
-// its function.
-const IndexOwner = "owner"
-
-// OwnerKey returns the UID of an object's controller if that is of a kind of ours.
-func OwnerKey(obj client.Object) []string {
-	if c := metav1.GetControllerOfNoCopy(obj); c != nil && IsOfOurGroup(c) {
-		return []string{string(c.UID)}
-	}
-	return nil
-}
-
-// Inventory has the live objects of an owner, sorted by the order of Types, and by name.
-type Inventory []client.Object
 
 // Observe returns what the owner controls and the manager has applied for it, as far as the cache holds its type. The objects are
 // those of the cache, read only; objects that are kept there in part are read from the API server. An object that a user has created as a copy of a child, or has given to the owner, is not
 // among them.
-func (e *Engine) Observe(ctx context.Context, owner client.Object, manager string) (Inventory, error) {
-	var found Inventory
-	for i := range Types {
-		row := &Types[i]
-		if !row.Role.Has(RoleChild) || !row.Watched(e.disabled) {
+func (e *Engine) Observe(ctx context.Context, owner client.Object, manager string) (children.Inventory, error) {
+	var found children.Inventory
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild) || !row.Watched(e.disabled) {
 			continue
 		}
 		list, err := e.newList(row)
@@ -49,7 +35,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		// An object that this process has written and the cache does not have yet is wanted, and a deleted one is not found again: a
 		// list does not wait for either.
 		if err := e.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy,
-			client.MatchingFields{IndexOwner: string(owner.GetUID())}); err != nil {
+			client.MatchingFields{children.IndexOwner: string(owner.GetUID())}); err != nil {
 			return nil, fmt.Errorf("list children: %w", err)
 		}
 		from := len(found)
@@ -63,12 +49,12 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		}
 		slices.SortFunc(found[from:], func(a, b client.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
 	}
-	if !slices.ContainsFunc(found, IsPartial) {
+	if !slices.ContainsFunc(found, children.IsPartial) {
 		return found, nil
 	}
 	// Most children have the owner's name, and most of those with another are not wanted: their identity is enough to delete them.
 	slices.SortStableFunc(found, func(a, b client.Object) int { return named(b, owner) - named(a, owner) })
-	whole, err := ReadWhole(ctx, e.live, found)
+	whole, err := children.ReadWhole(ctx, e.live, found)
 	whole = slices.DeleteFunc(whole, func(obj client.Object) bool {
 		return !metav1.IsControlledBy(obj, owner) || !appliedFor(obj, owner, manager)
 	})
@@ -80,8 +66,8 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 
 // typeOrder returns the number of the row of an object's type.
 func typeOrder(obj client.Object) int {
-	row := TypeOf(obj)
-	return slices.IndexFunc(Types, func(t Type) bool { return t.Object == row.Object })
+	row := children.TypeOf(obj)
+	return slices.IndexFunc(children.Types, func(t children.Type) bool { return t.Object == row.Object })
 }
 
 // named returns 1 for an object with the name of its owner, 0 for any other.
@@ -96,12 +82,12 @@ func named(obj, owner client.Object) int {
 // child of another resource has its name in a label. The labels and annotations may be gone; then the manager still owns the reference
 // to the owner.
 func appliedFor(obj, owner client.Object, manager string) bool {
-	return OwnsAnnotation(obj, manager, appv1.AnnotationLastAppliedHash) && OperatorLabel(obj, appv1.LabelInstance) == owner.GetName() ||
-		ownsReference(obj, manager, owner.GetUID())
+	return children.OwnsAnnotation(obj, manager, appv1.AnnotationLastAppliedHash) && OperatorLabel(obj, appv1.LabelInstance) == owner.GetName() ||
+		children.OwnsReference(obj, manager, owner.GetUID())
 }
 
 // newList returns an empty list of a type's objects.
-func (e *Engine) newList(row *Type) (client.ObjectList, error) {
+func (e *Engine) newList(row *children.Type) (client.ObjectList, error) {
 	gvk, err := apiutil.GVKForObject(row.Object, e.client.Scheme())
 	if err != nil {
 		return nil, fmt.Errorf("type %T: %w", row.Object, err)
@@ -116,13 +102,4 @@ func (e *Engine) newList(row *Type) (client.ObjectList, error) {
 		return nil, fmt.Errorf("%T is not a list", obj)
 	}
 	return list, nil
-}
-
-// Without returns the objects of the inventory that are none of the wanted ones, by type and name.
-func (i Inventory) Without(wanted ...client.Object) []client.Object {
-	return slices.DeleteFunc(slices.Clone(i), func(live client.Object) bool {
-		return slices.ContainsFunc(wanted, func(obj client.Object) bool {
-			return reflect.TypeOf(obj) == reflect.TypeOf(live) && obj.GetName() == live.GetName()
-		})
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
 )
 
@@ -78,7 +79,7 @@ func recordedLabels(req *Request, object *Object, live client.Object) []string {
 	if len(record) == 0 {
 		return nil
 	}
-	ours := OwnsAnnotation(live, req.Manager, appv1.AnnotationKeptLabels)
+	ours := children.OwnsAnnotation(live, req.Manager, appv1.AnnotationKeptLabels)
 	var kept []string
 	for _, key := range req.Policy.DefaultLabels {
 		_, recorded := record[key]

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
 
@@ -19,7 +20,7 @@ import (
 var defaultLabels = []string{appv1.LabelComponent, appv1.LabelInstance, appv1.LabelName}
 
 // labelled returns an object of a type with labels.
-func labelled(t *testing.T, row *Type, labels map[string]string) client.Object {
+func labelled(t *testing.T, row *children.Type, labels map[string]string) client.Object {
 	t.Helper()
 	obj := row.Object.DeepCopyObject().(client.Object)
 	gvk, err := apiutil.GVKForObject(obj, kinds())
@@ -39,8 +40,8 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 	theirs := fieldtest.Entry("kubectl", updateOp, "", `{"f:metadata":{"f:labels":{"f:app.kubernetes.io/component":{},"f:app.kubernetes.io/instance":{},"f:app.kubernetes.io/name":{}}}}`)
 	former := theirs
 	former.Manager, former.Operation = "app-operator/another", apply
-	for _, row := range Types {
-		if !row.Role.Has(RoleChild) {
+	for _, row := range children.Types {
+		if !row.Role.Has(children.RoleChild) {
 			continue
 		}
 		for _, key := range defaultLabels {

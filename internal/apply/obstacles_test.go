@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/claim"
 )
 
@@ -44,7 +45,7 @@ var (
 		s := runtime.NewScheme()
 		for _, add := range []func(*runtime.Scheme) error{
 			corev1.AddToScheme, appsv1.AddToScheme, autoscalingv2.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, batchv1.AddToScheme, appv1.AddToScheme,
-			AddToScheme,
+			children.AddToScheme,
 		} {
 			if err := add(s); err != nil {
 				panic(err) // The types cannot be registered: a mistake in the program.
@@ -106,7 +107,7 @@ func (c statusless) ObjectToTyped(obj runtime.Object, options ...typed.Validatio
 }
 
 // wantedOf returns a wanted object of a type, by the name web, that leads to the pods of the Deployment web, or is about them.
-func wantedOf(t *testing.T, row *Type) client.Object {
+func wantedOf(t *testing.T, row *children.Type) client.Object {
 	t.Helper()
 	obj := row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
 	gvk, err := apiutil.GVKForObject(obj, knownKinds())
@@ -134,7 +135,7 @@ func wantedOf(t *testing.T, row *Type) client.Object {
 }
 
 // childOfRow returns a wanted object as a child, as controllers do: without a live object that the cache does not show.
-func childOfRow(t *testing.T, row *Type, c client.Client) Object {
+func childOfRow(t *testing.T, row *children.Type, c client.Client) Object {
 	t.Helper()
 	child := Object{Desired: wantedOf(t, row), Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Independent: true}
 	if _, ok := child.Desired.(*appsv1.Deployment); ok {
@@ -143,14 +144,14 @@ func childOfRow(t *testing.T, row *Type, c client.Client) Object {
 	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	}
-	if live := readBack(t, c, row); live != nil && (row.Scope == ScopeAll || isManaged(live)) {
+	if live := readBack(t, c, row); live != nil && (row.Scope == children.ScopeAll || claim.IsManaged(live)) {
 		child.Live = live
 	}
 	return child
 }
 
 // readBack returns the live object of a type by the name web, nil if there is none.
-func readBack(t *testing.T, c client.Client, row *Type) client.Object {
+func readBack(t *testing.T, c client.Client, row *children.Type) client.Object {
 	t.Helper()
 	live := row.Object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is the copy of one.
 	switch err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, live); {
@@ -164,12 +165,12 @@ func readBack(t *testing.T, c client.Client, row *Type) client.Object {
 
 // childTypes are the rows of Types whose objects the operator creates, but for those that a cluster may lack, and those that it only reads
 // by name: the order is that of Workload.Objects.
-func childTypes() []*Type {
-	var first, rest []*Type
-	for i := range Types {
-		row := &Types[i]
+func childTypes() []*children.Type {
+	var first, rest []*children.Type
+	for i := range children.Types {
+		row := &children.Types[i]
 		switch {
-		case !row.Role.Has(RoleChild) || row.Custom || row.Scope == ScopeLive || reflect.TypeOf(row.Object) == reflect.TypeFor[*appsv1.StatefulSet]():
+		case !row.Role.Has(children.RoleChild) || row.Custom || row.Scope == children.ScopeLive || reflect.TypeOf(row.Object) == reflect.TypeFor[*appsv1.StatefulSet]():
 		case row.Prerequisite:
 			first = append(first, row)
 		default:
@@ -208,11 +209,11 @@ func TestPlanIsWhatIsDone(t *testing.T) {
 }
 
 // playObstacle plans and applies all types, with an object of one of them in the way; more is a further foreign object that may be adopted.
-func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Object), existed, adopt, more bool) {
+func playObstacle(t *testing.T, rows []*children.Type, about *children.Type, change func(client.Object), existed, adopt, more bool) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: owner}}
 	c := server(t, app)
 	e := New(c, c, clocktesting.NewFakePassiveClock(metav1.Now().Time))
-	req := func(without *Type) *Request {
+	req := func(without *children.Type) *Request {
 		r := &Request{Owner: app, Manager: "app-operator/app", Policy: Policy{Adopt: adopt}, Before: Before{Existed: existed}}
 		for _, row := range rows {
 			if row != without {
@@ -226,7 +227,7 @@ func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Ob
 			t.Fatal(err)
 		}
 	}
-	foreign := []*Type{about}
+	foreign := []*children.Type{about}
 	if other := rows[0]; more && other != about && readBack(t, c, other) == nil {
 		foreign = append(foreign, other)
 	}
@@ -242,7 +243,7 @@ func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Ob
 		}
 	}
 	planned := planOf(t, e, req(nil), c, rows, existed)
-	before := map[*Type]bool{}
+	before := map[*children.Type]bool{}
 	for _, row := range rows {
 		live := readBack(t, c, row)
 		before[row] = live != nil && metav1.IsControlledBy(live, app)
@@ -258,26 +259,26 @@ func playObstacle(t *testing.T, rows []*Type, about *Type, change func(client.Ob
 }
 
 // planOf returns the types whose objects would be created or taken over.
-func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type, existed bool) map[*Type]bool {
+func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*children.Type, existed bool) map[*children.Type]bool {
 	t.Helper()
-	planned := map[*Type]bool{}
+	planned := map[*children.Type]bool{}
 	if existed {
 		done, _ := e.Run(t.Context(), *req, DryRun)
 		for _, o := range done.Objects {
-			i := slices.IndexFunc(rows, func(row *Type) bool { return reflect.TypeOf(row.Object) == reflect.TypeOf(o.Object.Desired) })
+			i := slices.IndexFunc(rows, func(row *children.Type) bool { return reflect.TypeOf(row.Object) == reflect.TypeOf(o.Object.Desired) })
 			planned[rows[i]] = o.Err == nil && !o.Withheld && o.Action != "" && o.Action != Unchanged
 		}
 		return planned
 	}
-	var children claim.Children
+	var pairs claim.Children
 	for _, row := range rows {
 		pair := claim.Pair{Wanted: wantedOf(t, row)}
 		if live := readBack(t, c, row); live != nil {
 			pair.Live = live
 		}
-		children = append(children, pair)
+		pairs = append(pairs, pair)
 	}
-	fates := children.Foresee(func(pair claim.Pair) (claim.Standing, string) {
+	fates := pairs.Foresee(func(pair claim.Pair) (claim.Standing, string) {
 		gvk, err := apiutil.GVKForObject(pair.Wanted.(client.Object), knownKinds()) //nolint:forcetypeassert // It is one.
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +288,7 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type
 			Whole: true, Applied: func() bool { return false },
 		}).Decide()
 	}, func(pair claim.Pair) string {
-		words, err := children.Serves(t.Context(), neighbours{e}, pair.Wanted, pair.Live)
+		words, err := pairs.Serves(t.Context(), neighbours{e}, pair.Wanted, pair.Live)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,8 +302,8 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*Type
 
 // TestClaimKnowsTheTypes compares what claim has of the types with Types.
 func TestClaimKnowsTheTypes(t *testing.T) {
-	for i := range Types {
-		row := &Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		want := claim.Role{Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Routes: row.Routes}
 		if got := claim.RoleOf(row.Object); got != want {
 			t.Errorf("%T is %+v, want %+v", row.Object, got, want)

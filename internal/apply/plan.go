@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -184,11 +185,11 @@ func (p *plan) checkDesired() error {
 // volumeClaim reports whether the child is a claim that a StatefulSet makes.
 func (p *plan) volumeClaim() bool { return volumeClaim(p.object.Desired) }
 
-func volumeClaim(obj client.Object) bool { return TypeOf(obj).Role == RoleClaim }
+func volumeClaim(obj client.Object) bool { return children.TypeOf(obj).Role == children.RoleClaim }
 
 // notCached reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
 // show there, a write would start a watch.
-func (p *plan) notCached() bool { return TypeOf(p.object.Desired).Scope == ScopeLive }
+func (p *plan) notCached() bool { return children.TypeOf(p.object.Desired).Scope == children.ScopeLive }
 
 // newTarget returns an object of the child's type and name, for an answer of the API server to be read into.
 func (p *plan) newTarget() (client.Object, error) {
@@ -296,7 +297,7 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 	switch {
 	case diff.Empty() && !p.crowded:
 		p.action = Unchanged
-	case ours && !diff.Equals(diff.RecursiveDifference(TypeOf(p.object.Desired).unhashedFields())):
+	case ours && !diff.Equals(diff.RecursiveDifference(children.TypeOf(p.object.Desired).UnhashedFields())):
 		p.diff = diff // The desired value of a field outside the hash has changed.
 	case ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: another writer under our manager's name looks the same.
@@ -314,12 +315,12 @@ func (e *Engine) compareLive(req *Request, p *plan) error {
 func (p *plan) hashEdited(req *Request) bool {
 	live := p.live
 	return !p.object.Retained && metav1.IsControlledBy(live, req.Owner) && fields.OwnsAny(live, req.Manager) &&
-		!OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
+		!children.OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
 }
 
 // foreignListItems returns what others have in lists that are ours as a whole.
 func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error) {
-	lists := TypeOf(p.object.Desired).Exclusive
+	lists := children.TypeOf(p.object.Desired).Exclusive
 	if len(lists) == 0 {
 		return &fieldpath.Set{}, nil
 	}
@@ -346,5 +347,5 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 func (p *plan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]
-	return !stated && fields.OwnsPath(p.live, req.Manager, replicasPath)
+	return !stated && fields.OwnsPath(p.live, req.Manager, children.ReplicasPath)
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
@@ -26,7 +27,7 @@ import (
 // kinds knows Kubernetes' kinds and those of owners.
 func kinds() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, appv1.AddToScheme, AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, appv1.AddToScheme, children.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // The types cannot be registered: a mistake in the program.
 		}
@@ -330,7 +331,7 @@ func TestPlanBelievesItsStatus(t *testing.T) {
 		"the status names another object":         {live, strings.ReplaceAll(said, "Deployment web", "Service web"), nil, Repaired},
 		"the status names a part":                 {forged, said, nil, Repaired},
 		"an answer has shown that it is kept":     {live, said, &fieldpath.Set{}, Repaired},
-		"an answer has shown that another is not": {live, said, fieldpath.NewSet(replicasPath), Repaired},
+		"an answer has shown that another is not": {live, said, fieldpath.NewSet(children.ReplicasPath), Repaired},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, req := planner(t), request(c.live)

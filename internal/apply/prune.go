@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -53,7 +54,7 @@ func (r *run) pruneObject(ctx context.Context, p *plan) error {
 		switch err := r.removeObject(ctx, p, metav1.DeletePropagationBackground); {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil && TypeOf(obj).Auxiliary && !errors.Is(err, reconciler.ErrStale):
+		case err != nil && children.TypeOf(obj).Auxiliary && !errors.Is(err, reconciler.ErrStale):
 			r.out.unpruned = append(r.out.unpruned, err)
 			return nil
 		case err != nil:

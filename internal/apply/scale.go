@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -52,7 +53,7 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		// It has had this number, and another writer has changed it.
 		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
 		if fighting {
-			return out, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(replicasPath), retry)
+			return out, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(children.ReplicasPath), retry)
 		}
 		repairs.WithLabelValues(out.Kind).Inc()
 	}

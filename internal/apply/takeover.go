@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -203,7 +204,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 		Manager: r.req.Manager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
 	}
-	row := TypeOf(p.object.Desired)
+	row := children.TypeOf(p.object.Desired)
 	lists := row.Exclusive
 	begins := p.moves && !fields.LeavesTemplate(p.wanted)
 	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {

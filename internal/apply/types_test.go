@@ -18,31 +18,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
-
-// TestTypes checks the table: each row says what the others range over it for, and no type is in it twice.
-func TestTypes(t *testing.T) {
-	if len(typeIndex) != len(Types) {
-		t.Errorf("%d types have %d rows", len(typeIndex), len(Types))
-	}
-	for i := range Types {
-		row := &Types[i]
-		switch {
-		case row.Object == nil || row.Role == 0 || row.Scope == 0:
-			t.Errorf("row %d is not complete: %T, %d, %d", i, row.Object, row.Role, row.Scope)
-		case (row.Unhashed == nil) != (row.Hashed == nil):
-			t.Errorf("%T: Unhashed and Hashed say different things", row.Object)
-		case row.Scope == ScopeLive && (row.Trim != nil || row.Wakes != nil):
-			t.Errorf("%T is never in the cache, and has what is for it", row.Object)
-		}
-	}
-	if TypeOf(&corev1.ConfigMap{}).Role != 0 {
-		t.Error("a type that is not in the table has a row")
-	}
-}
 
 // TestHashedIsAllButUnhashed compares the two ways in which a type says what its hash covers: what Hashed leaves out are the
 // fields of Unhashed.
@@ -53,7 +33,7 @@ func TestHashedIsAllButUnhashed(t *testing.T) {
 		&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &two}},
 		&corev1.Secret{Data: secret},
 	} {
-		row := TypeOf(obj)
+		row := children.TypeOf(obj)
 		full, err := fields.Literal(obj)
 		if err != nil {
 			t.Fatal(err)
@@ -119,9 +99,9 @@ func TestObserve(t *testing.T) {
 		child(&appsv1.Deployment{}, "web", owner.GetUID(), true), child(&corev1.Service{}, "theirs", owner.GetUID(), false),
 		child(&corev1.Service{}, "another", "uid-2", true), childOfAnother(child(&corev1.Service{}, "given", owner.GetUID(), true)),
 	)
-	for i := range Types {
-		if Types[i].Role.Has(RoleChild) && Types[i].Scope != ScopeLive {
-			builder.WithIndex(Types[i].Object, IndexOwner, OwnerKey)
+	for i := range children.Types {
+		if children.Types[i].Role.Has(children.RoleChild) && children.Types[i].Scope != children.ScopeLive {
+			builder.WithIndex(children.Types[i].Object, children.IndexOwner, children.OwnerKey)
 		}
 	}
 	c := builder.Build()
@@ -149,9 +129,9 @@ func TestObserve(t *testing.T) {
 // about other pods is never adopted. A Deployment and a StatefulSet keep their selectors, and a Service leads to its owner's pods.
 func TestObjectsAboutPodsAreNotTakenFromThem(t *testing.T) {
 	owner, found := request(nil).Owner, 0
-	for i := range Types {
-		row := &Types[i]
-		if !row.Role.Has(RoleChild) || fields.PodSpec(row.Object) != nil {
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild) || fields.PodSpec(row.Object) != nil {
 			continue
 		}
 		spec := reflect.Indirect(reflect.ValueOf(row.Object)).FieldByName("Spec")

@@ -1,7 +1,7 @@
 // Package budget limits how much of each object the manager's cache keeps, so that nobody in the cluster can fill the manager's memory.
 //
 // The cache keeps an object whole if it is a custom resource of ours, or if its controller is a custom resource in the cache, by UID, kind,
-// name and namespace. Of every other object the cache keeps the identity, see apply.Type.Keep. A custom resource with its children may use
+// name and namespace. Of every other object the cache keeps the identity, see children.Type.Keep. A custom resource with its children may use
 // Owner bytes, more than an ordinary resource needs; the excess counts against the limits of its namespace and of all namespaces together.
 // An object beyond a limit is kept in part, and Client reads it from the API server where all of it is needed. The next event of the object
 // after space is free makes it whole again.
@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/heap"
 )
 
@@ -111,8 +111,8 @@ func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) 
 }
 
 // KeepChild reduces a child object to the part that the cache keeps.
-func (b *Budget) KeepChild(row *apply.Type, obj client.Object) {
-	if row.Whole() && !apply.IsPartial(obj) && b.Owns(obj) {
+func (b *Budget) KeepChild(row *children.Type, obj client.Object) {
+	if row.Whole() && !children.IsPartial(obj) && b.Owns(obj) {
 		row.Keep(obj, true)
 		if b.admitChild(obj, heap.Size(obj)) {
 			return
@@ -142,7 +142,7 @@ func (b *Budget) Owns(obj client.Object) bool {
 // ownerOf returns the custom resource in the cache that is the controller of an object, nil if none is. b.mu is held.
 func (b *Budget) ownerOf(obj client.Object) (types.UID, *owner) {
 	c := metav1.GetControllerOfNoCopy(obj)
-	if c == nil || !apply.IsOfOurGroup(c) {
+	if c == nil || !children.IsOfOurGroup(c) {
 		return "", nil
 	}
 	o := b.owners[c.UID]

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/internal/stored"
 )
@@ -51,8 +51,8 @@ func (b *Budget) keepApp(app *stored.App) bool {
 }
 
 func (b *Budget) keep(obj client.Object) bool {
-	b.KeepChild(apply.TypeOf(obj), obj)
-	return !apply.IsPartial(obj)
+	b.KeepChild(children.TypeOf(obj), obj)
+	return !children.IsPartial(obj)
 }
 
 // TestOwnership keeps an object whole only if its controller is a custom resource that the cache has, by all that a reference states.
@@ -144,17 +144,17 @@ func TestNothingIsLeft(t *testing.T) {
 		b := New(limits)
 		app := newApp(t, "shop", "web", 20<<10)
 		b.keepApp(app)
-		var children []client.Object
+		var objects []client.Object
 		for i := range 20 {
 			child := newService("shop", fmt.Sprint(i), app, 5<<10)
 			b.keep(child)
 			b.keep(child)
-			children = append(children, child)
+			objects = append(objects, child)
 		}
 		if ownerFirst {
 			b.Forget(app)
 		}
-		for _, child := range children {
+		for _, child := range objects {
 			b.Forget(child)
 		}
 		if !ownerFirst {
@@ -178,7 +178,7 @@ func TestChildrenOfOneOwner(t *testing.T) {
 			whole++
 		}
 		bytes += heap.Size(s)
-		if size := heap.Size(s); apply.IsPartial(s) && size > 4<<10 {
+		if size := heap.Size(s); children.IsPartial(s) && size > 4<<10 {
 			t.Fatalf("%d bytes are kept of an object beyond the limit", size)
 		}
 	}
@@ -242,8 +242,8 @@ func TestWhatIsRead(t *testing.T) {
 		}, false},
 		"of nobody, without a mark of ours": {func(obj client.Object, _ []metav1.OwnerReference) { obj.SetLabels(nil) }, false},
 	} {
-		for i := range apply.Types {
-			row := &apply.Types[i]
+		for i := range children.Types {
+			row := &children.Types[i]
 			if !row.Whole() {
 				continue
 			}

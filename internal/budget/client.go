@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // wholeReader reads objects from another reader, and partial objects again from the API server.
@@ -34,7 +34,7 @@ func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.
 	if err := r.live.Get(ctx, key, read); err != nil {
 		return err
 	}
-	if row := apply.TypeOf(read); row.Trim != nil {
+	if row := children.TypeOf(read); row.Trim != nil {
 		row.Trim(read)
 	}
 	reflect.ValueOf(obj).Elem().Set(whole.Elem())
@@ -48,7 +48,7 @@ func lacks(obj client.Object) bool {
 		return resource.Reduced()
 	}
 	controller := metav1.GetControllerOfNoCopy(obj)
-	return apply.IsPartial(obj) && (controller == nil || apply.IsOfOurGroup(controller))
+	return children.IsPartial(obj) && (controller == nil || children.IsOfOurGroup(controller))
 }
 
 // wholeClient is a client that gets whole objects.

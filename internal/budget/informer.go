@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // gate is open once all custom resources were listed. Children that are listed before their owners would be kept in part, and then be read
@@ -48,7 +48,7 @@ func (g *gate) wait(ctx context.Context) error {
 func (b *Budget) NewInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	_, ours := example.(Resource)
 	obj, known := example.(client.Object)
-	child := known && apply.TypeOf(obj).Role != 0
+	child := known && children.TypeOf(obj).Role != 0
 	if child {
 		lw = b.started.guard(lw)
 	}
@@ -82,7 +82,7 @@ func (g *gate) guard(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
 }
 
 // Transform returns a function that reduces the children of a type to the part that the cache keeps.
-func (b *Budget) Transform(row *apply.Type) toolscache.TransformFunc {
+func (b *Budget) Transform(row *children.Type) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		if obj, ok := in.(client.Object); ok {
 			b.KeepChild(row, obj)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -40,7 +40,7 @@ func stream(events ...watch.Event) toolscache.ListerWatcher {
 func (b *Budget) run(t *testing.T, lw toolscache.ListerWatcher) func() {
 	t.Helper()
 	informer := b.NewInformer(lw, &corev1.Service{}, 0, nil)
-	if err := informer.SetTransform(b.Transform(apply.TypeOf(&corev1.Service{}))); err != nil {
+	if err := informer.SetTransform(b.Transform(children.TypeOf(&corev1.Service{}))); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// Role is how the objects of a type depend on the others of an owner; see apply.Type.
+// Role is how the objects of a type depend on the others of an owner; see children.Type.
 type Role struct{ Auxiliary, Prerequisite, Routes bool }
 
 // roles are the types of objects around the pods.

@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -60,7 +60,7 @@ type Options struct {
 	// WatchFailed handles failed lists and watches that are retried.
 	WatchFailed toolscache.WatchErrorHandlerWithContext
 	// Types are the rows of the kinds that may be used.
-	Types []*apply.Type
+	Types []*children.Type
 	// Budget limits how much of each object the caches keep.
 	Budget *budget.Budget
 	// LookAgain is how often a kind is looked for that is missing, 0 for a minute.
@@ -100,7 +100,7 @@ const (
 
 // kind is the state of one kind. The fields below mu are guarded by Kinds.mu.
 type kind struct {
-	row *apply.Type
+	row *children.Type
 	gvk schema.GroupVersionKind
 	// definition is the name of its CustomResourceDefinition.
 	definition string
@@ -157,7 +157,7 @@ type subscriber struct {
 	ctx     context.Context //nolint:containedctx // A controller gives it together with its queue.
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
 	// handle returns the handler of the events of a kind.
-	handle func(*apply.Type) handler.EventHandler
+	handle func(*children.Type) handler.EventHandler
 }
 
 // New returns the optional kinds. They are unknown until they are started.

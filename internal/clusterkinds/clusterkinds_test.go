@@ -28,8 +28,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
@@ -49,13 +49,13 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := apply.AddToScheme(scheme); err != nil {
+	if err := children.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	var rows []*apply.Type
-	for i := range apply.Types {
-		if apply.Types[i].Custom {
-			rows = append(rows, &apply.Types[i])
+	var rows []*children.Type
+	for i := range children.Types {
+		if children.Types[i].Custom {
+			rows = append(rows, &children.Types[i])
 		}
 	}
 	k, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme, Types: rows, Budget: budget.New(budget.NewLimits(1 << 20)), Log: logr.Discard()})
@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	k.subscribers = []*subscriber{{
 		manager: "app", ctx: t.Context(), queue: w.queue,
-		handle: func(*apply.Type) handler.EventHandler { return &handler.EnqueueRequestForObject{} },
+		handle: func(*children.Type) handler.EventHandler { return &handler.EnqueueRequestForObject{} },
 	}}
 	k.now = func() time.Time { return w.time }
 	k.first = w.time.Add(-settling) // No reconcile waits.

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -190,7 +190,7 @@ func (k *Kinds) watchObjects(ctx context.Context, s *kind) (*objects, error) {
 	o := &objects{stop: stop}
 	c, err := cache.New(k.opts.Config, k.cacheOptions(s, o))
 	if err == nil {
-		err = c.IndexField(ctx, s.row.Object, apply.IndexOwner, apply.OwnerKey)
+		err = c.IndexField(ctx, s.row.Object, children.IndexOwner, children.OwnerKey)
 	}
 	if err == nil {
 		o.informer, err = c.GetInformer(ctx, s.row.Object, cache.BlockUntilSynced(false))
@@ -246,7 +246,7 @@ func (k *Kinds) cacheOptions(s *kind, o *objects) cache.Options {
 }
 
 // tellOwners requeues the owners of the objects in the cache, as if these objects had been deleted.
-func (o *objects) tellOwners(subscribers []*subscriber, row *apply.Type) {
+func (o *objects) tellOwners(subscribers []*subscriber, row *children.Type) {
 	for _, obj := range o.list() {
 		for _, sub := range subscribers {
 			sub.handle(row).Delete(sub.ctx, event.DeleteEvent{Object: obj}, sub.queue)
@@ -290,7 +290,7 @@ func (s *kind) newList(scheme *runtime.Scheme) (client.ObjectList, error) {
 
 // Source returns a source of events for the controller whose field owner is manager: events of the optional kinds' objects, handled by
 // handle, and events of the kinds themselves for the resources that wait for them.
-func (k *Kinds) Source(manager string, handle func(*apply.Type) handler.EventHandler) source.Source {
+func (k *Kinds) Source(manager string, handle func(*children.Type) handler.EventHandler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -309,7 +309,7 @@ func (k *Kinds) Source(manager string, handle func(*apply.Type) handler.EventHan
 
 // follow starts the events of an informer for the controller, first for all existing objects. The kind is watched: a resource that is
 // reconciled for an event finds the object.
-func (s *subscriber) follow(informer cache.Informer, row *apply.Type) error {
+func (s *subscriber) follow(informer cache.Informer, row *children.Type) error {
 	events := &source.Informer{Informer: informer, Handler: s.handle(row)}
 	if row.Wakes != nil {
 		events.Predicates = []predicate.Predicate{row.Wakes}

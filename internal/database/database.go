@@ -15,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -128,14 +129,14 @@ func listClaims(ctx context.Context, from client.Reader, set client.ObjectKey) (
 
 // readWholeClaims replaces claims that the cache keeps in part by what the API server has.
 func readWholeClaims(ctx context.Context, live client.Reader, claims []corev1.PersistentVolumeClaim) ([]corev1.PersistentVolumeClaim, error) {
-	if !slices.ContainsFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return apply.IsPartial(&claim) }) {
+	if !slices.ContainsFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return children.IsPartial(&claim) }) {
 		return claims, nil
 	}
 	refs := make([]*corev1.PersistentVolumeClaim, len(claims))
 	for i := range claims {
 		refs[i] = &claims[i]
 	}
-	whole, err := apply.ReadWhole(ctx, live, refs)
+	whole, err := children.ReadWhole(ctx, live, refs)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 )
@@ -319,7 +319,7 @@ func TestHoldsInWhatWasRead(t *testing.T) {
 // kinds has Kubernetes' own types and the types that a cluster may lack.
 func kinds() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apply.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, children.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // The types cannot be registered: a mistake in the program.
 		}

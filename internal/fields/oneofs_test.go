@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/describe"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
@@ -126,9 +126,9 @@ func candidates(t reflect.Type, found map[reflect.Type]bool, seen map[reflect.Ty
 func TestOneOfsAreKnown(t *testing.T) {
 	found := map[reflect.Type]bool{}
 	seen := map[reflect.Type]bool{}
-	for i := range apply.Types {
-		if apply.Types[i].Role.Has(apply.RoleChild) {
-			candidates(reflect.TypeOf(apply.Types[i].Object), found, seen)
+	for i := range children.Types {
+		if children.Types[i].Role.Has(children.RoleChild) {
+			candidates(reflect.TypeOf(children.Types[i].Object), found, seen)
 		}
 	}
 	if len(found) < 20 {

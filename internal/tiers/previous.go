@@ -7,11 +7,12 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 )
 
 // PreviousObjects returns what the CloudManager controls and, by its name, no longer wants, by the tier that it is of.
-func PreviousObjects(cm *appv1.CloudManager, owned apply.Inventory) map[resource.Tier][]client.Object {
+func PreviousObjects(cm *appv1.CloudManager, owned children.Inventory) map[resource.Tier][]client.Object {
 	db, identity, front := cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name
 	wanted := []client.Object{withName(&appsv1.StatefulSet{}, db), withName(&corev1.Service{}, resource.HeadlessName(db))}
 	for _, name := range []string{identity, front} {

@@ -13,6 +13,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -31,11 +32,11 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 		return h, false
 	}
 	recorded, err := resource.DecodeInputs(h.Inputs)
-	owned := apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
+	owned := children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
 	if err == nil && owned && !recorded.Kept {
 		return h, false
 	}
-	applies := apply.Applies(live, in.manager())
+	applies := children.Applies(live, in.manager())
 	if apply.OwnsTemplate(live, in.manager()) || !applies && (err != nil || !recorded.Kept) {
 		return h, false
 	}
@@ -44,7 +45,7 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 		inputs.Refresh, inputs.Kept = refresh, true
 		h.Inputs = inputs.Encode()
 	}
-	if applies && !apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
+	if applies && !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
 		h.SpecChanged = false
 	}
 	return h, true

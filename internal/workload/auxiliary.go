@@ -12,6 +12,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/clusterkinds"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -25,7 +26,7 @@ import (
 func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, seen *Observed) (apply.Object, error) {
 	_, deployment := obj.(*appsv1.Deployment)
 	child := apply.Object{Desired: obj, Independent: !deployment}
-	row := apply.TypeOf(obj)
+	row := children.TypeOf(obj)
 	if !row.Auxiliary {
 		child.Live = seen.LiveObject(obj)
 		return child, nil

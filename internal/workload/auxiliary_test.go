@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -40,11 +41,11 @@ func TestExposures(t *testing.T) {
 		"it was refused":              {after(nil, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
 		"it is refused, and is there": {after(ready, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
 		"it is not there yet":         {&Outcomes{Seen: &Observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
-		"it is only observed":         {&Outcomes{Seen: &Observed{Owned: apply.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
+		"it is only observed":         {&Outcomes{Seen: &Observed{Owned: children.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
 		"the spec is refused":         {&Outcomes{Seen: &Observed{}}, func(d *Input) { d.Errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
-		"an earlier spec has no port": {&Outcomes{auxiliaryKnown: true, Seen: &Observed{Owned: apply.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
+		"an earlier spec has no port": {&Outcomes{auxiliaryKnown: true, Seen: &Observed{Owned: children.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
 		"an earlier spec has it":      {after(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"paused before that is known": {&Outcomes{Seen: &Observed{Owned: apply.Inventory{ready}}}, func(d *Input) { d.Paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
+		"paused before that is known": {&Outcomes{Seen: &Observed{Owned: children.Inventory{ready}}}, func(d *Input) { d.Paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
 		"the HTTPRoute is not there":  {after(ready, nil), func(d *Input) { d.Spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
 	} {
 		app := newWebApp()
@@ -83,11 +84,11 @@ func TestAutoscaling(t *testing.T) {
 		seen *Outcomes
 		want *health.Standing
 	}{
-		"not asked for":     {&appv1.ServingSpec{}, &Outcomes{Seen: &Observed{Owned: apply.Inventory{active}}}, nil},
-		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscaler: "keda", Owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
-		"it decides":        {asked, &Outcomes{Seen: &Observed{Owned: apply.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
+		"not asked for":     {&appv1.ServingSpec{}, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, nil},
+		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscaler: "keda", Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
+		"it decides":        {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
 		"not there yet":     {asked, &Outcomes{Seen: &Observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
-		"its controller is": {asked, &Outcomes{Seen: &Observed{Owned: apply.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"its controller is": {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
 	} {
 		got := autoscalingOf(withServing(c.spec), c.seen, nil)
 		if (got == nil) != (c.want == nil) || got != nil && (got.Status != c.want.Status || got.Reason != c.want.Reason) {
@@ -189,9 +190,9 @@ func TestAwaitEndpoints(t *testing.T) {
 		"the former is another's": {to: "shop", change: func(_ *Input, seen *Observed) {
 			seen.former = &corev1.Service{ObjectMeta: controlledBy("web", "App", "web", "2")}
 		}},
-		"the former is in the list":     {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, apply.Inventory{former} }, waits: true},
+		"the former is in the list":     {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, children.Inventory{former} }, waits: true},
 		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *Input, seen *Observed) { seen.Service = going }, waits: true},
-		"only an Ingress has the name.": {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, apply.Inventory{ingress("web")} }},
+		"only an Ingress has the name.": {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, children.Inventory{ingress("web")} }},
 	} {
 		d, seen := newAppInput(app), &Observed{former: former, Object: newPlainDeployment("web", 2)}
 		d.Paused, seen.Deployment().Status.ReadyReplicas = false, 2

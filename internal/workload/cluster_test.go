@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // namespace is the namespace of all objects of these tests.
@@ -45,7 +45,7 @@ func newClient(t *testing.T, objects ...client.Object) client.Client {
 		WithTypeConverters(applyconfigurations.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithIndex(&corev1.Pod{}, IndexInstance, InstanceKeys).
 		WithIndex(&autoscalingv2.HorizontalPodAutoscaler{}, IndexTarget, func(obj client.Object) []string {
-			return []string{apply.ScaleTarget(obj).String()}
+			return []string{children.ScaleTarget(obj).String()}
 		}).Build()
 }
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -53,7 +53,7 @@ type holdSource struct {
 // markOf returns the mark on a live Deployment, an empty mark if the Deployment has none that the operator wrote.
 func (in *Input) markOf(live client.Object) holdMark {
 	var mark holdMark
-	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationHeld) ||
+	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationHeld) ||
 		json.Unmarshal([]byte(live.GetAnnotations()[appv1.AnnotationHeld]), &mark) != nil {
 		return holdMark{}
 	}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -77,7 +77,7 @@ func (c decider) historyOf() resource.Provenance {
 	// Any of them may have been removed by another writer. That fields are the operator's is not enough for a resource without a
 	// workload so far: it takes them over before it applies.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && apply.Applies(live, in.manager())
+	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && children.Applies(live, in.manager())
 	orphaned := ours && (metav1.GetControllerOf(live) == nil || in.adopts())
 	h := resource.Provenance{
 		Exists: metav1.IsControlledBy(live, in.Owner) || orphaned,
@@ -108,11 +108,11 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	if err != nil || !h.Exists || !h.Ours || live == nil {
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
 	}
-	owned := apply.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
+	owned := children.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
 		return h, recorded.Size, nil
 	}
-	if !owned && apply.Applies(live, c.in.manager()) {
+	if !owned && children.Applies(live, c.in.manager()) {
 		// The record was edited by hand, perhaps together with the pod template.
 		h.Inputs = ""
 		return h, resource.ResolvedSize{}, nil

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -99,8 +99,8 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 
 // OwnsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
 func (in *Input) OwnsRecord(live client.Object) bool {
-	return apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) &&
-		apply.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
+	return children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) &&
+		children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
 }
 
 // Key is the key of the workload of an owner.

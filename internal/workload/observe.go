@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -25,7 +25,7 @@ const (
 	// IndexInstance finds pods by the name of the custom resource that they belong to, or by the label app.kubernetes.io/instance in the
 	// selector of an adopted workload object; see InstanceKeys.
 	IndexInstance = "instance"
-	// IndexTarget finds autoscalers by their target; see apply.ScaleTarget.
+	// IndexTarget finds autoscalers by their target; see children.ScaleTarget.
 	IndexTarget = "target"
 )
 
@@ -86,7 +86,7 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 }
 
 // observeCanary returns the Deployment with the name of the canary. Without a wish for a canary, only a Deployment of the owner counts.
-func observeCanary(ctx context.Context, c client.Client, in *Input, owned apply.Inventory) (observedCanary, error) {
+func observeCanary(ctx context.Context, c client.Client, in *Input, owned children.Inventory) (observedCanary, error) {
 	canary := observedCanary{name: resource.CanaryName(in.Name)}
 	if in.canarySpec() != nil || in.Before.Release.Canary != nil {
 		live, err := GetOrNil(ctx, c, client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: canary.name}, &appsv1.Deployment{})
@@ -157,7 +157,7 @@ func FindAutoscaler(ctx context.Context, c client.Client, kind string, key clien
 func listAutoscalers(ctx context.Context, c client.Client, kind string, key client.ObjectKey) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := c.List(ctx, &scalers, client.InNamespace(key.Namespace),
-		client.MatchingFields{IndexTarget: apply.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
+		client.MatchingFields{IndexTarget: children.ScaledObject{Kind: kind, Name: key.Name}.String()}); err != nil {
 		return nil, fmt.Errorf("list autoscalers: %w", err)
 	}
 	return scalers.Items, nil

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // TestListPods lists the pods of an owner that a selector selects.
@@ -56,9 +56,9 @@ func TestFindAutoscaler(t *testing.T) {
 
 // TestLiveObject checks that a child of each type is compared with the live object of its type and name.
 func TestLiveObject(t *testing.T) {
-	for i := range apply.Types {
-		row := &apply.Types[i]
-		if !row.Role.Has(apply.RoleChild) || row.Scope == apply.ScopeLive {
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive {
 			continue
 		}
 		named := func(name string) client.Object {
@@ -70,7 +70,7 @@ func TestLiveObject(t *testing.T) {
 			return obj
 		}
 		live := named("web")
-		seen := &Observed{Owned: apply.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
+		seen := &Observed{Owned: children.Inventory{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, named("other"), live}}
 		switch live := live.(type) {
 		case *appsv1.Deployment:
 			seen.Object = live
@@ -80,7 +80,7 @@ func TestLiveObject(t *testing.T) {
 		if got := seen.LiveObject(named("web")); got != live {
 			t.Errorf("%T: compared with %v", row.Object, got)
 		}
-		if got := (&Observed{Owned: apply.Inventory{named("other")}}).LiveObject(named("web")); got != nil {
+		if got := (&Observed{Owned: children.Inventory{named("other")}}).LiveObject(named("web")); got != nil {
 			t.Errorf("%T: compared with %v, want nothing", row.Object, got)
 		}
 	}

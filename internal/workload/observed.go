@@ -12,6 +12,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/resource"
 )
@@ -31,7 +32,7 @@ type Observed struct {
 	ServiceName     string
 	Service, former *corev1.Service
 	// Owned is all that the operator has applied for the owner.
-	Owned apply.Inventory
+	Owned children.Inventory
 	// Autoscaler is the name of an autoscaler that targets the workload object and is not the owner's, ownerAutoscaler the name of
 	// an autoscaler that targets the custom resource; empty if there is none.
 	Autoscaler, ownerAutoscaler string

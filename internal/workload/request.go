@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -38,7 +39,7 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 	former := seen.Owned.Without(wanted...)
 	for _, service := range []*corev1.Service{seen.Service, seen.former} {
 		if service != nil { // The Service of a tutorial's operator has no mark of this operator.
-			former = append(former, apply.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
+			former = append(former, children.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
 		}
 	}
 	for _, obj := range former {
@@ -68,13 +69,13 @@ func isReplaced(in *Input, obj client.Object, w *resource.Workload, seen *Observ
 	return seen.Service != nil && metav1.IsControlledBy(seen.Service, in.Owner) && health.Service(seen.Service).Ready && seen.isReady(in.Owner)
 }
 
-// NewRequest returns a request for children of the owner.
-func NewRequest(in *Input, children ...apply.Object) *apply.Request {
+// NewRequest returns a request for objects of the owner.
+func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 	annotations := in.Owner.GetAnnotations()
 	return &apply.Request{
 		Owner:   in.Owner,
 		Manager: in.manager(),
-		Objects: children,
+		Objects: objects,
 		Policy:  apply.Policy{Adopt: in.adopts(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
 		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
 	}

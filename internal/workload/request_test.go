@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -39,14 +40,14 @@ func TestNewApplyRequest(t *testing.T) {
 		prune []string
 	}{
 		"nothing lives":              {Observed{}, true, []string{"", ""}, nil},
-		"all lives":                  {Observed{Object: ready, Service: service, Owned: apply.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
-		"no ports any more":          {Observed{Object: pending, Service: service, Owned: apply.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"all lives":                  {Observed{Object: ready, Service: service, Owned: children.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
+		"no ports any more":          {Observed{Object: pending, Service: service, Owned: children.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
 		"a Service without a mark":   {Observed{Object: ready, Service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"an earlier name":            {Observed{Object: ready, Service: service, Owned: apply.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
-		"an earlier name, not yet":   {Observed{Object: ready, Owned: apply.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, not ready": {Observed{Object: pending, Owned: apply.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
-		"an earlier name, another's": {Observed{Object: foreign, Owned: apply.Inventory{formerService}}, true, []string{"web", ""}, nil},
-		"an earlier kind, not ready": {Observed{Object: pending, Owned: apply.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
+		"an earlier name":            {Observed{Object: ready, Service: service, Owned: children.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
+		"an earlier name, not yet":   {Observed{Object: ready, Owned: children.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, not ready": {Observed{Object: pending, Owned: children.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
+		"an earlier name, another's": {Observed{Object: foreign, Owned: children.Inventory{formerService}}, true, []string{"web", ""}, nil},
+		"an earlier kind, not ready": {Observed{Object: pending, Owned: children.Inventory{pending, formerSet}}, true, []string{"web", ""}, []string{"*v1.StatefulSet web"}},
 	} {
 		spec := app.DeepCopy()
 		if !c.ports {

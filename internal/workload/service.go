@@ -18,6 +18,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -68,7 +69,7 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 	for _, route := range seen.Owned {
 		if to := backendOf(route); to == obj.GetName() {
 			return grace // It leads there still, and is changed in this reconcile, or later.
-		} else if at := apply.LastApplied(route, in.manager()); to != "" && at.After(changed) {
+		} else if at := children.LastApplied(route, in.manager()); to != "" && at.After(changed) {
 			changed = at
 		}
 	}
@@ -136,7 +137,7 @@ func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.W
 	req := &apply.Request{Owner: in.Owner, Manager: in.manager()}
 	former := slices.Clone(seen.Owned)
 	if seen.former != nil {
-		former = append(former, apply.Inventory{seen.former}.Without(former...)...)
+		former = append(former, children.Inventory{seen.former}.Without(former...)...)
 	}
 	for _, obj := range former {
 		service, ok := obj.(*corev1.Service)

@@ -10,7 +10,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // fieldNamed returns a spec with one field stated, by its name in JSON.
@@ -32,8 +32,8 @@ func fieldNamed(t *testing.T, name string) *appv1.ServingSpec {
 // ejected.
 func TestAroundTypes(t *testing.T) {
 	left := slices.Clone(AroundTypes)
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		if row.Feature == "" {
 			continue // It has a place of its own in a tree.
 		}

@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -189,7 +189,7 @@ func newPlane(cfg *rest.Config, stop func() error) (*Plane, error) {
 func Scheme() *apiruntime.Scheme {
 	scheme := apiruntime.NewScheme()
 	for _, add := range []func(*apiruntime.Scheme) error{
-		clientgoscheme.AddToScheme, appv1.AddToScheme, apiextensionsv1.AddToScheme, apply.AddToScheme,
+		clientgoscheme.AddToScheme, appv1.AddToScheme, apiextensionsv1.AddToScheme, children.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // The types cannot be registered: a mistake in the program.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // RestartAtRest replaces a manager by another one, and fails the test if the other one writes anything. Other controllers change objects
@@ -50,8 +50,8 @@ func (p *Plane) RestartAtRest(t testing.TB, m *Manager, namespace string, option
 func (p *Plane) versions(t testing.TB, namespace string) map[string]string {
 	t.Helper()
 	types := []client.Object{&appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{}}
-	for i := range apply.Types {
-		types = append(types, apply.Types[i].Object)
+	for i := range children.Types {
+		types = append(types, children.Types[i].Object)
 	}
 	found := map[string]string{}
 	for _, obj := range types {

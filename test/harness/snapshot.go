@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // replicasOf begins the key of a number of pods in a snapshot.
@@ -25,9 +25,9 @@ const replicasOf = "replicas of "
 func (p *Plane) Snapshot(t testing.TB, namespace, name string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for i := range apply.Types {
-		row := &apply.Types[i]
-		if !row.Role.Has(apply.RoleChild) {
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild) {
 			continue
 		}
 		list := p.ListOf(t, row.Object)

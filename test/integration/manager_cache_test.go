@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/test/harness"
 )
@@ -89,7 +89,7 @@ func TestPlainAppNeedsNoBudget(t *testing.T) {
 	plane.Read(t, d)
 	total := heap.Size(app)
 	for _, obj := range []client.Object{d, s} {
-		apply.TypeOf(obj).Keep(obj, true)
+		children.TypeOf(obj).Keep(obj, true)
 		total += heap.Size(obj)
 	}
 	if most := budget.NewLimits(0).Owner / 2; total > most {

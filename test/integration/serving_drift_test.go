@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 	"huolala.cn/app-operator/test/specs"
@@ -56,7 +56,7 @@ var unrepairedAround = map[string]string{
 func optionalTypes() []client.Object {
 	var types []client.Object
 	for _, obj := range childTypes() {
-		if apply.TypeOf(obj).Auxiliary {
+		if children.TypeOf(obj).Auxiliary {
 			types = append(types, obj)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
@@ -195,9 +195,9 @@ func TestRandomSpecsRoundTrip(t *testing.T) {
 // childTypes are empty objects of the types that an App or a ModelBox can have.
 func childTypes() []client.Object {
 	var types []client.Object
-	for i := range apply.Types {
-		row := &apply.Types[i]
-		if _, none := row.Object.(*appsv1.StatefulSet); !none && row.Role.Has(apply.RoleChild) && row.Scope != apply.ScopeLive {
+	for i := range children.Types {
+		row := &children.Types[i]
+		if _, none := row.Object.(*appsv1.StatefulSet); !none && row.Role.Has(children.RoleChild) && row.Scope != children.ScopeLive {
 			types = append(types, row.Object)
 		}
 	}

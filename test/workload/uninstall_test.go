@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -111,8 +111,8 @@ func deleteResources(t *testing.T, p *harness.Plane, seconds string, env ...stri
 func owned(t *testing.T, p *harness.Plane) []client.Object {
 	t.Helper()
 	var left []client.Object
-	for i := range apply.Types {
-		row := &apply.Types[i]
+	for i := range children.Types {
+		row := &children.Types[i]
 		if row.Custom {
 			continue // The cluster does not have it.
 		}
@@ -127,7 +127,7 @@ func owned(t *testing.T, p *harness.Plane) []client.Object {
 			t.Fatal(fmt.Errorf("list %s: %w", gvk.Kind, err))
 		}
 		for j := range list.Items {
-			if _, pod := row.Object.(*corev1.Pod); pod || len(list.Items[j].OwnerReferences) > 0 && row.Role.Has(apply.RoleChild) {
+			if _, pod := row.Object.(*corev1.Pod); pod || len(list.Items[j].OwnerReferences) > 0 && row.Role.Has(children.RoleChild) {
 				left = append(left, &list.Items[j])
 			}
 		}

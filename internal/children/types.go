@@ -1,4 +1,7 @@
-package apply
+// Package children has the table of the types of Kubernetes that the operator creates, updates or watches, and what the table refers to: what
+// the cache keeps of an object, which events wake a reconcile, and which marks prove that the operator has applied an object. It sends no
+// request, except to read an object whole that the cache keeps in part.
+package children
 
 import (
 	"maps"
@@ -18,8 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	"huolala.cn/app-operator/internal/claim"
 )
 
 // Role is what the operator does with the objects of a type. A type may have several.
@@ -111,11 +112,11 @@ var (
 var Types = []Type{
 	{
 		Object: &appsv1.Deployment{}, Role: RoleChild, Scope: ScopeAll, Trim: trimDeployment, Reduce: reduceDeployment,
-		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedDeployment,
+		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedDeployment,
 	},
 	{
 		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet, Reduce: reduceStatefulSet,
-		Adopted: containers, Unhashed: fieldpath.NewSet(replicasPath), Hashed: hashedStatefulSet,
+		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedStatefulSet,
 	},
 	{
 		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: dropStatusManagedFields, Reduce: reduceService,
@@ -181,16 +182,16 @@ func indexTypes() map[reflect.Type]*Type {
 	return index
 }
 
-// unhashedFields returns the fields that do not count for the hash.
-func (t *Type) unhashedFields() *fieldpath.Set {
+// UnhashedFields returns the fields that do not count for the hash.
+func (t *Type) UnhashedFields() *fieldpath.Set {
 	if t.Unhashed == nil {
 		return &fieldpath.Set{}
 	}
 	return t.Unhashed
 }
 
-// hashedPart returns the part of an object that counts for its hash.
-func hashedPart(obj client.Object) any {
+// HashedPart returns the part of an object that counts for its hash.
+func HashedPart(obj client.Object) any {
 	if row := TypeOf(obj); row.Hashed != nil {
 		return row.Hashed(obj)
 	}
@@ -227,12 +228,9 @@ func hashedSecret(obj client.Object) any {
 	return []any{&counted, slices.Sorted(maps.Keys(s.Data))}
 }
 
-// isManaged reports whether an object has the label of the objects that the operator applies.
-func isManaged(obj client.Object) bool { return claim.IsManaged(obj) }
-
-// replicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
+// ReplicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
 // is no change of the desired object.
-var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
+var ReplicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 
 // dataPath is where a Secret has its values. Their names count for the hash, the values do not: the hash is in an
 // annotation, and would give a weak password away.

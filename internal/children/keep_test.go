@@ -1,4 +1,4 @@
-package apply
+package children
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/heap"
 )
 
@@ -207,8 +208,10 @@ func TestForeignObjectsAreNotRead(t *testing.T) {
 
 // TestObjectsAreKeptWhole keeps a child of ours whole: of it goes who owns its status alone.
 func TestObjectsAreKeptWhole(t *testing.T) {
-	ours := settled(t)
-	ours.ManagedFields = append(ours.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kube-controller-manager", Subresource: "status"})
+	ours := fieldtest.Deployment()
+	ours.ManagedFields = []metav1.ManagedFieldsEntry{
+		fieldtest.Entry("me", metav1.ManagedFieldsOperationApply, "", `{"f:spec":{"f:replicas":{}}}`), {Manager: "kube-controller-manager", Subresource: "status"},
+	}
 	fields, image := len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image
 	TypeOf(ours).Keep(ours, true)
 	if len(ours.ManagedFields) != fields-1 || ours.Spec.Template.Spec.Containers[0].Image != image {

@@ -1,4 +1,4 @@
-package apply
+package children
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ func OwnsAnnotation(live client.Object, manager, key string) bool {
 	return fields.OwnsName(live, manager, `"f:`+key+`"`)
 }
 
-// ownsReference reports whether the manager's apply requests own an object's reference to an owner.
-func ownsReference(live client.Object, manager string, owner types.UID) bool {
+// OwnsReference reports whether the manager's apply requests own an object's reference to an owner.
+func OwnsReference(live client.Object, manager string, owner types.UID) bool {
 	return fields.OwnsName(live, manager, fmt.Sprintf(`"k:{\"uid\":\"%s\"}"`, owner))
 }
 

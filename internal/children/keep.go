@@ -1,4 +1,4 @@
-package apply
+package children
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 )
 
 // partialAnnotation marks an object in the cache that may be a child of ours and is kept in part: it is read from the API server
@@ -53,7 +54,7 @@ func IsPartial(obj client.Object) bool {
 
 // claimsOurs reports whether the metadata of an object marks it as an object of the operator, now or earlier. The marks may be forged.
 func claimsOurs(obj client.Object) bool {
-	if isManaged(obj) || IsPartial(obj) {
+	if claim.IsManaged(obj) || IsPartial(obj) {
 		return true
 	}
 	annotations := obj.GetAnnotations()
@@ -122,7 +123,7 @@ func keptOwners(all []metav1.OwnerReference, most int) []metav1.OwnerReference {
 }
 
 // keptMarks returns the marks of the operator's managers; see Marks. Of an object that may be ours they say, too, whether the manager
-// owns the hash and the reference to the controller; see appliedFor.
+// owns the hash and the reference to the controller; see Observe of apply.Engine.
 func keptMarks(from client.Object, claims bool) []metav1.ManagedFieldsEntry {
 	marks := Marks(from.GetManagedFields())
 	marks = slices.DeleteFunc(marks, func(entry metav1.ManagedFieldsEntry) bool { return len(entry.Manager) > maxKeptManager })
@@ -138,7 +139,7 @@ func keptMarks(from client.Object, claims bool) []metav1.ManagedFieldsEntry {
 		if OwnsAnnotation(from, marks[i].Manager, appv1.AnnotationLastAppliedHash) {
 			fields += `"f:annotations":{"f:` + appv1.AnnotationLastAppliedHash + `":{}},`
 		}
-		if ownsReference(from, marks[i].Manager, controller.UID) {
+		if OwnsReference(from, marks[i].Manager, controller.UID) {
 			fields += fmt.Sprintf(`"f:ownerReferences":{"k:{\"uid\":\"%s\"}":{}},`, controller.UID)
 		}
 		if fields != "" {

@@ -1,0 +1,33 @@
+package children
+
+import (
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them. OwnerKey is
+// its function.
+const IndexOwner = "owner"
+
+// OwnerKey returns the UID of an object's controller if that is of a kind of ours.
+func OwnerKey(obj client.Object) []string {
+	if c := metav1.GetControllerOfNoCopy(obj); c != nil && IsOfOurGroup(c) {
+		return []string{string(c.UID)}
+	}
+	return nil
+}
+
+// Inventory has the live objects of an owner, sorted by the order of Types, and by name.
+type Inventory []client.Object
+
+// Without returns the objects of the inventory that are none of the wanted ones, by type and name.
+func (i Inventory) Without(wanted ...client.Object) []client.Object {
+	return slices.DeleteFunc(slices.Clone(i), func(live client.Object) bool {
+		return slices.ContainsFunc(wanted, func(obj client.Object) bool {
+			return reflect.TypeOf(obj) == reflect.TypeOf(live) && obj.GetName() == live.GetName()
+		})
+	})
+}
