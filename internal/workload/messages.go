@@ -46,6 +46,7 @@ const (
 	messageServiceHeadless       = "Service %s is headless, and Kubernetes cannot add a cluster IP to it. Set service.clusterIP to None%s, or delete the Service; the operator then recreates it with a cluster IP"
 	messageReplicasUnstated      = "HorizontalPodAutoscaler %s targets this %s, but spec.replicas is not set, so its scale cannot be read. Set spec.replicas once, to any number"
 	messageAutoscalerExists      = "HorizontalPodAutoscaler %[1]s scales Deployment %[2]s already. Delete HorizontalPodAutoscaler %[1]s, or remove spec.autoscaling"
+	messagePodsUnreadable        = "Cannot read the pods of an adopted Deployment, so their causes are unknown"
 	messageNotCreatedYet         = "%s %s does not exist yet"
 	messagePortMissing           = "%s %s has no backend: an earlier spec is in force, and its Service does not have the port of spec.%s. Requests from outside the cluster fail. Correct the spec, or hold a revision that has this port"
 	messageTemplateKept          = "Deployment %s keeps the pod template that it had before the adoption. The next change of the spec, or of the annotation app.huolala.cn/refresh, replaces its pods"

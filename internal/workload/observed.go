@@ -2,6 +2,7 @@ package workload
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,8 +26,11 @@ type Observed struct {
 	Verdict health.Verdict
 	// Object is the workload object: a Deployment, or the StatefulSet of a database. It is nil if there is none.
 	Object client.Object
-	// Pods are the pods of the workload object.
-	Pods []corev1.Pod
+	// Pods are the pods of the workload object that the cache has. unlabelled are further pods, for their causes alone: the cache does
+	// not find them. polled is true if such pods were looked for.
+	Pods       []corev1.Pod
+	unlabelled []corev1.Pod
+	polled     bool
 	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
 	// Service with the workload's own name where serviceName is another one.
 	ServiceName     string
@@ -182,7 +186,10 @@ func (o *Observed) LiveObject(wanted client.Object) client.Object {
 func (o *Observed) WithObject(live client.Object) *Observed {
 	after := *o
 	after.Object = live
-	after.Verdict = judge(live, o.Pods, o.At)
+	after.Verdict = judge(live, slices.Concat(o.Pods, o.unlabelled), o.At)
+	if after.polled = o.polled && lacksManagedBy(after.template()); after.polled {
+		after.Verdict = judgeAgain(after.Verdict)
+	}
 	return &after
 }
 
