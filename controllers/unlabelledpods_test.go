@@ -37,7 +37,7 @@ func (r *podLists) List(ctx context.Context, list client.ObjectList, opts ...cli
 	return err
 }
 
-// foreignDeployment returns the Deployment web of somebody else, with labels of its own.
+// foreignDeployment returns a Deployment web that another tool has created, with labels of its own.
 func foreignDeployment() *appsv1.Deployment {
 	labels := map[string]string{"app": "web", "app.kubernetes.io/managed-by": "Helm"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", UID: "uid-web", Generation: 1}}

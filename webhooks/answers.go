@@ -41,6 +41,7 @@ const (
 	topicHost
 	topicAutoscaler
 	topicAutoscalingRemoved
+	topicIgnoredReplicas
 	topicScaleOwner
 	topicPodSecurity
 	topicChangePlan
@@ -68,6 +69,7 @@ var answers = [topicCount]answer{
 	topicHost:               {"shared host", fromCache, general, "whether another resource of the namespace serves a stated host and path"},
 	topicAutoscaler:         {"other autoscaler", fromCache, general, "whether an autoscaler targets a stated Deployment"},
 	topicAutoscalingRemoved: {"autoscaling is removed", fromCache, nothing, ""},
+	topicIgnoredReplicas:    {"ignored replicas", fromCache, nothing, ""},
 	topicScaleOwner:         {"owner of the scale", fromCache, general, "whether something else scales a stated Deployment"},
 	topicPodSecurity:        {"pod security", fromServer, full, "which Pod Security Standard a stated namespace enforces"},
 	topicChangePlan:         {"plan of a change", fromServer, nothing, ""},

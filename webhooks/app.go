@@ -11,7 +11,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps;apps/scale,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpApp(server webhook.Server) {
 	serve(server, &validator[*appv1.App]{
@@ -28,6 +28,9 @@ func (s *validators) setUpApp(server webhook.Server) {
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec
+				if was.Autoscaling == nil || app.Spec.Autoscaling != nil {
+					said = append(said, s.ignoredReplicas(ctx, who, app, old.Spec.Replicas, app.Spec.Replicas)...)
+				}
 			}
 			return append(said, s.aroundOthers(ctx, who, app, &app.Spec.ServingSpec, was, app.Spec.Replicas)...)
 		},

@@ -71,6 +71,9 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 			return admission.Allowed("").WithWarnings(messageNotReviewed)
 		}
 		defer done()
+		if req.SubResource == subresourceScale {
+			return admission.Allowed("").WithWarnings(validation.ListWarnings(h.warnScale(ctx, &req))...)
+		}
 		if said, err = h.decide(ctx, &req); err == nil {
 			lines, answer := h.answerPlan(ctx, &req, done)
 			if answer != nil {

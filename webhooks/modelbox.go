@@ -11,7 +11,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-modelbox,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create;update,versions=v1,name=vmodelbox.app.huolala.cn,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-modelbox,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes;modelboxes/scale,verbs=create;update,versions=v1,name=vmodelbox.app.huolala.cn,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/mutate-app-huolala-cn-v1-modelbox,mutating=true,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=modelboxes,verbs=create,versions=v1,name=mmodelbox.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpModelBox(server webhook.Server) {
@@ -32,6 +32,9 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec
+				if was.Autoscaling == nil || box.Spec.Autoscaling != nil {
+					said = append(said, s.ignoredReplicas(ctx, who, box, old.Spec.Replicas, box.Spec.Replicas)...)
+				}
 			}
 			return append(said, s.aroundOthers(ctx, who, box, &box.Spec.ServingSpec, was, box.Spec.Replicas)...)
 		},

@@ -16,7 +16,7 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// The pods of an adopted Deployment that keeps its pod template, and those of the tutorials' operators, lack the label by which the cache
+// The pods of an adopted Deployment that keeps its pod template, and the pods of the tutorials' operators, lack the label by which the cache
 // finds pods. While such a Deployment is not ready, its pods are read from the API server, for the cause. Any other workload costs no
 // request.
 

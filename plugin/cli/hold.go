@@ -27,13 +27,19 @@ func (r *root) holdCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.checkHold(ctx, t, replicaSet); err != nil {
+			now, err := c.checkHold(ctx, t, replicaSet)
+			if err != nil {
 				return err
 			}
-			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, replicaSet)); err != nil {
+			at := replicaSet
+			if replicaSet == appv1.HoldLastGood && now.HeldAt() != replicaSet {
+				at += ", " + now.LastGoodInWords()
+				r.warnRuns(now, t)
+			}
+			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
 				return err
 			}
-			return r.annotateHold(ctx, c, t, replicaSet)
+			return r.annotateHold(ctx, c, t, replicaSet, at)
 		}),
 	}
 	cmd.Flags().StringVar(&to, "to", appv1.HoldLastGood, "What to run: "+appv1.HoldLastGood+", the number of a revision, or the name of a ReplicaSet.")
@@ -46,13 +52,13 @@ func (r *root) unholdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
-			if err := c.checkHold(ctx, t, ""); err != nil {
+			if _, err := c.checkHold(ctx, t, ""); err != nil {
 				return err
 			}
 			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
-			if err := r.annotateHold(ctx, c, t, ""); err != nil {
+			if err := r.annotateHold(ctx, c, t, "", ""); err != nil {
 				return err
 			}
 			return r.finish(ctx, c, wait, t)
@@ -63,20 +69,29 @@ func (r *root) unholdCommand() *cobra.Command {
 	return cmd
 }
 
-// checkHold returns an error if a hold at a value cannot be, or the end of one for an empty value.
-func (c *clients) checkHold(ctx context.Context, t target, value string) error {
+// checkHold returns the resource, or an error if a hold at a value cannot be, or the end of one for an empty value.
+func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.Resource, error) {
 	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
-		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	if err := checkNotDeleting(&now); err != nil {
-		return err
+		return nil, err
 	}
 	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
-		return fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
+		return nil, fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
 			"Name one of \"%s\"", now.Object(), value, t.command("history"))
 	}
-	return nil
+	return &now, nil
+}
+
+// warnRuns warns of a hold at the last good revision if that revision runs: a release that was ready is the last good one, also if a user
+// finds it bad later.
+func (r *root) warnRuns(now *view.Resource, t target) {
+	if now.LastGood != "" && now.LastGood == now.Running {
+		fmt.Fprintf(r.Err, "Warning: the last good revision is the one that runs now, as it was ready. To go back further, name one of \"%s\" in --to\n",
+			t.command("history"))
+	}
 }
 
 // heldReplicaSet returns the value of the annotation: the name of a ReplicaSet, or last-good.
@@ -101,8 +116,8 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 	}
 	if notNumber != nil {
 		for i := range h.Revisions {
-			if h.Revisions[i].ReplicaSet == to {
-				return to, nil
+			if rev := &h.Revisions[i]; rev.ReplicaSet == to {
+				return to, canHold(rev, t)
 			}
 		}
 		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.command("history")))
@@ -111,12 +126,20 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 	if err != nil {
 		return "", fmt.Errorf("--to: %w", err)
 	}
-	return rev.ReplicaSet, nil
+	return rev.ReplicaSet, canHold(rev, t)
 }
 
-// annotateHold sets the annotation to a value, or removes it for an empty one.
-func (r *root) annotateHold(ctx context.Context, c *clients, t target, value string) error {
-	done, already := "held at "+value, "held at "+value+" already"
+// canHold returns an error for a revision that the operator cannot hold.
+func canHold(rev *view.Revision, t target) error {
+	if rev.NoHold == "" {
+		return nil
+	}
+	return fmt.Errorf("--to: revision %d (ReplicaSet %s) cannot be held: %s. Name another one of \"%s\"", rev.Number, rev.ReplicaSet, rev.NoHold, t.command("history"))
+}
+
+// annotateHold sets the annotation to a value, or removes it for an empty one. at is the value in words.
+func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at string) error {
+	done, already := "held at "+at, "held at "+value+" already"
 	if value == "" {
 		done, already = "no longer held", "not held"
 	}

@@ -49,6 +49,7 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 	}
 	if !pause {
 		cmd.Flags().BoolVar(&wait, "wait", false, "Wait until they are ready.")
+		cmd.Flags().BoolP("yes", "y", false, "No effect: this command does not ask. The others that can replace pods have it.")
 	}
 	return cmd
 }

@@ -26,8 +26,8 @@ func (r *root) refreshCommand() *cobra.Command {
 	var o refreshOptions
 	cmd := &cobra.Command{
 		Use: "refresh [NAME...]", Short: "Take over newer renderings and sizes; the pods may restart", ValidArgsFunction: r.completeNames,
-		Long: "Apply pending changes that are not in the spec, such as a newer rendering or a new definition of a named size. The pods may\n" +
-			"restart. --all refreshes all resources with pending changes, and --wave limits how many at a time. The command stops after the\n" +
+		Long: "Apply pending changes that are not in the spec, such as a newer rendering, a new definition of a named size, or the pod\n" +
+			"template of a Deployment that was adopted without a restart. The pods may restart. --all refreshes all resources with pending changes, and --wave limits how many at a time. The command stops after the\n" +
 			"first wave that does not become ready.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
@@ -79,7 +79,7 @@ func (o *refreshOptions) check(args []string) error {
 	return nil
 }
 
-// toRefresh returns the named resources, or with o.every all outdated resources that are not being deleted.
+// toRefresh returns the named resources, or with o.every all resources for which a refresh changes something and that are not being deleted.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
 	if !o.every {
 		return c.resolveAll(ctx, args)
@@ -93,7 +93,7 @@ func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refr
 	}
 	var targets []target
 	for i := range found {
-		if !found[i].Outdated || found[i].ObjectMeta.DeletionTimestamp != nil {
+		if !found[i].CanRefresh() || found[i].ObjectMeta.DeletionTimestamp != nil {
 			continue
 		}
 		kind, _ := view.KindOf(found[i].Kind)
@@ -170,7 +170,7 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target) error {
 		if err != nil {
 			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
 		}
-		if !now.Outdated || now.State() == view.StateStalled || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
+		if !now.CanRefresh() || now.State() == view.StateStalled || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
 		}
 		if time.Since(began) > defaultWait.timeout {

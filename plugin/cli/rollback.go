@@ -89,6 +89,9 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	if err := r.printChanges(view.Changes(now, rev), o.showValues); err != nil {
 		return err
 	}
+	if rev.NoHold != "" {
+		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
+	}
 	if err := r.confirm(o.yes, "Restore this? The pods restart."); err != nil {
 		return err
 	}

@@ -76,6 +76,8 @@ var verbs = map[string]string{
 // available.
 type offer struct {
 	Do, Verb, Value, Why string
+	// About describes the value, empty for none.
+	About string
 }
 
 // The reasons why an action is unavailable.
@@ -93,13 +95,15 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 	if r.ObjectMeta.DeletionTimestamp != nil {
 		deleting = whyDeleting
 	}
-	add := func(do, value, why string) { found = append(found, offer{do, verbs[do], value, cmp.Or(deleting, why)}) }
+	add := func(do, value, why string) {
+		found = append(found, offer{Do: do, Verb: verbs[do], Value: value, Why: cmp.Or(deleting, why)})
+	}
 	if r.Paused {
 		add(Resume, "", "")
 	} else {
 		add(Pause, "", "")
 	}
-	if r.Outdated {
+	if r.CanRefresh() {
 		add(Refresh, "", "")
 	}
 	if len(r.Workloads) > 0 {
@@ -123,6 +127,7 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 			why = whyNothingGood
 		}
 		add(Hold, view.LastGood, why)
+		found[len(found)-1].About = r.LastGoodInWords()
 	}
 	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
 		add(Scale, strconv.FormatInt(int64(r.WantedPods()), 10), "")

@@ -141,6 +141,9 @@ func TestOffers(t *testing.T) {
 		"scaled": {
 			func(app *appv1.App) { app.Spec.Autoscaling = &appv1.AutoscalingSpec{MaxReplicas: 3} }, []string{"cart/restart"}, []string{"cart/scale"},
 		},
+		"kept": {func(app *appv1.App) {
+			app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonTemplateKept}}
+		}, []string{"cart/refresh"}, nil},
 		"outdated": {func(app *appv1.App) { app.Status.Rendering, app.Status.LatestRendering = 1, 2 }, []string{"cart/refresh"}, nil},
 	} {
 		f := newFake()

@@ -45,7 +45,7 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 func replicaSet(name string, revision, wanted, ready int, image, record string, age time.Duration) appsv1.ReplicaSet {
 	rs := appsv1.ReplicaSet{ObjectMeta: objectMeta(name, name, "deployment", age)}
-	rs.Annotations = map[string]string{annotationRevision: fmt.Sprint(revision), appv1.AnnotationLastAppliedSpec: record}
+	rs.Annotations = map[string]string{annotationRevision: fmt.Sprint(revision), appv1.AnnotationLastAppliedSpec: record, appv1.AnnotationLastAppliedInputs: `{"rendering":2}`}
 	rs.Spec.Replicas = ptr.To(int32(wanted))
 	rs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cart", Image: image}}
 	rs.Status.Replicas, rs.Status.ReadyReplicas = int32(wanted), int32(ready)

@@ -53,6 +53,8 @@ type Revision struct {
 	Cause string `json:"cause,omitempty"`
 	// Note is the reason why the revision's spec is unknown, or the problem with the spec.
 	Note string `json:"note,omitempty"`
+	// NoHold is the reason why the operator cannot hold the revision, empty if it can.
+	NoHold string `json:"noHold,omitempty"`
 	// Spec is the recorded spec, nil if there is none.
 	Spec map[string]any `json:"-"`
 }
@@ -222,22 +224,9 @@ func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Re
 	} else {
 		rev.SinceAtLatest = writtenAt(rs)
 	}
-	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
-	spec := w.NewRecord()
-	switch err := resource.DecodeSpec(record, spec); {
-	case record == "":
-		rev.Note = "no record: no rollback"
-		return rev
-	case errors.Is(err, resource.ErrNoSpec):
-		rev.Note = "only a hash: no rollback"
-		return rev
-	case err != nil:
-		rev.Note = "unreadable record: no rollback"
-		return rev
-	}
-	recorded := toMap(spec)
-	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) {
-		rev.Note = "record unlike its pods: no rollback"
+	recorded, fault := w.recordOn(rs)
+	if rev.NoHold = fault; fault != "" {
+		rev.Note = fault + ": no rollback"
 		return rev
 	}
 	for _, field := range unrecorded {
@@ -249,7 +238,44 @@ func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Re
 			rev.Note = verdict.Reason
 		}
 	}
+	if rev.NoHold = unheld(rs); rev.NoHold != "" {
+		rev.Note = strings.TrimPrefix(rev.Note+"; "+rev.NoHold+": no hold", "; ")
+	}
 	return rev
+}
+
+// unheld returns why a ReplicaSet with a record of its spec cannot be held, empty if it can.
+func unheld(rs *appsv1.ReplicaSet) string {
+	switch in, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs]); {
+	case err != nil:
+		return "no record of its inputs"
+	case in.Kept:
+		return noHoldTemplate
+	}
+	return ""
+}
+
+// noHoldTemplate is why a ReplicaSet cannot be held that has another pod template than its record makes: a ReplicaSet of before an adoption, to
+// which Kubernetes has copied the records of the Deployment.
+const noHoldTemplate = "pods of before the adoption"
+
+// recordOn returns the spec that is recorded on a ReplicaSet of the workload, or the fault of the record.
+func (w *Workload) recordOn(rs *appsv1.ReplicaSet) (recorded map[string]any, fault string) {
+	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
+	spec := w.NewRecord()
+	switch err := resource.DecodeSpec(record, spec); {
+	case record == "":
+		return nil, "no record"
+	case errors.Is(err, resource.ErrNoSpec):
+		return nil, "only a hash"
+	case err != nil:
+		return nil, "unreadable record"
+	}
+	recorded = toMap(spec)
+	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) {
+		return nil, "record unlike its pods"
+	}
+	return recorded, ""
 }
 
 // runs reports whether a container of a ReplicaSet runs an image.

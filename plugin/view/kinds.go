@@ -94,10 +94,9 @@ func appResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: app.ObjectMeta, WantsService: len(app.Spec.Ports) > 0, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
-		LastGood:  lastGood(app.History()),
 		Canary:    app.Status.Canary,
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec]}},
-	}, &app.Status.WorkloadStatus), true
+	}, &app.Status.WorkloadStatus).withHistory(app.History()), true
 }
 
 func modelBoxResource(obj runtime.Object) (Resource, bool) {
@@ -107,10 +106,9 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: box.ObjectMeta, WantsService: len(box.Spec.Ports) > 0, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
-		LastGood:  lastGood(box.History()),
 		Canary:    box.Status.Canary,
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec]}},
-	}, &box.Status.WorkloadStatus), true
+	}, &box.Status.WorkloadStatus).withHistory(box.History()), true
 }
 
 func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
@@ -163,12 +161,13 @@ func cloudManagerResource(obj runtime.Object) (Resource, bool) {
 	return r, true
 }
 
-// lastGood returns the ReplicaSet that was last ready.
-func lastGood(history *appv1.HistoryStatus) string {
-	if history.LastGood == nil {
-		return ""
+// withHistory adds the ReplicaSets that the status names.
+func (r Resource) withHistory(history *appv1.HistoryStatus) Resource {
+	r.Running = history.ReplicaSet
+	if good := history.LastGood; good != nil {
+		r.LastGood, r.LastGoodImage = good.ReplicaSet, good.Image
 	}
-	return history.LastGood.ReplicaSet
+	return r
 }
 
 func newOf[T any]() any { return new(T) }

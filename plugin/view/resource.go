@@ -28,7 +28,9 @@ type Resource struct {
 	Ready string
 	// Outdated is true while a newer rendering or another meaning of the named size waits to be taken.
 	Outdated bool
-	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held.
+	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held. LastGoodImage is its
+	// image, and Running the ReplicaSet of all pods, empty where they are of several or unknown.
+	LastGood, LastGoodImage, Running string
 	LastGood string
 	// Canary is the canary that waits for its promotion, nil without one.
 	Canary *appv1.CanaryStatus
@@ -74,6 +76,30 @@ func (r *Resource) CanaryReady() bool {
 
 // HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
+
+// TemplateKept reports whether the Deployment keeps the pod template of before its adoption.
+func (r *Resource) TemplateKept() bool {
+	return r.condition(appv1.ConditionApplied).Reason == appv1.ReasonTemplateKept
+}
+
+// CanRefresh reports whether a refresh changes something: a rendering, a size, or a pod template that an adoption has kept.
+func (r *Resource) CanRefresh() bool { return r.Outdated || r.TemplateKept() }
+
+// LastGoodInWords describes the revision that a hold at LastGood means, empty for none. It says so if that revision runs now: a release that
+// was ready once is the last good one, whatever it does since.
+func (r *Resource) LastGoodInWords() string {
+	if r.LastGood == "" {
+		return ""
+	}
+	words := "ReplicaSet " + r.LastGood
+	if r.LastGoodImage != "" {
+		words += " (" + r.LastGoodImage + ")"
+	}
+	if r.LastGood == r.Running {
+		words += ", which runs now"
+	}
+	return words
+}
 
 // WantedPods returns the number of pods that the resource wants: the number in the spec, or else the live number, which the operator keeps.
 func (r *Resource) WantedPods() int32 {

@@ -20,9 +20,11 @@ type Row struct {
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
 	// Pending are the changes that wait for the end of a pause: their number first, and then a line each.
-	Pending []string     `json:"pending,omitempty"`
-	Image   string       `json:"image,omitempty"`
-	Created *metav1.Time `json:"created,omitempty"`
+	Pending []string `json:"pending,omitempty"`
+	// TemplateKept is true while the Deployment keeps the pod template of before an adoption.
+	TemplateKept bool         `json:"templateKept,omitempty"`
+	Image        string       `json:"image,omitempty"`
+	Created      *metav1.Time `json:"created,omitempty"`
 }
 
 // List is all resources, worst first.
@@ -36,7 +38,7 @@ type List struct {
 func RowOf(r *Resource) Row {
 	row := Row{
 		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image,
-		Created: created(r.ObjectMeta),
+		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(),
 	}
 	switch verdict := r.verdict(); row.State {
 	case StateUnobserved:
@@ -52,12 +54,16 @@ func RowOf(r *Resource) Row {
 	return shown(row)
 }
 
-// Words returns the message of the row, with how much waits.
+// Words returns the message of the row, with how much waits and whether the Deployment keeps the pod template of before an adoption.
 func (r *Row) Words() string {
-	if len(r.Pending) == 0 {
-		return r.Message
+	words := r.Message
+	if len(r.Pending) > 0 {
+		words = r.Pending[0] + ". " + words
 	}
-	return r.Pending[0] + ". " + r.Message
+	if r.TemplateKept {
+		words = appv1.ReasonTemplateKept + ". " + words
+	}
+	return words
 }
 
 // Rows returns the table of resources. Resources that need a user come first, and then the order is by namespace, kind and name.
@@ -133,7 +139,7 @@ func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
 	for i := range l.Items {
 		row := &l.Items[i]
 		message := row.Words()
-		if row.State == StateReady && row.Reason == appv1.ReasonReady && !wide {
+		if row.State == StateReady && row.Reason == appv1.ReasonReady && !row.TemplateKept && !wide {
 			message = ""
 		}
 		t.add(row.State.mark(), cells([]string{

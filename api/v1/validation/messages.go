@@ -297,6 +297,8 @@ const (
 	messageHoldNameInvalid       = "is not the name of a ReplicaSet: the operator does not apply the spec, and leaves the pods as they are. Set the name of a ReplicaSet or last-good, or remove the annotation"
 	messageCanaryNotAvailable    = "has no effect; a resource of this kind has no canary. Remove it"
 	messageCanaryUIDIsEmpty      = "has no effect; it must be the UID of the canary's Deployment, which status.canary.uid has"
+	messageHoldLastGood          = "holds this resource at ReplicaSet %s (%s), which was the last one to be ready with its spec in force; changes of the spec take effect once you remove the annotation"
+	messageHoldRunsNow           = "holds this resource at ReplicaSet %s (%s), which runs now, as it was ready. To go back further, name an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
 	messageHoldInForce           = "holds this resource at an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
 )
 

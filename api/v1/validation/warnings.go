@@ -34,26 +34,28 @@ func AnnotationWarnings(obj metav1.Object) []string {
 		if !reserved(key) {
 			continue
 		}
-		if says := annotationWarning(key, annotations[key], hasHistory(obj)); says != "" {
+		if says := annotationWarning(key, annotations[key], historyOf(obj)); says != "" {
 			said = append(said, warning(keyIn(field.NewPath("metadata", "annotations"), key), says))
 		}
 	}
 	return said
 }
 
-// hasHistory reports whether a resource is of a kind whose Deployment can be held at an earlier ReplicaSet, and adopted without
-// its template.
-func hasHistory(obj metav1.Object) bool {
-	_, ok := obj.(interface{ History() *appv1.HistoryStatus })
-	return ok
+// historyOf returns the history in the status of a resource, nil for a kind whose Deployment cannot be held at an earlier ReplicaSet, nor
+// adopted without its template.
+func historyOf(obj metav1.Object) *appv1.HistoryStatus {
+	if kept, ok := obj.(interface{ History() *appv1.HistoryStatus }); ok {
+		return kept.History()
+	}
+	return nil
 }
 
 // annotationWarning returns the warning of an annotation of the operator, empty for none.
-func annotationWarning(key, value string, history bool) string {
+func annotationWarning(key, value string, history *appv1.HistoryStatus) string {
 	switch key {
 	case appv1.AnnotationAdopt:
 		switch {
-		case value == appv1.AdoptWithoutRestart && !history:
+		case value == appv1.AdoptWithoutRestart && history == nil:
 			return messageAdoptNeedsRestart
 		case value != "true" && value != "false" && value != appv1.AdoptWithoutRestart:
 			return messageAdoptValueInvalid
@@ -80,17 +82,24 @@ func annotationWarning(key, value string, history bool) string {
 	return ""
 }
 
-// holdWarning returns the warning of a hold.
-func holdWarning(value string, history bool) string {
+// holdWarning returns the warning of a hold. The last good ReplicaSet is named, and that it runs now if it does: a release that was ready is
+// the last good one, also if it was found to be bad later.
+func holdWarning(value string, history *appv1.HistoryStatus) string {
 	switch {
-	case !history:
+	case history == nil:
 		return messageHoldNotAvailable
 	case value == "":
 		return messageHoldIsEmpty
 	case len(validation.IsDNS1123Subdomain(value)) > 0:
 		return messageHoldNameInvalid
+	case value != appv1.HoldLastGood || history.LastGood == nil:
+		return messageHoldInForce
 	}
-	return messageHoldInForce
+	format := messageHoldLastGood
+	if history.LastGood.ReplicaSet == history.ReplicaSet {
+		format = messageHoldRunsNow
+	}
+	return fmt.Sprintf(format, cut(history.LastGood.ReplicaSet, maxValue), cut(history.LastGood.Image, maxValue))
 }
 
 // warnings returns the warnings of a workload at a path. serviceType is the default of its kind.

@@ -88,6 +88,21 @@ func TestSizeIsDefined(t *testing.T) {
 	}
 }
 
+// TestHoldNamesTheLastGood has a hold at the last good ReplicaSet: the warning names it, and says so if it runs now.
+func TestHoldNamesTheLastGood(t *testing.T) {
+	for running, want := range map[string]string{"web-2": "web-1 (nginx:1), which was the last one to be ready", "": "web-1 (nginx:1), which was", "web-1": "which runs now, as it was ready. To go back further"} {
+		app, box := &appv1.App{}, &appv1.ModelBox{}
+		app.Annotations = map[string]string{appv1.AnnotationHold: appv1.HoldLastGood}
+		app.Status.HistoryStatus = appv1.HistoryStatus{ReplicaSet: running, LastGood: &appv1.GoodRevision{ReplicaSet: "web-1", Image: "nginx:1"}}
+		box.Annotations, box.Status.HistoryStatus = app.Annotations, app.Status.HistoryStatus
+		for _, said := range [][]string{AnnotationWarnings(app), AnnotationWarnings(box)} {
+			if len(said) != 1 || !strings.Contains(said[0], want) {
+				t.Errorf("while %q runs: %q, want %q", running, said, want)
+			}
+		}
+	}
+}
+
 // TestAnnotationWarnings has the annotations of a custom resource that are warned of, for each kind, and words of the warning.
 func TestAnnotationWarnings(t *testing.T) {
 	for name, c := range map[string]struct{ key, value, says, others string }{

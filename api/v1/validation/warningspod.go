@@ -132,7 +132,7 @@ const (
 	mostCores  = 10_000
 )
 
-// bytesWarning warns of a number of bytes that is too small to be meant. 0 is no mistake: it stands for none.
+// bytesWarning warns of a number of bytes that is too small to be meant. 0 is no mistake: it means none.
 func bytesWarning(q resource.Quantity, at *field.Path) []string {
 	if q.Sign() <= 0 || q.CmpInt64(leastBytes) >= 0 {
 		return nil

@@ -140,7 +140,7 @@ func portReferences(c, stated *corev1.Container, own, patch place) []portReferen
 	return refs
 }
 
-// root returns an error for a container that runs as root and must not. A container's own fields take precedence over those of the pod.
+// root returns an error for a container that runs as root and must not. A container's own fields take precedence over the fields of the pod.
 func (f finder) root(c *corev1.Container, patch place, pod *corev1.PodSecurityContext) field.ErrorList {
 	var user *int64
 	var nonRoot *bool
