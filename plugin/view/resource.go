@@ -31,7 +31,6 @@ type Resource struct {
 	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held. LastGoodImage is its
 	// image, and Running the ReplicaSet of all pods, empty where they are of several or unknown.
 	LastGood, LastGoodImage, Running string
-	LastGood string
 	// Canary is the canary that waits for its promotion, nil without one.
 	Canary *appv1.CanaryStatus
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty

@@ -71,7 +71,7 @@ func annotationWarning(key, value string, history *appv1.HistoryStatus) string {
 		return holdWarning(value, history)
 	case appv1.AnnotationPromote, appv1.AnnotationAbort:
 		switch {
-		case !history:
+		case history == nil:
 			return messageCanaryNotAvailable
 		case value == "":
 			return messageCanaryUIDIsEmpty
