@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -30,7 +30,7 @@ const (
 
 // lacksPodLabel reports whether the pods of a Deployment of the owner lack the label by which the cache finds pods.
 func lacksPodLabel(live *appsv1.Deployment, owner client.Object) bool {
-	return metav1.IsControlledBy(live, owner) && !apply.IsPartial(live) && lacksManagedBy(live.Spec.Template)
+	return metav1.IsControlledBy(live, owner) && !children.IsPartial(live) && lacksManagedBy(live.Spec.Template)
 }
 
 // lacksManagedBy reports whether a pod template lacks the operator's label.
@@ -60,7 +60,7 @@ func listUnlabelledPods(
 		}
 		for i := range page.Items {
 			if pod := &page.Items[i]; ofDeployment(pod, live.Name) {
-				apply.TypeOf(pod).Keep(pod, false)
+				children.TypeOf(pod).Keep(pod, false)
 				pods = append(pods, *pod)
 			}
 		}
