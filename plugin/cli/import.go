@@ -140,7 +140,7 @@ func (r *root) writeImport(folder string, app *appv1.App, text string) (err erro
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("Deployment %s: %s exists; remove it, or write into another folder", app.Name, path)
+		return fmt.Errorf("the App of Deployment %s: %s exists; remove it, or write into another folder", app.Name, path)
 	}
 	if err != nil {
 		return err
