@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -144,4 +145,45 @@ func TestFlowOfRenamedTiers(t *testing.T) {
 	if got := w.tierDeployment("web").Spec.Template.Spec.Containers[0].Image; got != "nginx:2" {
 		t.Errorf("the image of the front tier is %s", got)
 	}
+}
+
+// TestFlowOfTiersRenamedBack gives a component its old name again while the new one is not up: the new one goes, and the old one has been
+// there all the time.
+func TestFlowOfTiersRenamedBack(t *testing.T) {
+	spec := strings.Replace(tieredSpec("nginx:1"), `"image":"busybox:1"`, `"image":"busybox:1","ports":[{"port":8000}]`, 1)
+	forNames(t, []string{"data", "id", "front"}, func(t *testing.T, tier string) {
+		w := newRunningTiers(t, spec)
+		w.setSpec(tieredKind, strings.Replace(spec, `"name":"`+tier+`"`, `"name":"other"`, 1))
+		for range 3 {
+			w.settle(tieredKind)
+		}
+		if got := w.phase(); got == appv1.PhaseReady {
+			t.Errorf("the phase is %s before the new tier is up", got)
+		}
+		for _, request := range w.requests {
+			if strings.HasPrefix(request, "delete ") {
+				t.Errorf("before the new tier is up: %s", request)
+			}
+		}
+		if tier == "data" {
+			w.makeTierAvailable("other", 0)
+		}
+		w.setSpec(tieredKind, spec)
+		for range 3 {
+			w.settle(tieredKind)
+		}
+		w.stands("the old name", tieredKind, "Ready=True/Ready", "Stalled=False/NotStalled")
+		if got := w.phase(); got != appv1.PhaseReady {
+			t.Errorf("the phase is %s", got)
+		}
+		name := metav1.ObjectMeta{Name: "other"}
+		for _, left := range []client.Object{&appsv1.StatefulSet{ObjectMeta: name}, &appsv1.Deployment{ObjectMeta: name}, &corev1.Service{ObjectMeta: name}} {
+			if w.read(left) {
+				t.Errorf("%T other is left", left)
+			}
+		}
+		if !w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: tier}}) {
+			t.Errorf("Service %s is gone", tier)
+		}
+	})
 }

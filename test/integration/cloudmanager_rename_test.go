@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -138,59 +137,6 @@ func TestCloudManagerReleases(t *testing.T) {
 	harness.Says(t, cm, "Stalled", "datadir-db-7 would be deleted with StatefulSet db", "spec.db.statefulSet.storage.retain")
 	releaseClaim(t, claim)
 	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
-}
-
-// TestCloudManagerRenameBack gives a component its old name again while the new one is not up: the new one goes, and the old
-// one has been there all the time.
-func TestCloudManagerRenameBack(t *testing.T) {
-	t.Parallel()
-	ns, m := plane.Shared(t)
-	cm := newCloudManager(ns)
-	cm.Spec.Identity.Deployment.Ports = []appv1.Port{{Port: 8000}}
-	bringUpTiers(t, cm)
-	uids := map[string]string{}
-	all := map[string]func() client.Object{
-		"db":       func() client.Object { return namedStatefulSet(ns, "db") },
-		"identity": func() client.Object { return namedDeployment(ns, "identity") },
-		"front":    func() client.Object { return namedDeployment(ns, "front") },
-	}
-	for name, obj := range all {
-		uids[name] = string(lookup(t, obj()).GetUID())
-	}
-	names := map[string]*string{
-		"db": &cm.Spec.DB.StatefulSet.Name, "identity": &cm.Spec.Identity.Deployment.Name, "front": &cm.Spec.Front.Deployment.Name,
-	}
-	for old, name := range names {
-		plane.Read(t, cm)
-		plane.Change(t, cm, func() { *name = "other" })
-		plane.Until(t, cm, func() error {
-			if cm.Status.ObservedGeneration != cm.Generation || cm.Status.Phase == appv1.PhaseReady {
-				return errors.New("not seen yet")
-			}
-			return nil
-		})
-		m.Idle(t)
-		for name, obj := range all {
-			if string(lookup(t, obj()).GetUID()) != uids[name] {
-				t.Errorf("%s was recreated while %s is renamed", name, old)
-			}
-		}
-		plane.Read(t, namedService(ns, old))
-		if old == "db" {
-			setReadyPods(t, namedStatefulSet(ns, "other"), 0)
-		}
-		plane.Read(t, cm)
-		plane.Change(t, cm, func() { *name = old })
-		awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
-		harness.Eventually(t, func() error {
-			for _, obj := range []client.Object{namedStatefulSet(ns, "other"), namedDeployment(ns, "other"), namedService(ns, "other")} {
-				if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("%T other is left", obj)
-				}
-			}
-			return nil
-		})
-	}
 }
 
 // lookup reads an object that exists, and returns it.
