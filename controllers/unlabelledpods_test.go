@@ -66,8 +66,8 @@ func podBefore(set, name, reason string) *corev1.Pod {
 func keptWorld(t *testing.T, kindName string) (*world, *podLists) {
 	t.Helper()
 	w := newWorld(t, newStored(t, kindNamed(t, kindName), flowSpec(kindName, "nginx:1", onePort)), foreignDeployment())
-	lists := &podLists{Reader: w.Deps.Live}
-	w.Deps.Live = lists
+	lists := &podLists{Reader: w.Live}
+	w.Live = lists
 	w.annotate(kindName, appv1.AnnotationAdopt, appv1.AdoptWithoutRestart)
 	w.settle(kindName)
 	w.makeAvailable()
@@ -146,8 +146,8 @@ func TestLabelledPodsCostNoRequest(t *testing.T) {
 	for _, kindName := range heldKinds() {
 		t.Run(kindName, func(t *testing.T) {
 			w := newWorld(t, newStored(t, kindNamed(t, kindName), flowSpec(kindName, "nginx:1", onePort)))
-			lists := &podLists{Reader: w.Deps.Live}
-			w.Deps.Live = lists
+			lists := &podLists{Reader: w.Live}
+			w.Live = lists
 			w.settle(kindName)
 			w.makeAvailable()
 			w.create(newPod(t, kindName, "web-1-a", "ImagePullBackOff"))

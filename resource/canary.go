@@ -2,7 +2,6 @@ package resource
 
 import (
 	"math"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/api/v1/validation"
 )
 
 // Canary is the second Deployment of a workload: pods of another spec behind the Service of the workload.
@@ -20,8 +18,9 @@ type Canary struct {
 	Workload *Workload
 	// Pods is the number of pods.
 	Pods int32
-	// After is the time for which a pod must be ready before it counts as available, 0 for that of the workload.
-	After time.Duration
+	// MinReadySeconds is the time for which a pod must be ready before it counts as available, in seconds. The one of the workload counts
+	// if it is longer.
+	MinReadySeconds int32
 }
 
 // CanaryName returns the name of the Deployment of a workload's canary.
@@ -36,19 +35,10 @@ func CanaryPods(spec *appv1.CanarySpec, before int32) int32 {
 	return int32(min(max(pods, 1), math.MaxInt32)) //nolint:gosec // It is within the bounds.
 }
 
-// CanaryAfter returns the time before an automatic promotion, 0 for a promotion by hand.
-func CanaryAfter(spec *appv1.CanarySpec) time.Duration {
-	if spec.Promote != appv1.PromoteAuto {
-		return 0
-	}
-	after, _ := validation.CanaryTime(spec.After)
-	return after
-}
-
 const (
 	// defaultDeadline is Kubernetes' default for the progress deadline of a Deployment, in seconds.
 	defaultDeadline = 600
-	// deadlineMargin is how much longer than After a canary has at least to become available, in seconds.
+	// deadlineMargin is how much longer than MinReadySeconds a canary has at least to become available, in seconds.
 	deadlineMargin = 60
 )
 
@@ -71,7 +61,7 @@ func buildCanary(w *Workload) *appsv1.Deployment {
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: merged(w.Selector, label)}
 	d.Spec.Template = w.Canary.Template()
 	d.Spec.Replicas = ptr.To(w.Canary.Pods)
-	if after := int32(w.Canary.After / time.Second); after > d.Spec.MinReadySeconds { //nolint:gosec // At most a week.
+	if after := w.Canary.MinReadySeconds; after > d.Spec.MinReadySeconds {
 		d.Spec.MinReadySeconds = after
 		if least := after + deadlineMargin; ptr.Deref(d.Spec.ProgressDeadlineSeconds, defaultDeadline) < least {
 			d.Spec.ProgressDeadlineSeconds = &least

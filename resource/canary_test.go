@@ -50,7 +50,7 @@ func TestCanaryDeployment(t *testing.T) {
 		after              time.Duration
 		minReady, deadline int32
 	}{{0, 0, 120}, {time.Minute, 60, 120}, {10 * time.Minute, 600, 660}} {
-		stable.Canary = &Canary{Workload: runs, Pods: 2, After: c.after}
+		stable.Canary = &Canary{Workload: runs, Pods: 2, MinReadySeconds: int32(c.after.Seconds())}
 		objects := stable.Objects()
 		main, ok1 := objects[0].(*appsv1.Deployment)
 		canary, ok2 := objects[1].(*appsv1.Deployment)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -147,7 +148,7 @@ func (c decider) runCanary(want *decision, stable *resource.Workload, present *c
 	}
 	runs.how.canary.stalled = c.runsInCanary(present) && c.seen.canary.verdict.Stalled
 	runs.workload.Canary = &resource.Canary{
-		Workload: present.workload, Pods: c.canaryPods(spec, present), After: resource.CanaryAfter(spec),
+		Workload: present.workload, Pods: c.canaryPods(spec, present), MinReadySeconds: int32(validation.CanaryAfter(spec).Seconds()),
 	}
 	return runs
 }
@@ -281,7 +282,7 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool
 	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationPromote]; uid != "" && uid == string(live.UID) {
 		return true, nil
 	}
-	after := resource.CanaryAfter(spec)
+	after := validation.CanaryAfter(spec)
 	if after == 0 || live.Spec.Paused || live.Spec.MinReadySeconds < int32(after.Seconds()) {
 		return false, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -117,14 +118,14 @@ func canaryStatus(in *Input, want *decision, seen *Observed) *appv1.CanaryStatus
 		is.Since = ptr.To(live.CreationTimestamp)
 	}
 	spec := in.canarySpec()
-	if spec == nil || resource.CanaryAfter(spec) == 0 || want.how.canary.fate != canaryApplied || !isCanaryReady(live) {
+	if spec == nil || validation.CanaryAfter(spec) == 0 || want.how.canary.fate != canaryApplied || !isCanaryReady(live) {
 		return is
 	}
 	if before != nil && before.UID == is.UID && before.PromoteAt != nil {
 		is.PromoteAt = before.PromoteAt
 		return is
 	}
-	is.PromoteAt = ptr.To(metav1.NewTime(seen.At.Add(resource.CanaryAfter(spec))).Rfc3339Copy())
+	is.PromoteAt = ptr.To(metav1.NewTime(seen.At.Add(validation.CanaryAfter(spec))).Rfc3339Copy())
 	return is
 }
 

@@ -120,3 +120,12 @@ func scalesByMemory(scaling *appv1.AutoscalingSpec) bool {
 			m.ContainerResource != nil && m.ContainerResource.Name == corev1.ResourceMemory
 	})
 }
+
+// CanaryAfter returns the time before an automatic promotion, 0 for a promotion by hand.
+func CanaryAfter(spec *appv1.CanarySpec) time.Duration {
+	if spec.Promote != appv1.PromoteAuto {
+		return 0
+	}
+	after, _ := CanaryTime(spec.After)
+	return after
+}
