@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -26,6 +25,7 @@ func revisionServer(t *testing.T, running string) *fakeServer {
 	app.Status.LastGood = &appv1.GoodRevision{ReplicaSet: "web-2", Image: "nginx:2"}
 	d := appsv1.Deployment{ObjectMeta: objectMeta("web")}
 	d.UID, d.OwnerReferences = "deployment", []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
+	d.Annotations = map[string]string{"deployment.kubernetes.io/revision": "3"}
 	kept := resource.Inputs{Rendering: resource.RenderingLatest, Kept: true}
 	sets := &appsv1.ReplicaSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSetList"}}
 	for i, inputs := range []string{kept.Encode(), resource.Inputs{Rendering: resource.RenderingLatest}.Encode(), ""} {
@@ -36,7 +36,12 @@ func revisionServer(t *testing.T, running string) *fakeServer {
 			set.Annotations[appv1.AnnotationLastAppliedSpec] = fmt.Sprintf(`{"image":"nginx:%d"}`, i+1)
 			set.Annotations[appv1.AnnotationLastAppliedInputs] = inputs
 		}
-		set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: fmt.Sprintf("nginx:%d", i+1)}}
+		built, err := resource.BuildRecorded(resource.AppSpec(app), fmt.Sprintf(`{"image":"nginx:%d"}`, i+1),
+			resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Spec.Template = built.Template
 		sets.Items = append(sets.Items, set)
 	}
 	f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})

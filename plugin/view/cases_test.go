@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -48,6 +49,11 @@ func replicaSet(name string, revision, wanted, ready int, image, record string, 
 	rs.Annotations = map[string]string{annotationRevision: fmt.Sprint(revision), appv1.AnnotationLastAppliedSpec: record, appv1.AnnotationLastAppliedInputs: `{"rendering":2}`}
 	rs.Spec.Replicas = ptr.To(int32(wanted))
 	rs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cart", Image: image}}
+	cart := resource.AppSpec(&appv1.App{ObjectMeta: objectMeta("cart", "app", "", 0)})
+	if built, err := resource.BuildRecorded(cart, record, resource.BuildOptions{Inputs: resource.Inputs{Rendering: 2}}); err == nil {
+		rs.Spec.Template = built.Template
+		rs.Spec.Template.Spec.Containers[0].Image = image
+	}
 	rs.Status.Replicas, rs.Status.ReadyReplicas = int32(wanted), int32(ready)
 	return rs
 }
@@ -77,6 +83,7 @@ var (
 // rollout returns the App cart in the middle of a rollout whose pods are in a state.
 func rollout(app Resource, state corev1.ContainerState) *Snapshot {
 	d := appsv1.Deployment{ObjectMeta: objectMeta("cart", "deployment", "app", 31*24*time.Hour)}
+	d.Annotations = map[string]string{annotationRevision: "5"}
 	d.Spec.Replicas, d.Spec.Selector = ptr.To[int32](6), &metav1.LabelSelector{MatchLabels: map[string]string{appv1.LabelApp: "cart"}}
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 6, UpdatedReplicas: 4, ReadyReplicas: 4, AvailableReplicas: 4}
 	service := corev1.Service{ObjectMeta: objectMeta("cart", "service", "app", 31*24*time.Hour)}

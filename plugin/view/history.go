@@ -139,12 +139,13 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	}
 	var sets []*appsv1.ReplicaSet
 	for _, d := range s.deployments() {
-		if d.Name == w.Name {
-			sets = append(sets, s.replicaSets(d.UID)...)
+		if d.Name != w.Name {
+			continue
 		}
-	}
-	for i, rs := range sets {
-		h.Revisions = append(h.Revisions, s.revision(w, rs, i == 0))
+		for _, rs := range s.replicaSets(d.UID) {
+			sets = append(sets, rs)
+			h.Revisions = append(h.Revisions, s.revision(w, d, rs))
+		}
 	}
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
@@ -213,8 +214,10 @@ func (r *Revision) InForceFor(now time.Time) string {
 	return cmp.Or(age(r.Since, now), "not known")
 }
 
-// revision returns the record of a ReplicaSet. A record with another image than the pods run is ignored.
-func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Revision {
+// revision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
+// revision is that of the Deployment: who may create ReplicaSets, but may not write the Deployment, cannot choose it.
+func (s *Snapshot) revision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
+	current := revisionOf(rs) == revisionOf(d)
 	rev := Revision{
 		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
 		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
@@ -224,7 +227,7 @@ func (s *Snapshot) revision(w *Workload, rs *appsv1.ReplicaSet, current bool) Re
 	} else {
 		rev.SinceAtLatest = writtenAt(rs)
 	}
-	recorded, fault := w.recordOn(rs)
+	recorded, fault := w.recordOn(d, rs)
 	if rev.NoHold = fault; fault != "" {
 		rev.Note = fault + ": no rollback"
 		return rev
@@ -260,7 +263,10 @@ func unheld(rs *appsv1.ReplicaSet) string {
 const noHoldTemplate = "pods of before the adoption"
 
 // recordOn returns the spec that is recorded on a ReplicaSet of the workload, or the fault of the record.
-func (w *Workload) recordOn(rs *appsv1.ReplicaSet) (recorded map[string]any, fault string) {
+func (w *Workload) recordOn(d *appsv1.Deployment, rs *appsv1.ReplicaSet) (recorded map[string]any, fault string) {
+	if revisionOf(rs) > revisionOf(d) {
+		return nil, "newer than the Deployment"
+	}
 	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
 	spec := w.NewRecord()
 	switch err := resource.DecodeSpec(record, spec); {
@@ -272,7 +278,7 @@ func (w *Workload) recordOn(rs *appsv1.ReplicaSet) (recorded map[string]any, fau
 		return nil, "unreadable record"
 	}
 	recorded = toMap(spec)
-	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) {
+	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) || !w.makes(record, d, rs) {
 		return nil, "record unlike its pods"
 	}
 	return recorded, ""
@@ -286,6 +292,26 @@ func runs(rs *appsv1.ReplicaSet, image string) bool {
 		}
 	}
 	return false
+}
+
+// makes reports whether a record makes the pods of a ReplicaSet, with the recorded inputs. Fields that the record does not state do not count,
+// as when the operator holds a ReplicaSet. It is true for pods that no record makes: those that an adoption has kept, and those without a
+// record of the inputs.
+func (w *Workload) makes(record string, d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	inputs, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || inputs.Kept || w.built == nil {
+		return true
+	}
+	options := resource.BuildOptions{Inputs: inputs, Serving: w.built.Serving()}
+	if d.Spec.Selector != nil {
+		options.Selector = d.Spec.Selector.MatchLabels
+	}
+	built, err := resource.BuildRecorded(w.built, record, options)
+	if err != nil {
+		return false
+	}
+	changes := Compare(toMap(built.Template), toMap(rs.Spec.Template))
+	return !slices.ContainsFunc(changes, func(c Change) bool { return c.Old != nil })
 }
 
 // Find returns a revision by its number.

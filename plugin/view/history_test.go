@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestHistoryNamesTheCause(t *testing.T) {
 		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
 	}
 	s := &Snapshot{Resource: r, Deployments: []appsv1.Deployment{{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "2", OwnerReferences: controlled("App", "web", "1")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "2", OwnerReferences: controlled("App", "web", "1"), Annotations: map[string]string{annotationRevision: "6"}},
 	}}}
 	steps := []struct {
 		image             string
@@ -97,6 +98,50 @@ func TestInForceSince(t *testing.T) {
 		}
 		if got := h.Revisions[0].InForceFor(now); got != c.want {
 			t.Errorf("%s: in force for %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestForgedRevisions has ReplicaSets of others that name the Deployment as their controller. The current revision is that of the Deployment,
+// and no rollback takes a record that its pods do not run.
+func TestForgedRevisions(t *testing.T) {
+	const image = "nginx:1.16.1"
+	for name, c := range map[string]struct {
+		revision     int
+		record, note string
+	}{
+		"a number that the Deployment has not reached": {math.MaxInt32, `{"image":"nginx:1.16.1"}`, "newer than the Deployment: no rollback"},
+		"another image":                     {4, `{"image":"evil:1"}`, "record unlike its pods: no rollback"},
+		"arguments":                         {4, `{"image":"nginx:1.16.1","args":["-x"]}`, "record unlike its pods: no rollback"},
+		"a command":                         {4, `{"image":"nginx:1.16.1","command":["sh"]}`, "record unlike its pods: no rollback"},
+		"a variable":                        {4, `{"image":"nginx:1.16.1","envs":[{"name":"A","value":"b"}]}`, "record unlike its pods: no rollback"},
+		"an account":                        {4, `{"image":"nginx:1.16.1","serviceAccountName":"admin"}`, "record unlike its pods: no rollback"},
+		"another container":                 {4, `{"image":"nginx:1.16.1","containers":[{"name":"b","image":"evil:1"}]}`, "record unlike its pods: no rollback"},
+		"a volume":                          {4, `{"image":"nginx:1.16.1","volumes":[{"name":"v","secret":{"secretName":"s"}}]}`, "record unlike its pods: no rollback"},
+		"a patch":                           {4, `{"image":"nginx:1.16.1","podTemplatePatch":{"spec":{"hostNetwork":true}}}`, "record unlike its pods: no rollback"},
+		"a label":                           {4, `{"image":"nginx:1.16.1","podLabels":{"a":"b"}}`, "record unlike its pods: no rollback"},
+		"a patch that cannot be applied":    {4, `{"image":"nginx:1.16.1","podTemplatePatch":{"spec":{"containers":{}}}}`, "record unlike its pods: no rollback"},
+		"a record that makes its own pods":  {4, `{"image":"nginx:1.16.1"}`, ""},
+		"fields that shape no pod in there": {4, `{"image":"nginx:1.16.1","replicas":3,"ingress":{"host":"a.example"}}`, ""},
+	} {
+		s := cases()["ready"]
+		forged := replicaSet("cart-forged", c.revision, 0, 0, image, `{"image":"nginx:1.16.1"}`, time.Hour)
+		forged.Annotations[appv1.AnnotationLastAppliedSpec] = c.record
+		s.ReplicaSets = []appsv1.ReplicaSet{replicaSet("cart-7d9c4", 5, 6, 6, "nginx:1.17.0", `{"image":"nginx:1.17.0"}`, 2*time.Hour), forged}
+		h, err := HistoryOf(s, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rev := range h.Revisions {
+			if rev.Current != (rev.ReplicaSet == "cart-7d9c4") {
+				t.Errorf("%s: ReplicaSet %s is current: %t", name, rev.ReplicaSet, rev.Current)
+			}
+			if rev.ReplicaSet == forged.Name && (rev.Note != c.note || (rev.Spec == nil) != (c.note != "")) {
+				t.Errorf("%s: note %q, want %q", name, rev.Note, c.note)
+			}
+		}
+		if to, err := h.Other(map[string]any{"image": "nginx:1.17.0"}); (err == nil) != (c.note == "") {
+			t.Errorf("%s: the rollback goes to %v, %v", name, to, err)
 		}
 	}
 }

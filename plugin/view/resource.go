@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 // Resource is a custom resource of any kind, with what the views need of it.
@@ -63,6 +64,9 @@ type Workload struct {
 	Spec      any
 	Path      string
 	NewRecord func() any
+	// built is the spec by which the pods of a record are built, nil for a workload that cannot be held: its pods also depend on other
+	// parts of the resource, which no record has.
+	built resource.Spec
 }
 
 // LastGood is the value of HeldAt for the last revision that was ready.
