@@ -27,7 +27,7 @@ func (w *Watch) Foresee() *Watch {
 	}
 	opts := w.opts
 	opts.Writer = nil
-	return &Watch{opts: opts, foresight: &foresight{parent: w}}
+	return &Watch{opts: opts, foresight: &foresight{parent: w, read: newContents()}}
 }
 
 // version is Version of a watch that follows nothing.

@@ -130,7 +130,7 @@ type owner struct {
 func New(mgr manager.Manager, opts Options) (*Watch, error) {
 	w := &Watch{
 		opts: opts, mgr: mgr, running: make(chan struct{}), kinds: map[string]*metadata{}, queues: map[string]Queue{},
-		objects: map[Object]*object{}, owners: map[Owner]*owner{},
+		objects: map[Object]*object{}, owners: map[Owner]*owner{}, contents: newContents(),
 	}
 	return w, mgr.Add(w)
 }

@@ -38,7 +38,7 @@ func newWatch() (*Watch, *clocktesting.FakePassiveClock, *metadata, *queue) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	w := &Watch{
 		opts: Options{Clock: clk}, kinds: map[string]*metadata{}, queues: map[string]Queue{},
-		objects: map[Object]*object{}, owners: map[Owner]*owner{},
+		objects: map[Object]*object{}, owners: map[Owner]*owner{}, contents: newContents(),
 	}
 	q := &queue{}
 	w.Register("App", q)

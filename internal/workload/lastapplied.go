@@ -12,6 +12,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/shares"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -119,22 +120,26 @@ type workloadRecord struct {
 	mark holdMark
 }
 
-// maxRecordBytes limits what is remembered of workloads whose spec is invalid.
-const maxRecordBytes = 8 << 20
+const (
+	// maxNamespaceRecords limits what is remembered of the workloads of a namespace whose spec is invalid, in bytes, and maxRecords that of all.
+	maxNamespaceRecords = 1 << 20
+	maxRecords          = 8 << 20
+	// recordBytes is the memory of a record without its spec and inputs, in bytes.
+	recordBytes = 1 << 10
+)
 
 // Records remembers the records of workloads whose spec is invalid, so that one of them that is deleted can be
 // recreated. What it forgets, in a restart for one, is reported as gone.
 type Records struct {
+	records *shares.Store[Key, workloadRecord]
 	mu      sync.Mutex
-	records map[Key]workloadRecord
-	bytes   int
 	// declined are the rollouts that have stalled and are not undone.
 	declined map[Key]declinedRollback
 }
 
 // NewRecords returns an empty memory.
 func NewRecords() *Records {
-	return &Records{records: map[Key]workloadRecord{}, declined: map[Key]declinedRollback{}}
+	return &Records{records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), declined: map[Key]declinedRollback{}}
 }
 
 // Memory has what the operator remembers of one workload.
@@ -154,9 +159,9 @@ type remembrance struct {
 
 // Recall returns the memory of a workload.
 func (l *Records) Recall(key Key) Memory {
+	record, known := l.records.Get(key.Owner.Namespace, key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	record, known := l.records[key]
 	return Memory{record: record, Known: known, declined: l.declined[key]}
 }
 
@@ -172,45 +177,22 @@ func (l *Records) remember(key Key, add remembrance) {
 	}
 }
 
-// rememberRecord keeps a record while there is room.
+// rememberRecord keeps a record, in place of an earlier one.
 func (l *Records) rememberRecord(key Key, record workloadRecord) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dropRecord(key)
-	size := len(record.spec) + len(record.inputs)
-	if l.bytes+size > maxRecordBytes {
-		return
-	}
-	l.records[key] = record
-	l.bytes += size
+	l.records.Put(key.Owner.Namespace, key, record, recordBytes+len(record.spec)+len(record.inputs))
 }
 
 // Forget drops the record of a workload.
-func (l *Records) Forget(key Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dropRecord(key)
-}
+func (l *Records) Forget(key Key) { l.records.Delete(key.Owner.Namespace, key) }
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
+	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.Manager == manager && key.Owner == owner })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key := range l.records {
-		if key.Manager == manager && key.Owner == owner {
-			l.dropRecord(key)
-		}
-	}
 	for key := range l.declined {
 		if key.Manager == manager && key.Owner == owner {
 			delete(l.declined, key)
 		}
-	}
-}
-
-func (l *Records) dropRecord(key Key) {
-	if record, ok := l.records[key]; ok {
-		l.bytes -= len(record.spec) + len(record.inputs)
-		delete(l.records, key)
 	}
 }

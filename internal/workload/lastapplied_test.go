@@ -62,46 +62,47 @@ func TestIsChanged(t *testing.T) {
 	}
 }
 
-// TestLastRecords keeps what is remembered within its limit, and drops it with its owner.
+// TestLastRecords keeps what is remembered within the share of a namespace, and drops it with its owner.
 func TestLastRecords(t *testing.T) {
 	l := NewRecords()
-	key := func(manager, owner, workload string) Key {
-		return Key{Manager: manager, Owner: types.NamespacedName{Namespace: namespace, Name: owner}, Workload: workload}
+	key := func(manager, space, owner string) Key {
+		return Key{Manager: manager, Owner: types.NamespacedName{Namespace: space, Name: owner}, Workload: "w"}
 	}
-	half := workloadRecord{spec: strings.Repeat("s", maxRecordBytes/2-4), inputs: "1234"}
-	one, two, three := key("a", "1", "w"), key("a", "2", "w"), key("b", "1", "w")
+	half := workloadRecord{spec: strings.Repeat("s", maxNamespaceRecords/2-recordBytes-4), inputs: "1234"}
+	one, two, three, other := key("a", namespace, "1"), key("a", namespace, "2"), key("b", namespace, "1"), key("a", "other", "1")
+	l.rememberRecord(other, workloadRecord{spec: "other"})
 	l.rememberRecord(one, half)
 	l.rememberRecord(one, half) // It replaces itself.
 	l.rememberRecord(two, half)
-	if l.bytes != maxRecordBytes || len(l.records) != 2 {
-		t.Errorf("%d bytes in %d records", l.bytes, len(l.records))
-	}
-	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if l.Recall(three).Known {
-		t.Error("the limit is exceeded")
-	}
-	l.rememberRecord(one, workloadRecord{spec: "small"})
-	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if got := l.Recall(three); !got.Known || got.record.spec != "s" {
+	if !l.Recall(one).Known || !l.Recall(two).Known {
 		t.Error("what has room is not remembered")
 	}
+	l.rememberRecord(three, workloadRecord{spec: "s"})
+	if l.Recall(one).Known || l.Recall(three).record.spec != "s" || l.Recall(other).record.spec != "other" {
+		t.Error("the oldest record of the namespace alone makes room")
+	}
+	l.rememberRecord(one, workloadRecord{spec: "small"})
 	for _, c := range []struct {
 		do   func()
 		left int
 	}{
-		{func() { l.ForgetOwner("b", two.Owner) }, 3},
-		{func() { l.ForgetOwner("a", one.Owner) }, 2},
-		{func() { l.Forget(three) }, 1},
-		{func() { l.Forget(three) }, 1},
-		{func() { l.Forget(two) }, 0},
+		{func() { l.ForgetOwner("b", two.Owner) }, 4},
+		{func() { l.ForgetOwner("a", one.Owner) }, 3},
+		{func() { l.Forget(three) }, 2},
+		{func() { l.Forget(three) }, 2},
+		{func() { l.Forget(two) }, 1},
+		{func() { l.ForgetOwner("a", other.Owner) }, 0},
 	} {
-		if c.do(); len(l.records) != c.left {
-			t.Errorf("%d records are left, want %d", len(l.records), c.left)
+		if c.do(); kept(l) != c.left {
+			t.Errorf("%d records are left, want %d", kept(l), c.left)
 		}
 	}
-	if l.bytes != 0 {
-		t.Errorf("%d bytes of nothing", l.bytes)
-	}
+}
+
+// kept returns the number of remembered records.
+func kept(l *Records) int {
+	n, _ := l.records.Used()
+	return n
 }
 
 // TestDecideInvalidOfLost adds to a refusal what became of the workload object.
