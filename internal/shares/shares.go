@@ -1,4 +1,4 @@
-// Package shares keeps values within a budget of memory, of which each namespace has a share.
+// Package shares keeps values within a budget of memory. Each namespace has a share of the budget.
 package shares
 
 import (

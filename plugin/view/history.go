@@ -215,7 +215,7 @@ func (r *Revision) InForceFor(now time.Time) string {
 }
 
 // revision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
-// revision is that of the Deployment: who may create ReplicaSets, but may not write the Deployment, cannot choose it.
+// revision is that of the Deployment, so a user with the right to create ReplicaSets alone cannot choose it.
 func (s *Snapshot) revision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
 	current := revisionOf(rs) == revisionOf(d)
 	rev := Revision{
