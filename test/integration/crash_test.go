@@ -157,7 +157,7 @@ func setBlocks(app *appv1.App, names []string) {
 // leastRequests are how many requests each task takes at least. The budgets are tested elsewhere; fewer would mean that
 // requests are not seen, and not tried here.
 var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "keep": 7, "return": 7, "unkeep": 5,
-	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4, "canary": 2, "promote": 2, "abort": 3}
+	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4, "canary": 2, "promote": 2, "abort": 2}
 
 // answerRequests is a request that the API server answers with an error and does not carry out.
 func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Fault {

@@ -132,10 +132,10 @@ var fieldCases = []fieldCase{
 	{field: "Probes", set: "probes: {disabled: true}", change: "probes: {disabled: false, liveness: {exec: {command: [a]}}}", live: inContainer + "livenessProbe",
 		want: [2]string{"", "{exec: {command: [a]}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3}"}},
 	{field: "Probes.Disabled", set: "probes: {disabled: true}", change: "ports: [{port: 8080, protocol: UDP}]", live: inContainer + "startupProbe", want: [2]string{"", ""}},
-	{field: "Probes.Liveness", set: "probes: {liveness: {tcpSocket: {port: 81}}}", change: "probes: {liveness: {httpGet: {port: http, path: /a}, periodSeconds: 7}}",
+	{field: "Probes.Liveness", set: "probes: {liveness: {tcpSocket: {port: 81}}}", change: "probes: {liveness: {httpGet: {port: 82, path: /a}, periodSeconds: 7}}",
 		live: inContainer + "livenessProbe", want: [2]string{
 			"{tcpSocket: {port: 81}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3}",
-			"{httpGet: {port: http, path: /a, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 7, successThreshold: 1, failureThreshold: 3}"}},
+			"{httpGet: {port: 82, path: /a, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 7, successThreshold: 1, failureThreshold: 3}"}},
 	{field: "Probes.Readiness", set: "probes: {readiness: {grpc: {port: 81}, successThreshold: 2}}", change: "probes: {readiness: {exec: {command: [a]}}}",
 		live: inContainer + "readinessProbe", want: [2]string{
 			`{grpc: {port: 81, service: ""}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 2, failureThreshold: 3}`,

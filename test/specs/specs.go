@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Source decides. The generator of math/rand/v2 is one.
@@ -45,10 +47,10 @@ func Workload(src Source) map[string]any { return (&generator{Source: src}).work
 // Accepted returns a spec like Workload, and the API server takes every object that it means.
 func Accepted(src Source) map[string]any { return (&generator{Source: src, accepted: true}).workload() }
 
-// Name returns the name of an App, with what makes it unique at its end: from one letter to the longest allowed.
+// Name returns the name of an App, with what makes it unique at its end: from one letter to the longest that an App with a canary can have.
 func Name(src Source, unique int) string {
 	suffix := fmt.Sprint(unique)
-	room := 63 - len(suffix)
+	room := 63 - len(appv1.CanarySuffix) - len(suffix)
 	begin := pick(src, "a", "web", "a-1-b--c", strings.Repeat("x", room))
 	return begin + suffix
 }

@@ -111,8 +111,8 @@ func modelBoxColumns(t *testing.T, k *kubectl, namespace string) {
 	}
 	rows := k.table("get", "mbox", "modelbox-sample", "-o", "wide")
 	// The cell of HOSTS is empty.
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 10 ||
-		!slices.Equal(rows[1][6:9], []string{"modelbox-sample." + namespace + ".svc:80", "nodes:30010", "app.huolala.cn/modelbox=modelbox-sample"}) {
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "APPLIED", "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 11 ||
+		!slices.Equal(rows[1][6:10], []string{"Applied", "modelbox-sample." + namespace + ".svc:80", "nodes:30010", "app.huolala.cn/modelbox=modelbox-sample"}) {
 		t.Errorf("kubectl get mbox -o wide: %q", rows)
 	}
 	for _, category := range []string{"all", "app-operator"} {

@@ -172,9 +172,12 @@ func TestPaused(t *testing.T) {
 	})
 	m.Idle(t)
 	plane.Stands(t, app, "Reconciling=False/Paused")
-	if app.Status.Ready != "2/2" {
-		t.Errorf("ready %s", app.Status.Ready)
-	}
+	plane.Until(t, app, func() error {
+		if app.Status.Ready != "2/2" {
+			return fmt.Errorf("ready %s", app.Status.Ready)
+		}
+		return nil
+	})
 	if writes := m.Requests.Stored(); writes["patch deployments"]+writes["patch services"] != 0 {
 		t.Errorf("writes while paused: %v", writes)
 	}

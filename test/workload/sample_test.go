@@ -149,9 +149,9 @@ func sampleColumns(t *testing.T, k *kubectl) {
 	}
 	rows := k.table("get", "app", "nginx-app", "-o", "wide")
 	// The cell of HOSTS is empty.
-	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 9 ||
+	if len(rows) != 2 || !slices.Equal(rows[0], append(narrow, "APPLIED", "ENDPOINT", "HOSTS", "SELECTOR", "MESSAGE")) || len(rows[1]) < 10 ||
 		!slices.Equal(rows[1][:5], row) ||
-		!slices.Equal(rows[1][6:8], []string{"nginx-app.default.svc:8080", "app.huolala.cn/app=nginx-app"}) {
+		!slices.Equal(rows[1][6:9], []string{"Applied", "nginx-app.default.svc:8080", "app.huolala.cn/app=nginx-app"}) {
 		t.Errorf("kubectl get app -o wide: %q", rows)
 	}
 	if shown := k.run("get", "app-operator"); !strings.Contains(shown, "app.app.huolala.cn/nginx-app ") {
