@@ -32,6 +32,8 @@ type task struct {
 	found func(testing.TB, *appv1.App)
 	// settled is true if it begins with an App that is in place.
 	settled bool
+	// stage changes the App in place further, while the manager runs that has put it in place; it may be nil.
+	stage func(testing.TB, *appv1.App)
 	// begin asks for it, while no manager runs.
 	begin func(testing.TB, *appv1.App)
 }
@@ -115,11 +117,11 @@ var tasks = map[string]task{
 		},
 	},
 	"promote": {
-		prepare: wantCanary, settled: true,
+		prepare: wantCanary, settled: true, stage: startCanary,
 		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationPromote) },
 	},
 	"abort": {
-		prepare: wantCanary, settled: true,
+		prepare: wantCanary, settled: true, stage: startCanary,
 		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationAbort) },
 	},
 	// Nothing but the status is written here, so that no child's event brings the App up again.
@@ -129,21 +131,24 @@ var tasks = map[string]task{
 // wantCanary states a canary.
 func wantCanary(app *appv1.App) { app.Spec.Canary = &appv1.CanarySpec{} }
 
-// stepCanary has a manager start the canary of another image, and then sets an annotation to its UID, while no manager runs.
-func stepCanary(t testing.TB, app *appv1.App, annotation string) {
+// startCanary has the manager start the canary of another image.
+func startCanary(t testing.TB, app *appv1.App) {
 	t.Helper()
 	makeEarlierGood(t, app)
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
-	m := plane.Start(t, app.Namespace)
 	plane.Until(t, app, func() error {
 		if app.Status.Canary == nil {
 			return errors.New("there is no canary")
 		}
 		return nil
 	})
-	m.Stop(t)
-	uid := string(app.Status.Canary.UID)
-	setAnnotation(t, app, annotation, uid)
+}
+
+// stepCanary sets an annotation to the UID of the canary.
+func stepCanary(t testing.TB, app *appv1.App, annotation string) {
+	t.Helper()
+	plane.Read(t, app)
+	setAnnotation(t, app, annotation, string(app.Status.Canary.UID))
 }
 
 // setBlocks states blocks, and the request that an autoscaler counts from.
@@ -233,6 +238,9 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 		}
 		if tasks[v.task].settled {
 			createInPlace(t, v.app)
+		}
+		if stage := tasks[v.task].stage; stage != nil {
+			stage(t, v.app)
 		}
 	})
 	m.Idle(t)

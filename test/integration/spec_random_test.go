@@ -165,7 +165,13 @@ func TestRandomSpecsRoundTrip(t *testing.T) {
 		}
 	}
 	m.Idle(t)
-	writes := m.Requests.Writes()
+	// A request that a busy API server has not carried out is sent again.
+	writes := map[string]int{}
+	for _, q := range m.Requests.All() {
+		if q.Write() && q.Code >= 200 && q.Code < 300 {
+			writes[q.Verb+" "+q.Resource]++
+		}
+	}
 	delete(writes, "patch apps/status")
 	delete(writes, "patch modelboxes/status")
 	if diff := gocmp.Diff(want, writes); diff != "" {
