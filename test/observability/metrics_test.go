@@ -19,11 +19,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/hack/observability/catalog"
 	"huolala.cn/app-operator/internal/metrics"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
+	"huolala.cn/app-operator/test/play"
 )
 
 // ours begins the names of the operator's own metrics.
@@ -133,6 +135,7 @@ func scrapeAll(t *testing.T) map[string]*dto.MetricFamily {
 	child := fixture.Deployment(fought)
 	plane.Until(t, child, func() error { return nil })
 	plane.Change(t, child, func() { child.Spec.Template.Spec.Containers[0].Image = "example.com/other:1" })
+	startCanary(t, ns)
 
 	var exported map[string]*dto.MetricFamily
 	harness.Eventually(t, func() error {
@@ -162,6 +165,27 @@ func scrapeAll(t *testing.T) map[string]*dto.MetricFamily {
 		return nil
 	})
 	return exported
+}
+
+// startCanary has the manager start a canary of an App whose first image is good.
+func startCanary(t *testing.T, ns string) {
+	t.Helper()
+	app := fixture.NewApp(ns, "canary")
+	app.Spec.Canary = &appv1.CanarySpec{}
+	plane.Create(t, app)
+	d := fixture.Deployment(app)
+	plane.Until(t, d, func() error { return nil })
+	set := play.NewReplicaSet(d, "good")
+	plane.Create(t, set)
+	plane.Create(t, play.NewPod(set))
+	plane.ChangeStatus(t, d, func() { play.SetAvailable(d) })
+	plane.Until(t, app, func() error {
+		if app.Status.LastGood == nil {
+			return errors.New("no revision is good")
+		}
+		return nil
+	})
+	plane.Change(t, app, func() { app.Spec.Image = "example.com/web:2" })
 }
 
 // scrape returns the metrics that an address serves.
