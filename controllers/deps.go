@@ -36,6 +36,7 @@ func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconcile
 		OnDeleted: func(name types.NamespacedName) {
 			s.Engine.Forget(name, k.manager)
 			s.Records.ForgetOwner(k.manager, name)
+			s.PodCauses.ForgetOwner(k.manager, name)
 			s.Pending.forget(pendingKey{manager: k.manager, owner: name})
 			s.Content.Forget(content.Owner{Kind: k.Name, NamespacedName: name})
 		},

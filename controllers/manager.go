@@ -171,7 +171,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
 			RouteGrace: ptr.Deref(opts.RouteGrace, workload.DefaultRouteGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
-			Records: workload.NewRecords(),
+			Records: workload.NewRecords(), PodCauses: workload.NewPodCauses(opts.Clock),
 		},
 		Recorder: mgr.GetEventRecorder(fieldOwner),
 		Disabled: opts.DisabledFeatures,

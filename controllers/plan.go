@@ -95,7 +95,7 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 	}
 	dry := *s
 	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
-	dry.Mode, dry.Journal = apply.DryRun, &workload.Journal{}
+	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
 	report, err := k.plan(&dry)(ctx, copied)
 	for _, found := range dry.Journal.Changed() {
 		object := newPlanObject(&found)

@@ -129,7 +129,7 @@ func (w *world) restart() {
 		w.script.printf(w.heading(), "the operator restarts")
 	}
 	w.Engine = apply.New(w.Client, w.Live, w.clock)
-	w.Records, w.Pending = workload.NewRecords(), newPendingPlans()
+	w.Records, w.PodCauses, w.Pending = workload.NewRecords(), workload.NewPodCauses(w.clock), newPendingPlans()
 	w.sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
 	w.Sizes = w.sizes
 	w.reconcilers = map[string]reconcile.Reconciler{}

@@ -54,15 +54,34 @@ func Worst(pods []corev1.Pod, stalled bool) Cause {
 	return worst(pods, CauseOf)
 }
 
-// worst returns the gravest cause among the pods; of is the cause of one.
-func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
-	var found Cause
+// Gravest returns the pods, two at most, whose causes Worst returns of all the pods: during a rollout, and once the rollout has stalled.
+func Gravest(pods []corev1.Pod) []corev1.Pod {
+	var gravest []corev1.Pod
+	during, _ := worstPod(pods, CauseOf)
+	stalled, _ := worstPod(pods, lastCauseOf)
 	for i := range pods {
-		if cause := of(&pods[i]); cause != (Cause{}) && (found == (Cause{}) || graver(cause, found)) {
-			found = cause
+		if i == during || i == stalled {
+			gravest = append(gravest, pods[i])
 		}
 	}
+	return gravest
+}
+
+// worst returns the gravest cause among the pods; of is the cause of one.
+func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
+	_, found := worstPod(pods, of)
 	return found
+}
+
+// worstPod returns the index of the pod with the gravest cause, -1 if no pod has a cause, and the cause.
+func worstPod(pods []corev1.Pod, of func(*corev1.Pod) Cause) (index int, found Cause) {
+	index = -1
+	for i := range pods {
+		if cause := of(&pods[i]); cause != (Cause{}) && (index < 0 || graver(cause, found)) {
+			index, found = i, cause
+		}
+	}
+	return index, found
 }
 
 func graver(a, b Cause) bool {

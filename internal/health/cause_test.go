@@ -235,3 +235,36 @@ func TestNoCommandInMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestGravestPods compares the causes of pods with those of the gravest pods alone.
+func TestGravestPods(t *testing.T) {
+	newPod := func(name string, state corev1.ContainerState, last corev1.ContainerState) corev1.Pod {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: state, LastTerminationState: last}}
+		return pod
+	}
+	waiting := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled"}}
+	all := []corev1.Pod{
+		newPod("runs", running, corev1.ContainerState{}), newPod("loops", waiting("CrashLoopBackOff"), corev1.ContainerState{}),
+		newPod("was-killed", running, killed), newPod("loops-too", waiting("CrashLoopBackOff"), corev1.ContainerState{}),
+	}
+	gravest := Gravest(all)
+	if len(gravest) != 2 {
+		t.Fatalf("%d pods", len(gravest))
+	}
+	for _, stalled := range []bool{false, true} {
+		if got, want := Worst(gravest, stalled), Worst(all, stalled); got != want || want.Reason == "" {
+			t.Errorf("stalled %v: %+v, want %+v", stalled, got, want)
+		}
+	}
+	if Worst(gravest, true).Reason != appv1.ReasonOOMKilled {
+		t.Error("the last cause is lost")
+	}
+	if got := Gravest(all[:1]); len(got) != 0 {
+		t.Errorf("%d pods have a cause", len(got))
+	}
+}

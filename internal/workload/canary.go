@@ -335,13 +335,10 @@ func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
 	return &aborted
 }
 
-// splitPods returns the pods of a workload without those of its canary, and those of its canary. A Deployment names its ReplicaSets by its
-// own name and the hash of their template, which is a label of their pods.
+// splitPods returns the pods of a workload without those of its canary, and those of its canary.
 func splitPods(pods []corev1.Pod, canary string) (stable, ofCanary []corev1.Pod) {
 	for i := range pods {
-		owner := metav1.GetControllerOfNoCopy(&pods[i])
-		hash := pods[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		if owner != nil && owner.Kind == "ReplicaSet" && owner.Name == canary+"-"+hash {
+		if ofDeployment(&pods[i], canary) {
 			ofCanary = append(ofCanary, pods[i])
 			continue
 		}

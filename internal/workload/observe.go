@@ -77,7 +77,7 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 			return nil, err
 		}
 		seen.Pods, seen.canary.pods = splitPods(seen.Pods, seen.canary.name)
-		seen.unlabelled, seen.polled = listUnlabelledPods(ctx, r.Live, in, seen, live)
+		seen.unlabelled = r.observeUnlabelled(ctx, in, seen, live)
 		seen = seen.WithObject(live)
 	}
 	if seen.canary.object != nil {

@@ -26,11 +26,9 @@ type Observed struct {
 	Verdict health.Verdict
 	// Object is the workload object: a Deployment, or the StatefulSet of a database. It is nil if there is none.
 	Object client.Object
-	// Pods are the pods of the workload object that the cache has. unlabelled are further pods, for their causes alone: the cache does
-	// not find them. polled is true if such pods were looked for.
+	// Pods are the pods of the workload object that the cache has. unlabelled are further pods, for their causes alone.
 	Pods       []corev1.Pod
-	unlabelled []corev1.Pod
-	polled     bool
+	unlabelled unlabelledPods
 	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
 	// Service with the workload's own name where serviceName is another one.
 	ServiceName     string
@@ -186,10 +184,10 @@ func (o *Observed) LiveObject(wanted client.Object) client.Object {
 func (o *Observed) WithObject(live client.Object) *Observed {
 	after := *o
 	after.Object = live
-	after.Verdict = judge(live, slices.Concat(o.Pods, o.unlabelled), o.At)
-	if after.polled = o.polled && lacksManagedBy(after.template()); after.polled {
-		after.Verdict = judgeAgain(after.Verdict)
+	if !lacksManagedBy(after.template()) {
+		after.unlabelled.again = 0
 	}
+	after.Verdict = after.unlabelled.judged(judge(live, slices.Concat(o.Pods, o.unlabelled.pods), o.At))
 	return &after
 }
 

@@ -2,11 +2,16 @@ package workload
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,12 +26,142 @@ import (
 // request.
 
 const (
-	// unlabelledPage is how many pods are read in one request, unlabelledPages the number of requests for one reconcile. A page is reduced
+	// unlabelledPage is how many pods are read in one request, unlabelledPages the number of requests for one reading. A page is reduced
 	// to the causes before the next one is read.
 	unlabelledPage, unlabelledPages = 16, 4
-	// unlabelledAgain is when the pods are read again while the Deployment is not ready: nothing watches them.
-	unlabelledAgain = 10 * time.Second
+	// firstPodInterval is the time between two readings of the pods of a Deployment at first, and lastPodInterval the limit of this time: the
+	// interval grows by half of the time for which the Deployment has not been ready.
+	firstPodInterval, lastPodInterval = 10 * time.Second, 5 * time.Minute
+	// podReadings is the number of readings for a namespace in a second, podReadingsAtOnce the number after a time without any.
+	podReadings, podReadingsAtOnce = 1, 20
 )
+
+// unlabelledPods are the pods of a Deployment that the cache does not find.
+type unlabelledPods struct {
+	// pods are the pods with the gravest causes.
+	pods []corev1.Pod
+	// again is the time until the pods are read again, 0 if they are not read.
+	again time.Duration
+}
+
+// PodCauses remembers the gravest causes among pods that the cache does not find, two pods for a workload at most, and limits how often
+// such pods are read from the API server. NewPodCauses makes a PodCauses.
+type PodCauses struct {
+	clock clock.PassiveClock
+
+	mu         sync.Mutex
+	workloads  map[Key]*podReading
+	namespaces map[string]*podBudget
+}
+
+// podReading is what is remembered of the pods of one workload.
+type podReading struct {
+	// since is when the Deployment was first seen without being ready, zero while it is ready. read is the time of the last reading.
+	since, read time.Time
+	pods        []corev1.Pod
+}
+
+// podBudget is the budget of readings of a namespace with so many workloads.
+type podBudget struct {
+	limiter   flowcontrol.PassiveRateLimiter
+	workloads int
+}
+
+// NewPodCauses returns an empty memory.
+func NewPodCauses(c clock.PassiveClock) *PodCauses {
+	return &PodCauses{clock: c, workloads: map[Key]*podReading{}, namespaces: map[string]*podBudget{}}
+}
+
+// ForgetOwner drops what is remembered of the workloads of an owner that is gone.
+func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.workloads {
+		if key.Manager == manager && key.Owner == owner {
+			p.drop(key)
+		}
+	}
+}
+
+// begin reports whether the pods of a workload that is not ready are to be read now, and counts the reading.
+func (p *PodCauses) begin(key Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, now := p.of(key), p.clock.Now()
+	if r.since.IsZero() || r.since.After(now) {
+		r.since = now
+	}
+	if now.Before(r.read.Add(r.interval())) && !r.read.After(now) || !p.namespaces[key.Owner.Namespace].limiter.TryAccept() {
+		return false
+	}
+	r.read = now
+	return true
+}
+
+// note remembers the gravest causes among the pods of a workload.
+func (p *PodCauses) note(key Key, pods []corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(key).pods = pods
+}
+
+// recall returns what is remembered of a workload that is not ready.
+func (p *PodCauses) recall(key Key) unlabelledPods {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, now := p.of(key), p.clock.Now()
+	again := r.read.Add(r.interval()).Sub(now)
+	if again <= 0 { // The namespace has used up its budget.
+		again = firstPodInterval
+	}
+	return unlabelledPods{pods: r.pods, again: again}
+}
+
+// noteReady drops the causes of a workload that is ready. The time of the last reading stays, so that a workload that is ready by turns is
+// not read more often.
+func (p *PodCauses) noteReady(key Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.workloads[key]
+	if r == nil {
+		return
+	}
+	r.since, r.pods = time.Time{}, nil
+	if p.clock.Since(r.read) > firstPodInterval {
+		p.drop(key)
+	}
+}
+
+// of returns what is remembered of a workload. p.mu is held.
+func (p *PodCauses) of(key Key) *podReading {
+	r := p.workloads[key]
+	if r != nil {
+		return r
+	}
+	r = &podReading{}
+	p.workloads[key] = r
+	b := p.namespaces[key.Owner.Namespace]
+	if b == nil {
+		b = &podBudget{limiter: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(podReadings, podReadingsAtOnce, p.clock)}
+		p.namespaces[key.Owner.Namespace] = b
+	}
+	b.workloads++
+	return r
+}
+
+// drop forgets a workload, and with the last workload the budget of its namespace. p.mu is held.
+func (p *PodCauses) drop(key Key) {
+	delete(p.workloads, key)
+	b := p.namespaces[key.Owner.Namespace]
+	if b.workloads--; b.workloads == 0 {
+		delete(p.namespaces, key.Owner.Namespace)
+	}
+}
+
+// interval returns the time between two readings.
+func (r *podReading) interval() time.Duration {
+	return min(max(r.read.Sub(r.since)/2, firstPodInterval), lastPodInterval)
+}
 
 // lacksPodLabel reports whether the pods of a Deployment of the owner lack the label by which the cache finds pods.
 func lacksPodLabel(live *appsv1.Deployment, owner client.Object) bool {
@@ -38,37 +173,56 @@ func lacksManagedBy(template corev1.PodTemplateSpec) bool {
 	return template.Labels[appv1.LabelManagedBy] != appv1.ManagedBy
 }
 
-// listUnlabelledPods returns the pods of a Deployment that is not ready and whose pods lack the label, reduced to what health needs. wanted is
-// true for such a Deployment. Pods that cannot be read count as none: they only lack a cause.
-func listUnlabelledPods(
-	ctx context.Context, reader client.Reader, in *Input, seen *Observed, live *appsv1.Deployment,
-) (pods []corev1.Pod, wanted bool) {
-	if !lacksPodLabel(live, in.Owner) || health.Deployment(live, seen.Pods, seen.At).Ready {
-		return nil, false
+// observeUnlabelled returns the pods of a Deployment that is not ready and whose pods lack the label. A plan, which has no PodCauses, reads
+// none. Pods that cannot be read only lack a cause.
+func (r *Reconciler) observeUnlabelled(ctx context.Context, in *Input, seen *Observed, live *appsv1.Deployment) unlabelledPods {
+	if r.PodCauses == nil || !lacksPodLabel(live, in.Owner) {
+		return unlabelledPods{}
 	}
+	key := in.Key()
+	if health.Deployment(live, seen.Pods, seen.At).Ready {
+		r.PodCauses.noteReady(key)
+		return unlabelledPods{}
+	}
+	if r.PodCauses.begin(key) {
+		pods, err := readGravestPods(ctx, r.Live, live)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info(messagePodsUnreadable, "deployment", live.Name, "error", err.Error())
+		}
+		if err == nil || len(pods) > 0 {
+			r.PodCauses.note(key, pods)
+		}
+	}
+	return r.PodCauses.recall(key)
+}
+
+// readGravestPods reads the pods of a Deployment page by page, and returns those with the gravest causes, reduced to what health needs. With
+// an error, it returns the pods of the pages before.
+func readGravestPods(ctx context.Context, reader client.Reader, live *appsv1.Deployment) ([]corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(live.Spec.Selector)
 	if err != nil {
-		return nil, true
+		return nil, fmt.Errorf("read the selector: %w", err)
 	}
+	var gravest []corev1.Pod
 	next := ""
 	for range unlabelledPages {
 		page := &corev1.PodList{}
 		if err := reader.List(ctx, page, client.InNamespace(live.Namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(unlabelledPage), client.Continue(next)); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info(messagePodsUnreadable, "deployment", live.Name, "error", err.Error())
-			return pods, true
+			return gravest, fmt.Errorf("list pods: %w", err)
 		}
 		for i := range page.Items {
 			if pod := &page.Items[i]; ofDeployment(pod, live.Name) {
 				children.TypeOf(pod).Keep(pod, false)
-				pods = append(pods, *pod)
+				gravest = append(gravest, *pod)
 			}
 		}
+		gravest = health.Gravest(gravest)
 		if next = page.Continue; next == "" {
 			break
 		}
 	}
-	return pods, true
+	return gravest, nil
 }
 
 // ofDeployment reports whether the controller of a pod is a ReplicaSet of a Deployment, by the name that the Deployment's controller gives
@@ -79,10 +233,10 @@ func ofDeployment(pod *corev1.Pod, deployment string) bool {
 	return c != nil && c.Kind == "ReplicaSet" && hash != "" && c.Name == deployment+"-"+hash
 }
 
-// judgeAgain returns a verdict that is looked at again soon, as nothing watches the pods that it is about.
-func judgeAgain(verdict health.Verdict) health.Verdict {
-	if !verdict.Ready {
-		verdict.Again = reconciler.MinRequeue(verdict.Again, unlabelledAgain)
+// judged returns a verdict that is looked at again once the pods are read again, as nothing watches them.
+func (u *unlabelledPods) judged(verdict health.Verdict) health.Verdict {
+	if u.again > 0 && !verdict.Ready {
+		verdict.Again = reconciler.MinRequeue(verdict.Again, u.again)
 	}
 	return verdict
 }

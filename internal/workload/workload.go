@@ -46,6 +46,8 @@ type Reconciler struct {
 	Content *content.Watch
 	// Records remembers the last applied records of workloads whose spec is invalid.
 	Records *Records
+	// PodCauses remembers the causes of pods that the cache does not find. It is nil in a plan.
+	PodCauses *PodCauses
 }
 
 // SizeResolver resolves named sizes.

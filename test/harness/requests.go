@@ -47,9 +47,12 @@ func (q Request) Write() bool {
 	return !q.read() && q.Resource != "events" && q.Resource != "leases" && q.Resource != ""
 }
 
-// counts reports whether a manager with this request under way is at work: one that waits for changes, or that keeps its lease,
-// is not.
-func (q Request) counts() bool { return q.Verb != "watch" && q.Resource != "leases" }
+// counts reports whether a manager with this request under way is at work: a manager that waits for changes, looks for changes again and
+// again, or keeps its lease, is not.
+func (q Request) counts() bool { return q.Verb != "watch" && q.Resource != "leases" && !q.polls() }
+
+// polls reports whether the request looks for the causes of pods that nothing watches.
+func (q Request) polls() bool { return q.Verb == "list" && q.Resource == "pods" && q.Namespace != "" }
 
 func (q Request) read() bool { return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch" }
 

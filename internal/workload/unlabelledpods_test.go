@@ -1,0 +1,94 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// newPodKey returns the key of an App.
+func newPodKey(namespace, name string) Key {
+	return Key{Manager: "app", Owner: types.NamespacedName{Namespace: namespace, Name: name}, Workload: name}
+}
+
+// TestPodReadingsAreBounded has workloads that are reconciled each second of an hour, and compares the numbers of readings with limits.
+func TestPodReadingsAreBounded(t *testing.T) {
+	const hour = 3600
+	for name, c := range map[string]struct {
+		workloads   int
+		step        func(p *PodCauses, key Key, second int)
+		least, most int
+	}{
+		"one workload": {1, nil, 12, 30},
+		"a thousand":   {1000, nil, hour, hour*podReadings + podReadingsAtOnce},
+		"one that is ready by turns": {1, func(p *PodCauses, key Key, second int) {
+			if second%2 == 1 {
+				p.noteReady(key)
+			}
+		}, hour / 60, hour / 10},
+		"one with a clock that is set back": {1, func(p *PodCauses, _ Key, second int) {
+			if second == hour/2 {
+				p.clock.(*clocktesting.FakePassiveClock).SetTime(time.Unix(0, 0))
+			}
+		}, 12, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Unix(1<<30, 0))
+			p, readings := NewPodCauses(clock), 0
+			for second := range hour {
+				for i := range c.workloads {
+					key := newPodKey("busy", fmt.Sprint(i))
+					if p.begin(key) {
+						readings++
+					}
+					if again := p.recall(key).again; again <= 0 || again > lastPodInterval {
+						t.Fatalf("the pods are read again after %s", again)
+					}
+					if c.step != nil {
+						c.step(p, key, second)
+					}
+				}
+				clock.SetTime(clock.Now().Add(time.Second))
+			}
+			if readings < c.least || readings > c.most {
+				t.Errorf("%d readings, want %d to %d", readings, c.least, c.most)
+			}
+			if !p.begin(newPodKey("quiet", "web")) {
+				t.Error("a workload in another namespace waits")
+			}
+			for i := range c.workloads {
+				p.ForgetOwner("app", newPodKey("busy", fmt.Sprint(i)).Owner)
+			}
+			p.ForgetOwner("app", newPodKey("quiet", "web").Owner)
+			if len(p.workloads) != 0 || len(p.namespaces) != 0 {
+				t.Errorf("%d workloads and %d namespaces are remembered of owners that are gone", len(p.workloads), len(p.namespaces))
+			}
+		})
+	}
+}
+
+// TestPodCausesAreRemembered has the causes of a reading stay until the next one, and go once the workload is ready.
+func TestPodCausesAreRemembered(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1<<30, 0))
+	p, key := NewPodCauses(clock), newPodKey("a", "web")
+	if !p.begin(key) {
+		t.Fatal("the first reading waits")
+	}
+	p.note(key, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}})
+	clock.SetTime(clock.Now().Add(firstPodInterval - time.Second))
+	if p.begin(key) {
+		t.Error("the pods are read before their time")
+	}
+	if got := p.recall(key); len(got.pods) != 1 || got.again != time.Second {
+		t.Errorf("recalled %+v", got)
+	}
+	p.noteReady(key)
+	if got := p.recall(key); len(got.pods) != 0 {
+		t.Errorf("recalled %+v of a workload that was ready", got)
+	}
+}
