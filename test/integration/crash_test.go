@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
@@ -36,6 +37,8 @@ type task struct {
 	stage func(testing.TB, *appv1.App)
 	// begin asks for it, while no manager runs.
 	begin func(testing.TB, *appv1.App)
+	// keepsCanary is true if a canary is there at the end.
+	keepsCanary bool
 }
 
 var tasks = map[string]task{
@@ -115,10 +118,13 @@ var tasks = map[string]task{
 			makeEarlierGood(t, app)
 			plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17" })
 		},
+		keepsCanary: true,
 	},
 	"promote": {
 		prepare: wantCanary, settled: true, stage: startCanary,
 		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationPromote) },
+		// Its pods stay until the rollout is complete.
+		keepsCanary: true,
 	},
 	"abort": {
 		prepare: wantCanary, settled: true, stage: startCanary,
@@ -142,6 +148,11 @@ func startCanary(t testing.TB, app *appv1.App) {
 		}
 		return nil
 	})
+}
+
+// newCanaryDeployment returns the Deployment of the canary of an App, by its name alone.
+func newCanaryDeployment(app *appv1.App) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: resource.CanaryName(app.Name)}}
 }
 
 // stepCanary sets an annotation to the UID of the canary.
@@ -307,6 +318,15 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 		}
 		objects[kind] = v.anonymous(t, obj)
 	}
+	if canary := newCanaryDeployment(v.app); tasks[v.task].keepsCanary {
+		plane.Read(t, canary)
+		if !metav1.IsControlledBy(canary, v.app) {
+			t.Errorf("the canary of %s is not controlled by its App: %v", v.app.Name, canary.GetOwnerReferences())
+		}
+		objects["canary"] = v.anonymous(t, canary)
+	} else {
+		plane.Absent(t, canary)
+	}
 	for name, b := range blocks {
 		obj := b.named(v.app.Namespace, v.app.Name)
 		if v.task != "serve" {
@@ -336,9 +356,19 @@ func (v *victim) anonymous(t *testing.T, obj client.Object) any {
 	return harness.Anonymous(fields, v.general)
 }
 
-// general returns a text without the App's name, namespace and UID.
+// general returns a text without the App's name, namespace and UID, and without the UID of its canary.
 func (v *victim) general(text string) string {
-	return strings.NewReplacer(v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID").Replace(text)
+	pairs := []string{v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID"}
+	canaries := []string{v.app.Annotations[appv1.AnnotationPromote], v.app.Annotations[appv1.AnnotationAbort]}
+	if canary := v.app.Status.Canary; canary != nil {
+		canaries = append(canaries, string(canary.UID))
+	}
+	for _, uid := range canaries {
+		if uid != "" {
+			pairs = append(pairs, uid, "CANARY-UID")
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // runUndisturbed carries out each task without a mishap, and returns the outcomes and the numbers of requests.
@@ -417,14 +447,17 @@ func (tr *trial) checkOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	withPorts := 0
+	withPorts, withCanary := 0, 0
 	for _, v := range tr.victims {
 		if v.task != "portless" {
 			withPorts++
 		}
+		if tasks[v.task].keepsCanary {
+			withCanary++
+		}
 	}
-	if len(deployments.Items) != len(tr.victims) || len(services.Items) != withPorts {
-		t.Errorf("%d Apps, %d of them with ports, have %d Deployments and %d Services",
-			len(tr.victims), withPorts, len(deployments.Items), len(services.Items))
+	if len(deployments.Items) != len(tr.victims)+withCanary || len(services.Items) != withPorts {
+		t.Errorf("%d Apps, %d of them with ports and %d with a canary, have %d Deployments and %d Services",
+			len(tr.victims), withPorts, withCanary, len(deployments.Items), len(services.Items))
 	}
 }
