@@ -50,7 +50,7 @@ TEST_TIMEOUT ?= 60m
 # The race detector makes the tests three times slower and needs a C compiler: `make test-race` and CI switch it on.
 RACE ?=
 # How many suites run side by side. They wait more than they compute; with the race detector, the longest one leaves a third of two cores idle.
-SUITES ?= $(if $(RACE)$(CI_LONG),2,3)
+SUITES ?= $(if $(RACE),1,$(if $(CI_LONG),2,3))
 # How far the heaps of tests and of their API servers grow: larger ones take less time to collect. The race detector has large ones anyway.
 TEST_GOGC ?= $(if $(RACE),100,300)
 
@@ -159,7 +159,7 @@ ROOT_PKG = $(filter-out ./api/% ./test/ui,$(PKG))
 # vet is a target of its own; here it would only run twice.
 GO_TEST = GOGC=$(TEST_GOGC) go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
-# CI_LONG=1, as .ci/run has it, asks for the long forms: all crashes rather than a few of them, more random specs and faults, and
+# CI_LONG=1, as make test-long has it, asks for the long forms: all crashes rather than a few of them, more random specs and faults, and
 # test/chaos, which else runs by its name alone.
 PARTS = $(if $(filter ./...,$(PKG)),test-all,$(if $(strip $(API_PKG)),test-api) $(if $(ROOT_PKG),test-operator) $(if $(filter ./test/ui,$(PKG)),test-ui))
 .PHONY: test
@@ -196,6 +196,13 @@ test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one:
 		if [ -n "$$raced" ]; then export CGO_ENABLED=1; go list -test -deps -export $(RACE) $$raced >/dev/null; \
 			$(GO_TEST) -p $(SUITES) $(RACE) $$raced || failed=1; fi; \
 		[ -z "$$failed" ]
+
+# The packages whose tests have a long form. The race detector finds the same races in the short forms, and would make the long ones last
+# for half an hour.
+LONG_PKG = ./test/integration ./test/chaos ./test/chart ./webhooks
+.PHONY: test-long
+test-long: ## Run the long forms of the tests that have one: all crashes, more random specs and faults, and test/chaos. RUN= chooses.
+	@$(MAKE) --no-print-directory test-operator CI_LONG=1 RACE= PKG='$(LONG_PKG)'
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.

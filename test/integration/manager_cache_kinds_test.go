@@ -74,7 +74,6 @@ func TestKindsBeyondCacheBudget(t *testing.T) {
 			runs(large.spec.Image)
 			m.Idle(t)
 
-			m.Requests.Reset()
 			image := large.spec.Image
 			plane.Change(t, large.workload, func() { templateOf(t, large.workload).Containers[0].Image = "theirs" })
 			runs(image)
