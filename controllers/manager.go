@@ -43,7 +43,7 @@ const fieldOwner = "app-operator"
 const reconcileTimeout = 2 * time.Minute
 
 // syncTimeout is how long a controller waits for its caches before the manager ends. One kind that cannot be listed does not
-// stop the others: a metric tells of it, and the manager is not ready until each kind was listed once.
+// stop the others: a metric is set, and the manager is not ready until each kind was listed once.
 const syncTimeout = 365 * 24 * time.Hour
 
 // renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.
@@ -80,7 +80,7 @@ type Options struct {
 	// NamespaceCache is how many bytes the resources of one namespace and their children may take in the cache beyond what plain ones need; 0
 	// for DefaultNamespaceCache. See package budget.
 	NamespaceCache int
-	// Clock tells the time; nil means the real one.
+	// Clock is the clock of the process; nil means the real one.
 	Clock clock.PassiveClock
 }
 
@@ -91,7 +91,7 @@ const DefaultNamespaceCache = 32 << 20
 // Manager is a manager with all controllers.
 type Manager struct {
 	ctrl.Manager
-	// Planner says what a change of a custom resource would do.
+	// Planner computes the effect of a change of a custom resource.
 	Planner *Planner
 	checks  *checks
 }

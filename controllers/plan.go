@@ -29,10 +29,10 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// A plan is computed by the steps that reconcile a resource, with an engine that writes nothing. So it says what a reconcile
-// would do, whatever that comes to do.
+// A plan is computed by the steps that reconcile a resource, with an engine that writes nothing. So the plan has the changes of a reconcile,
+// whatever a reconcile does.
 
-// Planner says what a change of a custom resource would do.
+// Planner computes the effect of a change of a custom resource.
 type Planner struct {
 	deps  Deps
 	kinds map[string]*kind
@@ -60,7 +60,7 @@ func planSteps[T reconciler.Resource](steps reconciler.Steps[T]) planFunc {
 	}
 }
 
-// Plan says what a reconcile of the resource would do, were it not paused. It writes nothing.
+// Plan returns the changes that a reconcile of the resource would make if the resource were not paused. Plan writes nothing.
 func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) (*plan.Plan, error) {
 	k, ok := p.kinds[kindName]
 	if !ok {
@@ -69,7 +69,7 @@ func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) 
 	return p.deps.plan(ctx, k, obj)
 }
 
-// Apart reports whether the objects of a type are in a cache of their own, and not in that of the manager.
+// Apart reports whether the objects of a type are in a cache of their own, and not in the cache of the manager.
 func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(children.TypeOf(obj)) }
 
 // ResolveSize returns a size with its meaning in the cluster, by the cache.
@@ -133,7 +133,7 @@ func resumeResource(obj client.Object) bool {
 	return true
 }
 
-// newPlanObject says what would be done to one object.
+// newPlanObject returns the planned change of one object.
 func newPlanObject(found *apply.Outcome) plan.Object {
 	o := plan.Object{
 		Kind: found.Kind, Name: found.Name, Action: planActions[found.Action], TakenOver: found.TakenOver && found.Action != apply.Created,
@@ -154,7 +154,7 @@ func newPlanObject(found *apply.Outcome) plan.Object {
 	return o
 }
 
-// planCanary says of the Deployment of a canary how many pods of before a promotion replaces.
+// planCanary adds to the Deployment of a canary the number of stable pods, which a promotion replaces.
 func (s *Deps) planCanary(ctx context.Context, found *apply.Outcome, object *plan.Object) {
 	desired := found.Object.Desired
 	if desired == nil || desired.GetLabels()[appv1.LabelCanary] == "" || object.Problem != nil {
@@ -184,7 +184,7 @@ var planActions = map[apply.Action]plan.Action{
 	apply.Replaced: plan.Recreated, apply.Scaled: plan.Scaled,
 }
 
-// newPlanPods says what happens to the pods of an object, nil for one that has none.
+// newPlanPods returns the planned change of the pods of an object, nil for an object without pods.
 func newPlanPods(found *apply.Outcome) *plan.Pods {
 	pods := &plan.Pods{}
 	switch before := found.Before.(type) {
@@ -225,8 +225,8 @@ func newPlanPods(found *apply.Outcome) *plan.Pods {
 // maxPlanSets is how many ReplicaSets a plan reads. A Deployment in a rollout has pods of two, rarely of more.
 const maxPlanSets = 4
 
-// keptPods is how many pods of a Deployment run already what it would have: those of an earlier revision, during a rollout that is taken
-// back. Pods whose ReplicaSet cannot be read count as replaced.
+// keptPods returns how many pods of a Deployment have the planned template already: pods of an earlier revision, during a rollout that is
+// taken back. Pods whose ReplicaSet cannot be read count as replaced.
 func (s *Deps) keptPods(ctx context.Context, found *apply.Outcome) int32 {
 	before, ok := found.Before.(*appsv1.Deployment)
 	after, changed := found.After.(*appsv1.Deployment)
@@ -281,7 +281,7 @@ func missingPods(d *appsv1.Deployment) int32 {
 	return min(int32(missing), wanted) //nolint:gosec // It is at most as much as is wanted.
 }
 
-// inputSteps says what shapes the pods and would change although no spec states it: the rendering, and what a size stands for.
+// inputSteps returns the inputs of the pods that would change although no spec states them: the rendering, and the meaning of a size.
 func inputSteps(found *apply.Outcome) (rendering, size *plan.Step) {
 	if found.Before == nil || found.After == nil || found.TakenOver {
 		return nil, nil

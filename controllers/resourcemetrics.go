@@ -38,12 +38,12 @@ var (
 // resources are those of the managers of this process that work; a stand-by has none.
 var resources = &resourceMetrics{readers: map[resourceReader]struct{}{}}
 
-// buildInfo says which program this is.
+// buildInfo has the version of this program.
 var buildInfo = metrics.BuildInfo.NewGauge()
 
 func init() { ctrlmetrics.Registry.MustRegister(resources, buildInfo) }
 
-// noteBuild says which program this is. Of several managers in one process, the latest counts.
+// noteBuild sets the version of this program. Of several managers in one process, the latest counts.
 func noteBuild(opts *Options) {
 	buildInfo.Reset()
 	buildInfo.WithLabelValues(opts.Version, opts.Commit, strconv.Itoa(int(opts.Rendering))).Set(1)
@@ -105,7 +105,7 @@ func (m *resourceMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // read adds the resources of a kind that a manager sees. It reports whether the manager sees any: before the first list of the kind it
-// does not, and app_operator_watch_broken tells of a list that fails.
+// does not, and app_operator_watch_broken is set for a list that fails.
 func (s *resourceSummary) read(ctx context.Context, reader resourceReader, k *kind) bool {
 	informer, err := reader.GetInformer(ctx, k.empty(), cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {

@@ -54,7 +54,7 @@ type PodCauses struct {
 	namespaces map[string]*podBudget
 }
 
-// podReading is what is remembered of the pods of one workload.
+// podReading has the causes of one workload, and the times of its readings.
 type podReading struct {
 	// since is when the Deployment was first seen without being ready, zero while it is ready. read is the time of the last reading.
 	since, read time.Time
@@ -72,7 +72,7 @@ func NewPodCauses(c clock.PassiveClock) *PodCauses {
 	return &PodCauses{clock: c, workloads: map[Key]*podReading{}, namespaces: map[string]*podBudget{}}
 }
 
-// ForgetOwner drops what is remembered of the workloads of an owner that is gone.
+// ForgetOwner drops the causes of the workloads of an owner that is gone.
 func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,7 @@ func (p *PodCauses) note(key Key, pods []corev1.Pod) {
 	p.of(key).pods = pods
 }
 
-// recall returns what is remembered of a workload that is not ready.
+// recall returns the causes of a workload that is not ready.
 func (p *PodCauses) recall(key Key) unlabelledPods {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *PodCauses) noteReady(key Key) {
 	}
 }
 
-// of returns what is remembered of a workload. p.mu is held.
+// of returns the reading of a workload. p.mu is held.
 func (p *PodCauses) of(key Key) *podReading {
 	r := p.workloads[key]
 	if r != nil {
