@@ -138,13 +138,14 @@ func wantedOf(t *testing.T, row *children.Type) client.Object {
 func childOfRow(t *testing.T, row *children.Type, c client.Client) Object {
 	t.Helper()
 	child := Object{Desired: wantedOf(t, row), Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Independent: true}
-	if _, ok := child.Desired.(*appsv1.Deployment); ok {
+	switch child.Desired.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet:
 		child.Independent = false
 	}
 	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	}
-	if live := readBack(t, c, row); live != nil && (row.Scope == children.ScopeAll || claim.IsManaged(live)) {
+	if live := readBack(t, c, row); live != nil && (row.Scope != children.ScopeOurs || claim.IsManaged(live)) {
 		child.Live = live
 	}
 	return child
@@ -163,14 +164,18 @@ func readBack(t *testing.T, c client.Client, row *children.Type) client.Object {
 	return live
 }
 
-// childTypes are the rows of Types whose objects the operator creates, but for those that a cluster may lack, and those that it only reads
-// by name: the order is that of Workload.Objects.
-func childTypes() []*children.Type {
+// withoutTypes are the types of workload objects that a workload does not have, by the type that it has.
+var withoutTypes = map[string]reflect.Type{
+	"Deployment": reflect.TypeFor[*appsv1.StatefulSet](), "StatefulSet": reflect.TypeFor[*appsv1.Deployment](),
+}
+
+// childTypes returns the rows of Types whose objects the operator creates, but for one type, in the order of Workload.Objects.
+func childTypes(without reflect.Type) []*children.Type {
 	var first, rest []*children.Type
 	for i := range children.Types {
 		row := &children.Types[i]
 		switch {
-		case !row.Role.Has(children.RoleChild) || row.Custom || row.Scope == children.ScopeLive || reflect.TypeOf(row.Object) == reflect.TypeFor[*appsv1.StatefulSet]():
+		case !row.Role.Has(children.RoleChild) || reflect.TypeOf(row.Object) == without:
 		case row.Prerequisite:
 			first = append(first, row)
 		default:
@@ -193,14 +198,16 @@ var inTheWay = map[string]func(obj client.Object){
 // TestPlanIsWhatIsDone puts an object of each type in the way of an owner that is new or not, and that adopts or not. What is foreseen,
 // by the engine for an owner that is stored and by the objects alone for one that is not, is what Apply then does with each object.
 func TestPlanIsWhatIsDone(t *testing.T) {
-	rows := childTypes()
-	for _, about := range rows {
-		for what, change := range inTheWay {
-			for _, existed := range []bool{false, true} {
-				for _, adopt := range []bool{false, true} {
-					for _, more := range []bool{false, true} {
-						name := fmt.Sprintf("%T/%s/existed=%t/adopt=%t/more=%t", about.Object, what, existed, adopt, more)
-						t.Run(name, func(t *testing.T) { playObstacle(t, rows, about, change, existed, adopt, more) })
+	for workload, without := range withoutTypes {
+		rows := childTypes(without)
+		for _, about := range rows {
+			for what, change := range inTheWay {
+				for _, existed := range []bool{false, true} {
+					for _, adopt := range []bool{false, true} {
+						for _, more := range []bool{false, true} {
+							name := fmt.Sprintf("%s/%T/%s/existed=%t/adopt=%t/more=%t", workload, about.Object, what, existed, adopt, more)
+							t.Run(name, func(t *testing.T) { playObstacle(t, rows, about, change, existed, adopt, more) })
+						}
 					}
 				}
 			}
@@ -352,7 +359,7 @@ func TestAccountOfIdleWorkloads(t *testing.T) {
 // TestAllObstaclesAreNamed puts an object of each type in the way at once: the error names all, and so do the plan and the trouble. An object
 // that leads to a Service is not looked for while the Service is in the way.
 func TestAllObstaclesAreNamed(t *testing.T) {
-	rows := childTypes()
+	rows := childTypes(withoutTypes["Deployment"])
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: owner}}
 	for _, adopt := range []bool{false, true} {
 		c := server(t, app.DeepCopy())
