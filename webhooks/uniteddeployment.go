@@ -29,8 +29,12 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			}
 			w, wrong := spec.Build(see("Deployment", ud.Spec.DeploymentName, spec.Workload().Size))
 			found.errors = append(found.errors, wrong...)
-			// A Deployment that exists is no obstacle: it is scaled. Objects begins with it.
-			found.workloads, found.children = []*resource.Workload{w}, calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, objects(w)[1:]...)
+			children := objects(w)
+			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.
+				children = children[1:]
+			}
+			found.workloads = []*resource.Workload{w}
+			found.children = calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, children...)
 			return found
 		},
 		neighbours: func(ctx context.Context, who *asker, ud, old *appv1.UnitedDeployment) []string {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -152,6 +153,42 @@ func TestAdoptionByAnnotationIsAnnounced(t *testing.T) {
 	}
 	if said := u.warnings(); len(said) != 1 || !strings.Contains(said[0], "has no effect") {
 		t.Errorf("an annotation without effect warns of %q", said)
+	}
+}
+
+// TestAdoptionByUnitedDeploymentIsAnnounced annotates a UnitedDeployment with a template whose Deployment others made. Without a template, and
+// without the annotation, the Deployment is scaled alone, and there is no warning.
+func TestAdoptionByUnitedDeploymentIsAnnounced(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := startGuarded(t, ns)
+	createAdoptee(t, ns, "web")
+	ud := fixture.NewUnitedDeployment(ns, "united", "web")
+	plane.Create(t, ud)
+	m.Idle(t)
+	u := newUser(t)
+	for name, c := range map[string]struct {
+		change func(ud *appv1.UnitedDeployment)
+		most   int
+		says   string
+	}{
+		"annotation alone": {func(ud *appv1.UnitedDeployment) { ud.Annotations = map[string]string{appv1.AnnotationAdopt: "true"} }, 0, ""},
+		"template alone":   {func(ud *appv1.UnitedDeployment) { ud.Spec.Template = &appv1.WorkloadSpec{Image: "nginx:1.17"} }, 0, ""},
+		"both": {func(ud *appv1.UnitedDeployment) {
+			ud.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+			ud.Spec.Template = &appv1.WorkloadSpec{Image: "nginx:1.17"}
+		}, 1, "Deployment web exists and will be adopted: removes containers[helper]"},
+	} {
+		plane.Read(t, ud)
+		changed := ud.DeepCopy()
+		c.change(changed)
+		if err := u.Update(t.Context(), changed, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		said := aboutAdoption(t, u.warnings())
+		if len(said) != c.most || c.most > 0 && !strings.Contains(said[0], c.says) {
+			t.Errorf("%s: %q", name, said)
+		}
 	}
 }
 
