@@ -182,6 +182,9 @@ func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live cl
 		return made, true
 	}
 	done, planning := v.engine.Run(ctx, req, apply.Local)
+	if errors.As(planning, &made.refusal) {
+		return made, true
+	}
 	changes := done.Changes()
 	if err != nil || planning != nil || len(changes) != 1 {
 		return made, false
@@ -271,8 +274,12 @@ func generalWarning(kind, name string, keeps bool) string {
 		does = messageAdoptsAsItIs
 	}
 	begin := fmt.Sprintf(messageAdopted, kind, name)
-	if kind == "Service" {
-		begin += messageUnlessOthers
+	switch kind {
+	case "Deployment", "StatefulSet":
+	case "Service":
+		begin += messageUnlessServesOthers
+	default:
+		begin += messageUnlessAboutOthers
 	}
 	said := ""
 	for _, how := range []string{messageSeeFieldsFirst, messageSeeFieldsShort, ""} {

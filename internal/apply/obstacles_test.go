@@ -192,7 +192,8 @@ var inTheWay = map[string]func(obj client.Object){
 		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Other", Name: "other", UID: "other", Controller: ptr.To(true)}})
 		obj.SetLabels(nil)
 	},
-	"ours": func(client.Object) {},
+	"nobody's with our label": func(obj client.Object) { obj.SetOwnerReferences(nil) },
+	"ours":                    func(client.Object) {},
 }
 
 // TestPlanIsWhatIsDone puts an object of each type in the way of an owner that is new or not, and that adopts or not. What is foreseen,

@@ -79,6 +79,8 @@ type plan struct {
 	self  string
 	// whole is set where the live object was read from the API server. The cache has a foreign object in part.
 	whole bool
+	// partial is set where the decision is made on an object that the cache has in part.
+	partial bool
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
 	moves bool
 	// crowded is set where the live object has fields that cannot stay next to the wanted ones, and that server-side apply does not
@@ -160,12 +162,14 @@ func (p *plan) ensureFields() (err error) {
 }
 
 // Taken returns the error that Run would return if the owner cannot manage the live object that has the name of a wanted one, or nil.
-// Callers use it before they build a Request; adopt is Policy.Adopt.
+// Callers use it before they build a Request; adopt is Policy.Adopt. For a live object that the cache has in part, the error does not depend
+// on the spec of the object.
 func Taken(scheme *runtime.Scheme, owner, wanted, live client.Object, adopt bool) error {
 	p, err := newPlan(owner, &Object{Desired: wanted}, scheme)
 	if err != nil {
 		return err
 	}
+	p.partial = children.IsPartial(live)
 	return p.checkOwnership(&Request{Owner: owner, Policy: Policy{Adopt: adopt}}, live)
 }
 
@@ -220,6 +224,7 @@ func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
 	c := claim.Case{
 		Wanted: p.object.Desired, Live: live, Kind: p.gvk.Kind, Owner: p.owner, Name: req.Owner.GetName(), UID: req.Owner.GetUID(),
 		Adopt: req.Policy.Adopt, Sum: p.sum, Retained: retained, Claim: p.volumeClaim(), Whole: p.whole,
+		Partial: p.partial,
 		Applied: func() bool { return claim.WasApplied(live, req.Manager) },
 	}
 	// Without fields of ours, the object was created again by others, from a backup for example.

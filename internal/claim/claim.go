@@ -40,8 +40,9 @@ type Case struct {
 	Sum string
 	// Retained is true for a wanted object that outlives its owner, Claim for a PersistentVolumeClaim.
 	Retained, Claim bool
-	// Whole is true if the live object was read from the API server; the cache has a foreign object in part.
-	Whole bool
+	// Whole is true if the live object was read from the API server; the cache has a foreign object in part. Partial is true for a live
+	// object without its spec: that it concerns others is not known.
+	Whole, Partial bool
 	// Applied reports whether the operator has applied the live object for an owner of the kind.
 	Applied func() bool
 }
@@ -83,7 +84,7 @@ func (c *Case) Decide() (standing Standing, words string) {
 		// The hash covers the owner's UID: this very owner applied it, and another writer has removed the reference since, or
 		// the annotation of a retained object.
 		return Lost, ""
-	case c.Adopt && (controller == nil && !ConcernsOthers(c.Wanted, c.Live) || controller != nil && c.formerSelf(controller)):
+	case c.Adopt && (controller == nil && !c.concernsOthers() || controller != nil && c.formerSelf(controller)):
 		return Adopted, ""
 	case controller != nil && c.formerSelf(controller):
 		return Leaving, fmt.Sprintf(messageOfEarlierOwner, c.Kind, c.Live.GetName(), controller.Kind)
@@ -91,12 +92,15 @@ func (c *Case) Decide() (standing Standing, words string) {
 	return Taken, c.exists(controller)
 }
 
+// concernsOthers reports whether the live object is known to be about others.
+func (c *Case) concernsOthers() bool { return !c.Partial && ConcernsOthers(c.Wanted, c.Live) }
+
 // exists says that an object of a child's name is not the owner's.
 func (c *Case) exists(controller *metav1.OwnerReference) string {
 	switch _, service := c.Wanted.(*corev1.Service); {
 	case controller != nil:
 		return fmt.Sprintf(messageOwnedByOther, c.object(), controller.Kind, controller.Name)
-	case ConcernsOthers(c.Wanted, c.Live):
+	case c.concernsOthers():
 		return fmt.Sprintf(messageConcernsOthers, c.object())
 	case !c.Retained && !c.Claim && c.Applied():
 		remedy := ""

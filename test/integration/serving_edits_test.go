@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
 )
 
 // TestServingLosesOwner removes the owner references of each object around the pods. The object is restored in place, and its App
@@ -103,6 +106,76 @@ func TestAdoptionLeavesOthers(t *testing.T) {
 				t.Errorf("the object is %v", foreign)
 			}
 		})
+	}
+}
+
+// TestForeignBlocksInOneSentence has an object of others by the name of an App, about the pods of the App or of others, with the operator's
+// label or without it. What the plan has, and the warning of a change, agrees with what an adoption then does.
+func TestForeignBlocksInOneSentence(t *testing.T) {
+	t.Parallel()
+	for name, b := range blocks {
+		for _, own := range []bool{false, true} {
+			for _, labelled := range []bool{false, true} {
+				if own && b.own == nil {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/own=%t/labelled=%t", name, own, labelled), func(t *testing.T) {
+					t.Parallel()
+					playForeignBlock(t, name, own, labelled)
+				})
+			}
+		}
+	}
+}
+
+// playForeignBlock plans, announces and carries out the adoption of the object of a block.
+func playForeignBlock(t *testing.T, name string, own, labelled bool) {
+	t.Helper()
+	ns, b := plane.Namespace(t), blocks[name]
+	foreign := b.named(ns, "web")
+	b.foreign(foreign)
+	if own {
+		b.own(foreign)
+	}
+	if labelled {
+		foreign.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy})
+	}
+	plane.Create(t, foreign)
+	m := startGuarded(t, ns)
+	app := newServed(ns, "web", name)
+	plane.Create(t, app)
+	plane.Stands(t, app, "Applied=False")
+	m.Idle(t)
+
+	u := newUser(t)
+	plane.Read(t, app)
+	wanted := app.DeepCopy()
+	wanted.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	if err := u.Update(t.Context(), wanted.DeepCopy(), client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	warned := strings.Join(u.warnings(), "\n")
+	refused := ""
+	for _, object := range askPlan(t, plane.Client, wanted).Objects {
+		if object.Name == "web" && object.Problem != nil {
+			refused = object.Problem.Message
+		}
+	}
+	setAnnotation(t, app, appv1.AnnotationAdopt, "true")
+	m.Idle(t)
+	plane.Read(t, foreign)
+	plane.Read(t, app)
+	adopted := metav1.IsControlledBy(foreign, app)
+	const announced = " web exists and will be adopted"
+	switch {
+	case adopted && (refused != "" || strings.Contains(warned, "do not belong to this resource")):
+		t.Errorf("the object is adopted. The plan: %s. The warning: %s", refused, warned)
+	case adopted && labelled && !strings.Contains(warned, announced):
+		t.Errorf("the adoption is not announced: %s", warned)
+	case !adopted && (refused == "" || strings.Contains(warned, announced)):
+		t.Errorf("the object is not adopted. The plan: %q. The warning: %s", refused, warned)
+	case !adopted && !strings.Contains(harness.Message(app, "Applied"), refused):
+		t.Errorf("the condition says %q, the plan %q", harness.Message(app, "Applied"), refused)
 	}
 }
 
