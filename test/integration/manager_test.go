@@ -139,6 +139,7 @@ func TestDeletedApp(t *testing.T) {
 	if app.DeletionTimestamp == nil {
 		t.Fatal("the App is not being deleted")
 	}
+	m.Idle(t) // Until its cache has the deletion, a manager repairs.
 	plane.Delete(t, d)
 	plane.Change(t, s, func() { s.Spec.Selector["x"] = "y" }, intruder)
 	plane.Change(t, app, func() {
