@@ -10,6 +10,7 @@ const (
 	messageNoTemplateFromPatch  = "does not produce a pod template: "
 	messageFieldUnknown         = "; a pod template has no such field"
 	messageMainContainerRemoved = "must not remove the main container %q"
+	messageFurtherContainer     = "is required for a further container; the main container is named %q"
 	messageWrongType            = "%s must be %s; this %s is not"
 	messageInvalidScalar        = "it contains an invalid quantity, time or number"
 	messageSetByOperator        = "is set by the operator"

@@ -76,13 +76,28 @@ func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplate
 	if main < 0 {
 		errs = append(errs, field.Invalid(at.path.Child("spec", "containers"), "a patch", fmt.Sprintf(messageMainContainerRemoved, at.part.container)))
 	}
-	if len(errs) > 0 {
+	if errs = append(errs, at.furtherContainers(template, result.Spec.Containers)...); len(errs) > 0 {
 		return nil, errs
 	}
 	// A patch inserts new containers at the front, and the first container is kubectl's default.
 	first := result.Spec.Containers[main]
 	result.Spec.Containers = slices.Insert(slices.Delete(result.Spec.Containers, main, main+1), 0, first)
 	return &result, nil
+}
+
+// furtherContainers returns an error for each container without an image that a patch adds: often, the patch is about the main container, and
+// has another name.
+func (at *patching) furtherContainers(before *corev1.PodTemplateSpec, containers []corev1.Container) field.ErrorList {
+	var errs field.ErrorList
+	for i := range containers {
+		c := &containers[i]
+		known := slices.ContainsFunc(before.Spec.Containers, func(was corev1.Container) bool { return was.Name == c.Name })
+		if c.Image == "" && !known {
+			image := at.path.Child("spec", "containers").Key(c.Name).Child("image")
+			errs = append(errs, field.Required(image, fmt.Sprintf(messageFurtherContainer, at.part.container)))
+		}
+	}
+	return errs
 }
 
 // mergePatch applies a patch to the JSON of a pod template. ok is false if the patch cannot be applied: the library panics on

@@ -62,6 +62,7 @@ func TestPatchErrors(t *testing.T) {
 		"order that is text":         {`{spec: {$setElementOrder/containers: hunter2}}`, []string{"podTemplatePatch"}, "directives"},
 		"keys that are text":         {`{spec: {$retainKeys: hunter2, hostNetwork: true}}`, []string{"podTemplatePatch"}, "directives"},
 		"kept by an object":          {`{spec: {$retainKeys: [{a: hunter2}], hostNetwork: true}}`, []string{"podTemplatePatch"}, "directives"},
+		"container of another name":  {`{spec: {containers: [{name: main, env: [{name: A, value: hunter2}]}]}}`, []string{"podTemplatePatch.spec.containers[main].image"}, `the main container is named "app"`},
 		"no main container":          {`{spec: {containers: [{$patch: replace}, {name: other, image: a, args: [hunter2]}]}}`, []string{"podTemplatePatch.spec.containers"}, "must not remove the main container"},
 		"a list":                     {`[hunter2]`, []string{"podTemplatePatch"}, "must be an object"},
 		"text":                       {`hunter2`, []string{"podTemplatePatch"}, "must be an object"},
