@@ -75,8 +75,9 @@ type Options struct {
 	Upgradeable conditions.Condition
 	// LookAgain is how often a kind is looked for that the cluster lacks and a resource asks for; 0 for a minute.
 	LookAgain time.Duration
-	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor; nil for ten seconds.
-	RouteGrace *time.Duration
+	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor;
+	// nil for a minute.
+	ServiceGrace *time.Duration
 	// NamespaceCache is how many bytes the resources of one namespace and their children may take in the cache beyond what plain ones need; 0
 	// for DefaultNamespaceCache. See package budget.
 	NamespaceCache int
@@ -170,7 +171,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, ke
 	shared := &Deps{
 		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
-			RouteGrace: ptr.Deref(opts.RouteGrace, workload.DefaultRouteGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
+			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
 			Records: workload.NewRecords(), PodCauses: workload.NewPodCauses(opts.Clock),
 		},
 		Recorder: mgr.GetEventRecorder(fieldOwner),

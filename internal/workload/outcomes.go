@@ -30,8 +30,8 @@ type Outcomes struct {
 	auxiliaryKnown bool
 	// troubles are the obstacles to auxiliary objects, one for each apply.
 	troubles []error
-	// routeGrace is for how long a former Service stays yet.
-	routeGrace time.Duration
+	// serviceGrace is for how long a former Service stays yet.
+	serviceGrace time.Duration
 	// SecretChecked is true once a database's Secret was found, or made, as it should be.
 	SecretChecked bool
 }
@@ -49,7 +49,7 @@ func (a *Outcomes) then(b *Outcomes) *Outcomes {
 	all.pending, all.heldBack = a.pending || b.pending, a.heldBack+b.heldBack
 	all.auxiliary, all.auxiliaryKnown = slices.Concat(a.auxiliary, b.auxiliary), a.auxiliaryKnown || b.auxiliaryKnown
 	all.troubles = slices.Concat(a.troubles, b.troubles)
-	all.routeGrace = cmp.Or(a.routeGrace, b.routeGrace)
+	all.serviceGrace = cmp.Or(a.serviceGrace, b.serviceGrace)
 	all.SecretChecked = b.SecretChecked
 	return &all
 }
@@ -57,7 +57,7 @@ func (a *Outcomes) then(b *Outcomes) *Outcomes {
 // NewOutcomes returns the outcome of a request as the engine has left it.
 func NewOutcomes(seen *Observed, done *apply.Outcomes, grace time.Duration) *Outcomes {
 	out := &Outcomes{
-		Seen: seen.after(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, routeGrace: grace,
+		Seen: seen.after(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, serviceGrace: grace,
 		Changes: []apply.ChangeSet{done.Changes()},
 	}
 	for i := range done.Objects {

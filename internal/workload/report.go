@@ -64,7 +64,7 @@ func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
 		},
 		Status: live.status, Seen: done.Seen, SecretChecked: done.SecretChecked,
 	}
-	for _, after := range []time.Duration{want.retryAfter, said.retry, done.routeGrace, retryAuxiliary, live.pods.Again, live.retry} {
+	for _, after := range []time.Duration{want.retryAfter, said.retry, done.serviceGrace, retryAuxiliary, live.pods.Again, live.retry} {
 		made.Report.RetryAfter = reconciler.MinRequeue(made.Report.RetryAfter, after)
 	}
 	if want.source == sourceLastApplied && want.workload != nil && !want.how.Alone {

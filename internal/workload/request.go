@@ -22,8 +22,8 @@ import (
 
 // newApplyRequest returns the request for the workload's objects. Objects that the operator has applied for the owner, and that the workload no
 // longer has, are pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
-// routeGrace is for how long a former Service stays yet.
-func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (req *apply.Request, routeGrace time.Duration, err error) {
+// serviceGrace is for how long a former Service stays yet.
+func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (req *apply.Request, serviceGrace time.Duration, err error) {
 	req = NewRequest(in)
 	req.Policy.DefaultLabels = w.DefaultLabels
 	var wanted []client.Object
@@ -49,14 +49,14 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 		account, ok := obj.(*corev1.ServiceAccount)
 		waits := ok && seen.isNamed(account, in.Owner) || !isReplaced(in, obj, w, seen)
 		if !waits {
-			grace := remainingGrace(r.RouteGrace, in, w, obj, seen)
-			waits, routeGrace = grace > 0, max(routeGrace, grace)
+			grace := remainingGrace(r.ServiceGrace, in, w, obj, seen)
+			waits, serviceGrace = grace > 0, max(serviceGrace, grace)
 		}
 		if !waits || r.Mode == apply.DryRun { // A plan has what follows, too.
 			req.Prune = append(req.Prune, obj)
 		}
 	}
-	return req, routeGrace, nil
+	return req, serviceGrace, nil
 }
 
 // isReplaced reports whether an object that the workload no longer has can be deleted. A Service of another name is deleted once its

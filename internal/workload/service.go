@@ -54,18 +54,23 @@ func awaitEndpoints(ctx context.Context, from client.Reader, in *Input, wanted, 
 	return waits
 }
 
-// DefaultRouteGrace is how much time proxies have to follow. They learn of a changed Ingress or HTTPRoute and of a deleted Service in any order, and
-// some gather changes for seconds.
-const DefaultRouteGrace = 10 * time.Second
+// DefaultServiceGrace is how much time clients have to follow to a Service of another name. Clients inside the cluster keep an address for as long
+// as the DNS of the cluster allows, 30 seconds by default. Proxies learn of a changed Ingress or HTTPRoute and of a deleted Service in any
+// order, and some gather changes for seconds.
+const DefaultServiceGrace = time.Minute
 
-// remainingGrace returns for how long a former Service stays yet, as the proxies may not have followed to the new one; 0 for any other
-// object. The time begins with the last change of what has led to it, which its managed fields have to the second.
+// remainingGrace returns for how long a former Service stays yet, as its clients may not have followed to the new one; 0 for any other
+// object. The time begins with the creation of the new Service, or with the last change of an Ingress or HTTPRoute that has led to the former
+// one, which the managed fields have to the second.
 func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj client.Object, seen *Observed) time.Duration {
 	_, ok := obj.(*corev1.Service)
-	if !ok || grace == 0 || w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
+	if !ok || grace == 0 || len(w.Ports) == 0 || seen.Service == nil {
 		return 0
 	}
-	var changed time.Time
+	changed := seen.Service.CreationTimestamp.Time
+	if w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
+		return max(0, grace-seen.At.Sub(changed))
+	}
 	for _, route := range seen.Owned {
 		if to := backendOf(route); to == obj.GetName() {
 			return grace // It leads there still, and is changed in this reconcile, or later.

@@ -64,12 +64,13 @@ func TestReadyEndpoint(t *testing.T) {
 	}
 }
 
-// TestRemainingGrace has a former Service stay until proxies have had their time since the last change of what led to it, however old the
-// new Service is.
+// TestRemainingGrace has a former Service stay until clients have had their time since the new Service was created, and proxies since the last
+// change of what led to the former one.
 func TestRemainingGrace(t *testing.T) {
 	now := time.Now()
 	d := newAppInput(newWebApp())
-	w := &resource.Workload{Serving: &appv1.ServingSpec{Ingress: &appv1.IngressSpec{}}}
+	ports := []corev1.ServicePort{{Port: 80}}
+	w := &resource.Workload{Serving: &appv1.ServingSpec{Ingress: &appv1.IngressSpec{}}, Ports: ports}
 	route := func(to string, ago time.Duration) client.Object {
 		ingress := &networkingv1.Ingress{}
 		ingress.ManagedFields = []metav1.ManagedFieldsEntry{
@@ -83,24 +84,32 @@ func TestRemainingGrace(t *testing.T) {
 		return ingress
 	}
 	former := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "former"}}
+	created := func(ago time.Duration) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "new", CreationTimestamp: metav1.NewTime(now.Add(-ago))}}
+	}
+	old, inside := created(time.Hour), &resource.Workload{Ports: ports}
 	for what, c := range map[string]struct {
 		obj    client.Object
 		w      *resource.Workload
 		grace  time.Duration
 		routes []client.Object
+		next   *corev1.Service
 		want   time.Duration
 	}{
-		"it still leads there":         {former, w, DefaultRouteGrace, []client.Object{route("former", time.Hour)}, DefaultRouteGrace},
-		"one of two still leads there": {former, w, DefaultRouteGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, DefaultRouteGrace},
-		"changed lately":               {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second)}, 6 * time.Second},
-		"the later one counts":         {former, w, DefaultRouteGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, 6 * time.Second},
-		"changed a while ago":          {former, w, DefaultRouteGrace, []client.Object{route("new", DefaultRouteGrace)}, 0},
-		"nothing led there":            {former, w, DefaultRouteGrace, nil, 0},
-		"no time":                      {former, w, 0, []client.Object{route("former", 0)}, 0},
-		"no route is wanted":           {former, &resource.Workload{}, DefaultRouteGrace, []client.Object{route("former", 0)}, 0},
-		"no Service":                   {&networkingv1.Ingress{}, w, DefaultRouteGrace, []client.Object{route("", 0)}, 0},
+		"it still leads there":         {former, w, DefaultServiceGrace, []client.Object{route("former", time.Hour)}, old, DefaultServiceGrace},
+		"one of two still leads there": {former, w, DefaultServiceGrace, []client.Object{route("new", time.Hour), route("former", time.Hour)}, old, DefaultServiceGrace},
+		"changed lately":               {former, w, DefaultServiceGrace, []client.Object{route("new", 4*time.Second)}, old, 56 * time.Second},
+		"the later one counts":         {former, w, DefaultServiceGrace, []client.Object{route("new", 4*time.Second), route("new", time.Hour)}, old, 56 * time.Second},
+		"changed a while ago":          {former, w, DefaultServiceGrace, []client.Object{route("new", DefaultServiceGrace)}, old, 0},
+		"nothing led there":            {former, w, DefaultServiceGrace, nil, old, 0},
+		"no time":                      {former, w, 0, []client.Object{route("former", 0)}, old, 0},
+		"clients inside the cluster":   {former, inside, DefaultServiceGrace, nil, created(4 * time.Second), 56 * time.Second},
+		"they have followed":           {former, inside, DefaultServiceGrace, nil, old, 0},
+		"no route is wanted":           {former, inside, DefaultServiceGrace, []client.Object{route("former", 0)}, old, 0},
+		"no Service is wanted":         {former, &resource.Workload{}, DefaultServiceGrace, nil, nil, 0},
+		"no Service":                   {&networkingv1.Ingress{}, w, DefaultServiceGrace, []client.Object{route("", 0)}, old, 0},
 	} {
-		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes}); got != c.want {
+		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes, Service: c.next}); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}

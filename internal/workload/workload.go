@@ -36,8 +36,8 @@ type Reconciler struct {
 	Journal *Journal
 	// Clock is the clock of the process.
 	Clock clock.PassiveClock
-	// RouteGrace is for how long a former Service stays once the Ingress and the HTTPRoute lead to its successor.
-	RouteGrace time.Duration
+	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor.
+	ServiceGrace time.Duration
 	// Today are the inputs of a new workload, apart from its size.
 	Today resource.Inputs
 	// Sizes resolves the named sizes.

@@ -43,7 +43,7 @@ func TestExposure(t *testing.T) {
 				t.Parallel()
 				ns := plane.Namespace(t)
 				newGateway(t, p, ns)
-				plane.Start(t, ns, harness.WithRouteGrace(nil))
+				plane.Start(t, ns, harness.WithServiceGrace(nil))
 				v := &visited{proxy: p, way: way, expose: expose, namespace: ns, host: ns + ".test"}
 				v.obj, v.workload, v.serving = create(ns, "web")
 				v.reaches(t, create)

@@ -65,9 +65,9 @@ func WithLookAgain(pause time.Duration) Option {
 	return func(_ *Manager, o *controllers.Options) { o.LookAgain = pause }
 }
 
-// WithRouteGrace gives proxies this much time to follow to a new Service; nil is the time of a release. Without the option they have none.
-func WithRouteGrace(grace *time.Duration) Option {
-	return func(_ *Manager, o *controllers.Options) { o.RouteGrace = grace }
+// WithServiceGrace gives clients this much time to follow to a new Service; nil is the time of a release. Without the option they have none.
+func WithServiceGrace(grace *time.Duration) Option {
+	return func(_ *Manager, o *controllers.Options) { o.ServiceGrace = grace }
 }
 
 // WithNamespaces makes the manager watch these namespaces too.
@@ -179,7 +179,7 @@ func managerOptions() controllers.Options {
 	opts.HealthProbeBindAddress = "0"
 	opts.Controller.SkipNameValidation = ptr.To(true)
 	opts.GracefulShutdownTimeout = ptr.To(Patience)
-	opts.RouteGrace = new(time.Duration)
+	opts.ServiceGrace = new(time.Duration)
 	return opts
 }
 

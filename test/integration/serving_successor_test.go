@@ -84,7 +84,7 @@ func TestIngressAwaitsEndpoints(t *testing.T) {
 func TestFormerServiceStays(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := plane.Start(t, ns, harness.WithRouteGrace(ptr.To(time.Hour)))
+	m := plane.Start(t, ns, harness.WithServiceGrace(ptr.To(time.Hour)))
 	app := newServed(ns, "web", "ingress")
 	d, former := createInPlace(t, app)
 	completeRollout(t, d)
@@ -111,7 +111,7 @@ func TestFormerServiceStaysAfterTheRoute(t *testing.T) {
 	t.Parallel()
 	const grace = 3 * time.Second
 	ns := plane.Namespace(t)
-	m := plane.Start(t, ns, harness.WithRouteGrace(ptr.To(grace)))
+	m := plane.Start(t, ns, harness.WithServiceGrace(ptr.To(grace)))
 	app := newServed(ns, "web", "ingress")
 	d, former := createInPlace(t, app)
 	completeRollout(t, d)
