@@ -421,8 +421,8 @@ func (s *WorkloadSpec) ServiceName(workload string) string {
 // +kubebuilder:validation:XValidation:rule="!has(self.ipFamilies) || size(self.ipFamilies) < 2 || (has(self.ipFamilyPolicy) && self.ipFamilyPolicy != 'SingleStack')",message="two families require ipFamilyPolicy PreferDualStack or RequireDualStack; set one, or remove a family",fieldPath=".ipFamilies"
 type ServiceSpec struct {
 	// name of the Service, where clients know the workload by another name than its own. Under a new name the Service is
-	// recreated; the operator removes the one of the former name once the new one is there and the pods are ready. Defaults to
-	// the name of the workload.
+	// recreated; the operator removes the one of the former name once the new one has been there for a minute and the pods are
+	// ready. Defaults to the name of the workload.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be lower-case letters, digits and '-', start with a letter and not end with '-'"
 	// +optional

@@ -15,8 +15,8 @@ import (
 // ServiceSpec says how a Service offers the ports of a workload.
 type ServiceSpecApplyConfiguration struct {
 	// name of the Service, where clients know the workload by another name than its own. Under a new name the Service is
-	// recreated; the operator removes the one of the former name once the new one is there and the pods are ready. Defaults to
-	// the name of the workload.
+	// recreated; the operator removes the one of the former name once the new one has been there for a minute and the pods are
+	// ready. Defaults to the name of the workload.
 	Name *string `json:"name,omitempty"`
 	// type is ClusterIP (inside the cluster), NodePort (also on a port of every node) or LoadBalancer (also by the load
 	// balancer of the cluster's provider). Defaults to ClusterIP; for a ModelBox, to NodePort. It can be changed
