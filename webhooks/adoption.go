@@ -264,23 +264,17 @@ func (s *validators) resolveSize(ctx context.Context, size appv1.Size) resource.
 
 // generalWarning returns the effect of an adoption on any object of a kind.
 func generalWarning(kind, name string, keeps bool) string {
-	does := messageAdoptsWorkload
-	switch {
-	case kind == "Service":
-		does = messageAdoptsService
-	case kind != "Deployment" && kind != "StatefulSet":
-		does = messageAdoptsOther
-	case keeps:
-		does = messageAdoptsAsItIs
-	}
-	begin := fmt.Sprintf(messageAdopted, kind, name)
+	does, unless := messageAdoptsOther, messageUnlessAboutOthers
 	switch kind {
-	case "Deployment", "StatefulSet":
 	case "Service":
-		begin += messageUnlessServesOthers
-	default:
-		begin += messageUnlessAboutOthers
+		does, unless = messageAdoptsService, messageUnlessServesOthers
+	case "Deployment", "StatefulSet":
+		does, unless = messageAdoptsWorkload, ""
+		if keeps {
+			does = messageAdoptsAsItIs
+		}
 	}
+	begin := fmt.Sprintf(messageAdopted, kind, name) + unless
 	said := ""
 	for _, how := range []string{messageSeeFieldsFirst, messageSeeFieldsShort, ""} {
 		said = strings.TrimSuffix(fmt.Sprintf("%s: %s. %s", begin, does, how), ". ")

@@ -68,10 +68,11 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 		return 0
 	}
 	changed := seen.Service.CreationTimestamp.Time
+	routes := seen.Owned
 	if w.Serving == nil || w.Serving.Ingress == nil && w.Serving.HTTPRoute == nil {
-		return max(0, grace-seen.At.Sub(changed))
+		routes = nil // They are deleted in this reconcile.
 	}
-	for _, route := range seen.Owned {
+	for _, route := range routes {
 		if to := backendOf(route); to == obj.GetName() {
 			return grace // It leads there still, and is changed in this reconcile, or later.
 		} else if at := children.LastApplied(route, in.manager()); to != "" && at.After(changed) {
