@@ -80,7 +80,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 			continue
 		}
 		var err error
-		if row.Role.Has(children.RoleChild) {
+		if row.Role.Has(children.RoleChild | children.RoleJob) {
 			err = indexer.IndexField(ctx, row.Object, children.IndexOwner, children.OwnerKey)
 		}
 		if row.Role.Has(children.RolePod) {

@@ -43,6 +43,8 @@ type Inputs struct {
 	// Kept is true if the operator does not build the pod template: the template of an adopted Deployment stays until the spec
 	// changes.
 	Kept bool `json:"kept,omitempty"`
+	// Job is the name of the Job that ran before the rollout, empty if none did. It shapes nothing, and stays until another Job has run.
+	Job string `json:"job,omitempty"`
 }
 
 // SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
@@ -113,7 +115,7 @@ func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 	if !known && h.Exists && !h.Ours {
 		recorded, known = Inputs{Rendering: RenderingTutorial}, true
 	}
-	today.Refresh, today.Config = recorded.Refresh, recorded.Config
+	today.Refresh, today.Config, today.Job = recorded.Refresh, recorded.Config, recorded.Job
 	if refresh != "" && refresh != recorded.Refresh {
 		today.Refresh = refresh
 		return today

@@ -81,6 +81,9 @@ const (
 	// LabelCanary names the resource of a canary: the label is on the canary's Deployment and its pods, and in its selector.
 	LabelCanary = "app.huolala.cn/canary"
 
+	// LabelBeforeRollout names the resource of a Job before a rollout: the label is on the Job and its pods.
+	LabelBeforeRollout = "app.huolala.cn/before-rollout"
+
 	// LabelPart names the component of a CloudManager that an object or a pod belongs to. In the selector of a UnitedDeployment's
 	// workload, it is the Deployment's name.
 	LabelPart = "app.huolala.cn/component"

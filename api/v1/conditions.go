@@ -93,6 +93,16 @@ const (
 	ReasonTerminating = "NamespaceTerminating"
 )
 
+// Reasons of a command before a rollout.
+const (
+	// ReasonBeforeRollout: a change of the pods waits for the command of spec.beforeRollout.
+	ReasonBeforeRollout = "BeforeRollout"
+	// ReasonBeforeRolloutFailed: the command has failed, and nothing is rolled out.
+	ReasonBeforeRolloutFailed = "BeforeRolloutFailed"
+	// ReasonBeforeRolloutStarted is the reason of an event: the Job of the command is created.
+	ReasonBeforeRolloutStarted = "BeforeRolloutStarted"
+)
+
 // Reasons of the events of a canary.
 const (
 	// ReasonCanaryStarted: the first pods of a change are created.

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -15,6 +16,48 @@ type ReleaseSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Canary *CanarySpec `json:"canary,omitempty"`
+
+	// beforeRollout is a command that the new image runs in a Job before a change of what the pods run is rolled out, and before the
+	// first pods: a migration of a database, for instance. Until the command has succeeded, the pods of before stay as they are. Changes
+	// of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and promotions run
+	// no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	BeforeRollout *BeforeRolloutSpec `json:"beforeRollout,omitempty"`
+}
+
+// BeforeRolloutSpec describes the command before a rollout. Its pod has the image, the variables, the volumes, the account, the security and
+// the scheduling of the pods that the change describes, and no ports and probes.
+type BeforeRolloutSpec struct {
+	// command is run in place of the entrypoint of the image.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	Command []string `json:"command,omitempty"`
+
+	// args are the arguments of the command. Defaults to none.
+	// +listType=atomic
+	// +optional
+	Args []string `json:"args,omitempty"`
+
+	// envs are environment variables in addition to those of the pods; a name may occur once. They take precedence over the
+	// variables of the pods.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Envs []corev1.EnvVar `json:"envs,omitempty"`
+
+	// deadlineSeconds is the time that the command has, with all retries, before it counts as failed, in seconds. Defaults to 600.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	DeadlineSeconds *int32 `json:"deadlineSeconds,omitempty"`
+
+	// retries is how often a command that fails is started again before the release fails. Defaults to 0.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	Retries *int32 `json:"retries,omitempty"`
 }
 
 // CanarySpec describes a canary. {} is one pod that waits for its promotion by hand.

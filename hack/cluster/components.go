@@ -26,7 +26,8 @@ func etcdArgs(s *state) []string {
 		// The advertised URL may not be a socket. Nobody uses it: etcd has no peers, and the API server has the socket.
 		"--advertise-client-urls=http://localhost:2379",
 		"--enable-grpc-gateway=false",
-		"--unsafe-no-fsync", // a crash of the machine may lose data that nobody would look for
+		"--quota-backend-bytes=8589934592", // A load of large objects writes more than the default of 2 GiB between two compactions.
+		"--unsafe-no-fsync",                // a crash of the machine may lose data that nobody would look for
 	}
 }
 

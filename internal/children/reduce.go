@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,6 +118,30 @@ func reducePod(from, to client.Object) bool {
 	}
 	kept.Status.Phase = shorten(pod.Status.Phase, maxKeptKind)
 	health.KeepCauses(&pod.Status, &kept.Status, maxKeptMessage)
+	return false
+}
+
+// reduceJob keeps the state of a Job.
+func reduceJob(from, to client.Object) bool {
+	job, isJob := from.(*batchv1.Job)
+	kept, ok := to.(*batchv1.Job)
+	if !ok || !isJob {
+		return false
+	}
+	kept.CreationTimestamp, kept.ManagedFields = job.CreationTimestamp, nil
+	is := &job.Status
+	kept.Status = batchv1.JobStatus{
+		StartTime: is.StartTime, CompletionTime: is.CompletionTime, Active: is.Active, Succeeded: is.Succeeded, Failed: is.Failed,
+		Terminating: is.Terminating, Ready: is.Ready,
+	}
+	for i := range is.Conditions {
+		c := &is.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			kept.Status.Conditions = append(kept.Status.Conditions, batchv1.JobCondition{
+				Type: c.Type, Status: c.Status, Reason: shorten(c.Reason, maxKeptKind), LastTransitionTime: c.LastTransitionTime,
+			})
+		}
+	}
 	return false
 }
 

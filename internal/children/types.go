@@ -11,6 +11,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -36,6 +37,9 @@ const (
 	RolePod
 	// RoleScaler is a type that scales children or custom resources: the operator reads which.
 	RoleScaler
+	// RoleJob is a type whose objects the operator creates for a custom resource, and never changes: an apply would revive an object that is
+	// being deleted.
+	RoleJob
 )
 
 // Has reports whether a role is among others.
@@ -127,6 +131,7 @@ var Types = []Type{
 		Unhashed: fieldpath.NewSet(dataPath), Hashed: hashedSecret,
 	},
 	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Reduce: reduceClaim, Wakes: claimChanged()},
+	{Object: &batchv1.Job{}, Role: RoleJob, Scope: ScopeOurs, Feature: "beforeRollout", Reduce: reduceJob, Wakes: jobChanged()},
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
 	{
 		// The autoscalers of others count too, whatever features are in use: they decide the number of pods.

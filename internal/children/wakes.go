@@ -5,6 +5,7 @@ import (
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -95,6 +96,20 @@ func wantedChanged(part func(client.Object) any) predicate.Predicate {
 			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
 		}
 		return !equality.Semantic.DeepEqual(all(e.ObjectOld), all(e.ObjectNew))
+	}}
+}
+
+// jobChanged selects the events of a Job that change whether it runs, has succeeded or has failed.
+func jobChanged() predicate.Predicate {
+	state := func(obj client.Object) any {
+		job, ok := obj.(*batchv1.Job)
+		if !ok {
+			return nil
+		}
+		return []any{job.Status.Conditions, job.Status.Active > 0, job.DeletionTimestamp != nil}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(state(e.ObjectOld), state(e.ObjectNew))
 	}}
 }
 

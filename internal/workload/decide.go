@@ -29,6 +29,8 @@ const (
 	sourceCanary
 	// sourceWaiting is the last applied spec, because the present spec must wait for another workload.
 	sourceWaiting
+	// sourceBeforeRollout is the last applied spec, because the present spec waits for the Job that runs its command.
+	sourceBeforeRollout
 )
 
 // decision has the spec of a workload that is in force, the workload to apply, and the reason why the present spec is not in force.
@@ -56,6 +58,8 @@ type decision struct {
 	unrecorded bool
 	// content is the decision on the content that the pods use.
 	content contentDecision
+	// job is the decision on the command before the rollout.
+	job jobDecision
 	// remember is added to the memory of the workload.
 	remember remembrance
 }
@@ -83,6 +87,8 @@ type decider struct {
 	seen    *Observed
 	// secrets is true if the content of Secrets is followed.
 	secrets bool
+	// foresees is true in a plan, which has what follows once a command has succeeded.
+	foresees bool
 }
 
 // decide returns the decision, or the need that must be read first. The rules are in the order of their priority:
@@ -90,8 +96,9 @@ type decider struct {
 //  1. A requested hold, a rollback in force, and a stalled rollout: the spec of a ReplicaSet.
 //  2. An invalid spec: the last applied spec.
 //  3. A spec that must wait for another workload: the last applied spec.
-//  4. A change of the pod template that runs in a canary first: the last applied spec.
-//  5. The present spec, with the inputs chosen by its history.
+//  4. A change of the pods that waits for its command: the last applied spec.
+//  5. A change of the pod template that runs in a canary first: the last applied spec.
+//  6. The present spec, with the inputs chosen by its history.
 func (c decider) decide() (*decision, *need, error) {
 	want := &decision{}
 	if c.canHold() {
@@ -119,6 +126,9 @@ func (c decider) decide() (*decision, *need, error) {
 	want.unrecorded = !present.workload.Recorded
 	if c.in.MustWait {
 		return c.decideWaiting(want), nil, nil
+	}
+	if waits, err := c.awaitJob(want, present); waits != nil || err != nil {
+		return waits, nil, err
 	}
 	want.workload = present.workload
 	want.how.Whole = c.isChanged(want.specChanged) || c.growsVolume(present.workload)

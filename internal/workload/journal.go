@@ -57,6 +57,11 @@ func (j *Journal) Note(out *apply.Outcome) {
 	}
 }
 
+// noteJob notes the Job that a rollout waits for.
+func (j *Journal) noteJob(name string) {
+	j.Note(&apply.Outcome{Change: apply.Change{Kind: "Job", Name: name, Action: apply.Created}})
+}
+
 // deletedKinds returns the kinds of the objects that the plan deletes.
 func (j *Journal) deletedKinds() []string {
 	if j == nil {

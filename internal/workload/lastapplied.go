@@ -30,6 +30,8 @@ type How struct {
 	Earlier bool
 	// Alone is true to apply the workload object and its prerequisites alone.
 	Alone bool
+	// Prerequisites is true to apply what must be there before the first pod, and nothing else.
+	Prerequisites bool
 	// canary is the decision on the canary.
 	canary canaryDecision
 }
@@ -37,6 +39,10 @@ type How struct {
 // withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.
 func withTrouble(refusal, err error) error {
 	if err == nil || errors.Is(err, reconciler.ErrStale) {
+		return reconciler.Aggregate(err, refusal)
+	}
+	var waiting *reconciler.WaitingError
+	if errors.As(refusal, &waiting) { // It waits for a change that may not come before the trouble is over.
 		return reconciler.Aggregate(err, refusal)
 	}
 	_, message := reconciler.ReasonAndMessageOf(err)

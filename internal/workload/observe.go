@@ -71,6 +71,9 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 			return nil, err
 		}
 	}
+	if seen.jobs, err = observeJobs(ctx, r.Client, in); err != nil {
+		return nil, err
+	}
 	if live != nil {
 		seen.Object = live
 		if seen.Pods, err = ListPods(ctx, r.Client, in.Owner, seen.Selector()); err != nil {

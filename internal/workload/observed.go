@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -50,6 +51,8 @@ type Observed struct {
 	content    *contentRead
 	// canary is the part about the canary of a Deployment.
 	canary observedCanary
+	// jobs are the Jobs before rollouts, the latest first. They are not read for a spec without a command.
+	jobs []batchv1.Job
 
 	// Data is the observation of the volumes of a database, nil for other workloads.
 	Data Data

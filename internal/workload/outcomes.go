@@ -32,6 +32,8 @@ type Outcomes struct {
 	troubles []error
 	// serviceGrace is for how long a former Service stays yet.
 	serviceGrace time.Duration
+	// startedJob is the name of the Job that was created before a rollout, empty if none was.
+	startedJob string
 	// SecretChecked is true once a database's Secret was found, or made, as it should be.
 	SecretChecked bool
 }
@@ -52,6 +54,16 @@ func (a *Outcomes) then(b *Outcomes) *Outcomes {
 	all.serviceGrace = cmp.Or(a.serviceGrace, b.serviceGrace)
 	all.SecretChecked = b.SecretChecked
 	return &all
+}
+
+// missingPrerequisite returns the obstacle to an object that must be in place before the first pod, nil if there is none.
+func (a *Outcomes) missingPrerequisite() error {
+	for i := range a.auxiliary {
+		if done := &a.auxiliary[i]; done.Object.Prerequisite && done.Err != nil {
+			return done.Err
+		}
+	}
+	return nil
 }
 
 // NewOutcomes returns the outcome of a request as the engine has left it.

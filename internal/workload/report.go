@@ -53,6 +53,9 @@ func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
 	if canary.event.Reason != "" {
 		event.Reason, event.Note = canary.event.Reason, canary.event.Message
 	}
+	if done.startedJob != "" {
+		event.Reason, event.Note = appv1.ReasonBeforeRolloutStarted, fmt.Sprintf(messageJobStarted, done.startedJob)
+	}
 	if auxiliary.Reason == "" {
 		auxiliary.ReasonAndMessage = live.auxiliary
 	}

@@ -107,6 +107,9 @@ func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Obser
 	if how.Alone {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
 	}
+	if how.Prerequisites {
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return !c.Prerequisite })
+	}
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {

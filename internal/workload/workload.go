@@ -89,6 +89,9 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	if err != nil {
 		return Result{Status: in.Before, Seen: observed}, err
 	}
+	if want.job.spec != nil {
+		r.Journal.noteJob(want.job.name)
+	}
 	done := &Outcomes{Seen: seen}
 	if want.workload != nil {
 		done = apply(ctx, seen, want.workload, want.how)
@@ -101,6 +104,9 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 		want = next
 	} else if want.isApplied(done) {
 		r.Records.Forget(in.Key())
+	}
+	if want.job.spec != nil && done.Err == nil && r.Journal == nil {
+		done = done.then(r.startJob(ctx, in, &want.job, done))
 	}
 	return newResult(in, want, done)
 }
@@ -135,7 +141,7 @@ func (r *Reconciler) decide(ctx context.Context, in *Input, seen *Observed) (*de
 
 // newDecider returns the decider for an observation.
 func (r *Reconciler) newDecider(in *Input, seen *Observed) decider {
-	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets()}
+	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets(), foresees: r.Journal != nil}
 }
 
 // readNeed returns the observation with the answer to a need of a decision.

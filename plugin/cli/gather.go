@@ -72,7 +72,8 @@ func gather[T any, P interface {
 
 // snapshot reads a resource and the objects below it in at most nine requests, whatever the size of the cluster, plus one for an adopted
 // Service that keeps the label app.kubernetes.io/instance of others; one for each of an HTTPRoute, a PodMonitor, a NetworkPolicy and a
-// ServiceAccount in the spec; and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
+// ServiceAccount in the spec; two for Jobs and their pods, if the spec has a command before its rollouts; and one for each auxiliary type
+// that the user may not list, to find out whether the cluster has the type.
 // Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
 func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
 	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
@@ -92,6 +93,11 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	if r.KeepsData() {
 		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
+	}
+	if r.HasCommand {
+		jobs := jobsOf(t)
+		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
+		gather(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
 	}
 	if r.Serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
@@ -123,6 +129,11 @@ func oursOf(t target, r *view.Resource) metav1.ListOptions {
 		ours[appv1.LabelInstance] = t.name
 	}
 	return metav1.ListOptions{LabelSelector: ours.String()}
+}
+
+// jobsOf selects the Jobs of a resource that run the command before its rollouts, and their pods.
+func jobsOf(t target) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: labels.Set{appv1.LabelBeforeRollout: t.name}.String()}
 }
 
 // podSelector selects the pods of a resource.

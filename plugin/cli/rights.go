@@ -93,7 +93,8 @@ func Needs() []Need {
 		return all
 	}
 	get, patch := ours("get", true), ours("patch", true)
-	look := join(get, rightsBelow())
+	jobs := []Right{{"list", "batch", "jobs", false}}
+	look := join(get, rightsBelow(), jobs)
 	restart := []Right{
 		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
 		{"get", "apps", "statefulsets", true}, {"patch", "apps", "statefulsets", true},
@@ -102,7 +103,7 @@ func Needs() []Need {
 	for i := range restartByPage {
 		restartByPage[i].Needed = false
 	}
-	eject, allChildren := join(get, rightsBelow()), rightsBelow()
+	eject, allChildren := look, join(rightsBelow(), jobs)
 	for i := range allChildren {
 		allChildren[i].Needed = true
 	}
@@ -116,6 +117,7 @@ func Needs() []Need {
 	followed := []Right{
 		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
 		{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
+		{"watch", "batch", "jobs", false},
 	}
 	return []Need{
 		{"list", ours("list", false)},
@@ -140,7 +142,7 @@ func Needs() []Need {
 		{"eject", eject},
 		{"eject --delete", join(get, allChildren, ours("delete", true), cleaned)},
 		{"ui", join(
-			ours("get", false), ours("list", false), rightsBelow(), []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
+			ours("get", false), ours("list", false), rightsBelow(), jobs, []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
 		)},
 	}
 }

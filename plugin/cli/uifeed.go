@@ -244,6 +244,7 @@ func (f *feed) followKind(kind view.Kind, namespace string, chosen metav1.ListOp
 // children identifies the watches of the objects below a resource. A change of children replaces the watches.
 type children struct {
 	uid, pods, workload string
+	jobs                bool
 }
 
 // followOne follows a resource, and what changes below it as pods come and go.
@@ -259,7 +260,7 @@ func (f *feed) followOne(t target) {
 
 // followChildren follows the objects below a resource, unless they are followed already.
 func (f *feed) followChildren(t target, r *view.Resource) {
-	next := children{uid: string(r.ObjectMeta.UID), pods: podSelector(t, r)}
+	next := children{uid: string(r.ObjectMeta.UID), pods: podSelector(t, r), jobs: r.HasCommand}
 	if len(r.Workloads) > 0 {
 		next.workload = r.Workloads[0].Name
 	}
@@ -284,6 +285,11 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
 	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
 	follow(f, ctx, below("Events"), core.Events(t.namespace), about, newStore(version))
+	if next.jobs {
+		jobs := jobsOf(t)
+		follow(f, ctx, below("Jobs"), f.clients.kube.BatchV1().Jobs(t.namespace), jobs, newStore(version))
+		follow(f, ctx, below("Pods"), core.Pods(t.namespace), jobs, newStore(version))
+	}
 	if r.KeepsData() {
 		follow(f, ctx, below("StatefulSets"), apps.StatefulSets(t.namespace), ours, newStore(version))
 	}

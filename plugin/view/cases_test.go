@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,6 +113,17 @@ func rollout(app Resource, state corev1.ContainerState) *Snapshot {
 	}
 }
 
+// newJob returns a Job of the App cart with a condition.
+func newJob(name string, age time.Duration, is batchv1.JobConditionType, reason string) batchv1.Job {
+	job := batchv1.Job{ObjectMeta: objectMeta(name, name, "app", age)}
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cart", Image: "nginx:1.17.0"}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: is, Status: corev1.ConditionTrue, Reason: reason}}
+	if is == batchv1.JobComplete {
+		job.Status.Succeeded = 1
+	}
+	return job
+}
+
 // stalled returns the App cart, which is stalled for a reason.
 func stalled(reason, message string) *Snapshot {
 	return rollout(newApp("nginx:1.17.0", condition(appv1.ConditionStalled, metav1.ConditionTrue, reason, message),
@@ -141,8 +153,16 @@ func cases() map[string]*Snapshot {
 	alone := rollout(bad, notPulled)
 	alone.Deployments, alone.ReplicaSets, alone.Pods, alone.Services, alone.Autoscalers, alone.Events = nil, nil, nil, nil, nil, nil
 	alone.Missing = []Missing{{"Deployments", "you may not list them in shop"}, {kindsReplicaSets, "you may not list them in shop"}, {kindsPods, "you may not list them in shop"}}
+	command := stalled(appv1.ReasonBeforeRolloutFailed, "Job cart-0767bbb1ec failed: the command ended with an error")
+	command.Resource.HasCommand, command.Jobs = true, []batchv1.Job{
+		newJob("cart-1d41e0c2aa", 9*24*time.Hour, batchv1.JobComplete, ""), newJob("cart-0767bbb1ec", 12*time.Minute, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded),
+	}
+	pod := newPod("cart-0767bbb1ec-x2k8d", "cart-0767bbb1ec", "node-1", notPulled)
+	pod.Labels = map[string]string{appv1.LabelBeforeRollout: "cart"}
+	command.Pods = append(command.Pods, pod)
 	return map[string]*Snapshot{
-		"image": rollout(bad, notPulled), "gitops": rollout(git, notPulled), "unobserved": rollout(late, notStarted), "fresh": rollout(fresh, notStarted),
+		"before-rollout": command,
+		"image":          rollout(bad, notPulled), "gitops": rollout(git, notPulled), "unobserved": rollout(late, notStarted), "fresh": rollout(fresh, notStarted),
 		"deleting": rollout(deleted, running), "ready": ready, "some-rights": blind, "no-rights": alone,
 		"progressing": rollout(newApp("nginx:1.17.0", condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonProgressing,
 			"Deployment cart: 4 of 6 pods updated, 4 available")), notStarted),

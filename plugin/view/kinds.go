@@ -94,7 +94,7 @@ func appResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: app.ObjectMeta, WantsService: len(app.Spec.Ports) > 0, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
-		Canary:    app.Status.Canary,
+		Canary: app.Status.Canary, HasCommand: app.Spec.BeforeRollout != nil,
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec], built: resource.AppSpec(app)}},
 	}, &app.Status.WorkloadStatus).withHistory(app.History()), true
 }
@@ -106,7 +106,7 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 	}
 	return ofWorkload(Resource{
 		ObjectMeta: box.ObjectMeta, WantsService: len(box.Spec.Ports) > 0, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
-		Canary:    box.Status.Canary,
+		Canary: box.Status.Canary, HasCommand: box.Spec.BeforeRollout != nil,
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec], built: resource.ModelBoxSpec(box)}},
 	}, &box.Status.WorkloadStatus).withHistory(box.History()), true
 }

@@ -34,6 +34,8 @@ type Resource struct {
 	LastGood, LastGoodImage, Running string
 	// Canary is the canary that waits for its promotion, nil without one.
 	Canary *appv1.CanaryStatus
+	// HasCommand is true if the spec has a command before its rollouts, so that the resource has Jobs.
+	HasCommand bool
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
 	// where there is none.
 	Selector, Service string

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,8 @@ type Snapshot struct {
 	// Around are the objects of AroundTypes.
 	Around []unstructured.Unstructured
 	Claims []corev1.PersistentVolumeClaim
+	// Jobs are the Jobs of commands before rollouts.
+	Jobs   []batchv1.Job
 	Events []corev1.Event
 	// Missing are the kinds, in the plural, that could not be listed, each with the reason.
 	Missing []Missing

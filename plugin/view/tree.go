@@ -66,6 +66,7 @@ func TreeOf(s *Snapshot, o TreeOptions) *Tree {
 	for _, d := range s.deployments() {
 		root.Children = append(root.Children, s.deploymentNode(d, o))
 	}
+	root.Children = append(root.Children, s.jobNodes(o)...)
 	root.Children = append(root.Children, s.around()...)
 	if o.Depth > 0 {
 		prune(&root, o.Depth)

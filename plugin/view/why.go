@@ -125,8 +125,12 @@ func (s *Snapshot) origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// descend returns the steps from the first workload that is not ready down to its pods. The reason is the resource's reason.
+// descend returns the steps from the first workload that is not ready, or the Job that a rollout waits for, down to its pods. The reason is
+// the resource's reason.
 func (s *Snapshot) descend(reason string) []Step {
+	if reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed {
+		return s.belowJob()
+	}
 	for _, set := range s.statefulSets() {
 		pods := s.podsOf(set.UID)
 		if verdict := health.StatefulSet(set, pods); !verdict.Ready {

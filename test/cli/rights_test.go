@@ -18,7 +18,7 @@ import (
 
 // maxRequests is how many requests the reading commands send at most, whatever the size of the cluster is: four of them for what the
 // App asks for around its pods.
-const maxRequests = 9 + 4
+const maxRequests = 9 + 4 + 2
 
 // commands are the arguments with which each command is tried on the App web. Those that change something are asked for no more
 // than what they do first.
@@ -126,6 +126,7 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 		plane.Change(t, app, func() { app.Spec.Image = "nginx:2" })
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonReady) })
 	}
+	plane.Change(t, app, func() { app.Spec.BeforeRollout = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}} })
 }
 
 // concerns reports whether a command makes use of a right for an App. Nothing waits to be refreshed, and the App is there.

@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Request is one request to the API server.
@@ -28,6 +31,8 @@ type Request struct {
 	Namespace string
 	// Name is the object's, empty for a list, and for a creation that states it in the body alone.
 	Name string
+	// Created is the name that a creation states in the body. It is read for a fault alone.
+	Created string
 	// Selected is the one name that a list or watch is limited to.
 	Selected string
 	// Streams is true for a watch that begins with all that there is, in place of a list before it.
@@ -293,6 +298,7 @@ func (r *Requests) record(next http.RoundTripper) http.RoundTripper {
 			return answer, err
 		}
 		if r.fault != nil {
+			q.Created = nameInBody(req, &q)
 			resp, err = r.fault(q, send)
 		} else {
 			resp, err = send()
@@ -349,6 +355,30 @@ func parse(req *http.Request) Request {
 		}[req.Method]
 	}
 	return q
+}
+
+// nameInBody returns the name of the object that a creation has in its body, empty for another request.
+func nameInBody(req *http.Request, q *Request) string {
+	if q.Verb != "create" || req.GetBody == nil {
+		return ""
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return ""
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return ""
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return ""
+	}
+	made, ok := obj.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	return made.GetName()
 }
 
 // String is the request in one line.

@@ -1,19 +1,23 @@
 package integration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +43,8 @@ type task struct {
 	begin func(testing.TB, *appv1.App)
 	// keepsCanary is true if a canary is there at the end.
 	keepsCanary bool
+	// jobs is the number of Jobs at the end. The Jobs succeed while the task is carried out.
+	jobs int
 }
 
 var tasks = map[string]task{
@@ -130,12 +136,27 @@ var tasks = map[string]task{
 		prepare: wantCanary, settled: true, stage: startCanary,
 		begin: func(t testing.TB, app *appv1.App) { stepCanary(t, app, appv1.AnnotationAbort) },
 	},
+	"command": {
+		settled: true, jobs: 1,
+		begin: func(t testing.TB, app *appv1.App) {
+			plane.Change(t, app, func() { wantCommand(app); app.Spec.Image = "nginx:1.17" })
+		},
+	},
+	"firstcommand": {
+		prepare: wantCommand, jobs: 1,
+		begin: func(t testing.TB, app *appv1.App) { plane.Create(t, app) },
+	},
 	// Nothing but the status is written here, so that no child's event brings the App up again.
 	"report": {settled: true, begin: func(t testing.TB, app *appv1.App) { completeRollout(t, deployment(app)) }},
 }
 
 // wantCanary states a canary.
 func wantCanary(app *appv1.App) { app.Spec.Canary = &appv1.CanarySpec{} }
+
+// wantCommand states a command before the rollouts.
+func wantCommand(app *appv1.App) {
+	app.Spec.BeforeRollout = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}
+}
 
 // startCanary has the manager start the canary of another image.
 func startCanary(t testing.TB, app *appv1.App) {
@@ -173,7 +194,8 @@ func setBlocks(app *appv1.App, names []string) {
 // leastRequests are how many requests each task takes at least. The budgets are tested elsewhere; fewer would mean that
 // requests are not seen, and not tried here.
 var leastRequests = map[string]int{"create": 3, "update": 3, "takeover": 7, "adopt": 7, "portless": 3, "keep": 7, "return": 7, "unkeep": 5,
-	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4, "canary": 2, "promote": 2, "abort": 2}
+	"handover": 3, "report": 1, "serve": 8, "withdraw": 5, "hold": 4, "rollback": 4, "canary": 2, "promote": 2, "abort": 2,
+	"command": 4, "firstcommand": 5}
 
 // answerRequests is a request that the API server answers with an error and does not carry out.
 func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Fault {
@@ -181,6 +203,9 @@ func answerRequests(with func(harness.Request) apierrors.APIStatus) harness.Faul
 		return harness.Answer(with(q)), nil
 	}
 }
+
+// jobHash is the end of the name of a Job.
+var jobHash = regexp.MustCompile("-[0-9a-f]{10}$")
 
 // victim is an App in whose task one request goes wrong.
 type victim struct {
@@ -192,6 +217,8 @@ type victim struct {
 	sent atomic.Int32
 	// uids are those of the children before the task, if there are any.
 	uids map[string]types.UID
+	// jobs are the names of the Jobs at the end.
+	jobs []string
 }
 
 // trial is many Apps under one manager. They have nothing in common but that, so for each of them it is as if the
@@ -205,7 +232,7 @@ type trial struct {
 
 // fault lets the request of each App go wrong.
 func (tr *trial) fault(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-	v := tr.victims[strings.TrimSuffix(q.Name, "-"+goodHash)]
+	v := tr.victims[strings.TrimSuffix(cmp.Or(q.Name, jobHash.ReplaceAllString(q.Created, "")), "-"+goodHash)]
 	if v == nil || !q.Write() && q.Verb != "get" {
 		return send()
 	}
@@ -259,13 +286,14 @@ func (tr *trial) run(t *testing.T) *harness.Manager {
 	tr.each(t, func(v *victim) {
 		tasks[v.task].begin(t, v.app)
 		for kind, child := range map[string]client.Object{"Deployment": deployment(v.app), "Service": service(v.app)} {
-			if v.task != "create" && v.task != "serve" {
+			if v.task != "create" && v.task != "serve" && v.task != "firstcommand" {
 				plane.Read(t, child)
 				v.uids[kind] = child.GetUID()
 			}
 		}
 	})
 
+	endReportedJobs(t, plane, tr.namespace)
 	m = plane.Start(t, tr.namespace, harness.WithFault(tr.fault))
 	harness.Eventually(t, func() error {
 		for name, v := range tr.victims {
@@ -295,6 +323,9 @@ func (tr *trial) observed(t *testing.T) error {
 		if app := &apps.Items[i]; app.Status.ObservedGeneration != app.Generation {
 			return fmt.Errorf("%s: generation %d was observed, want %d", app.Name, app.Status.ObservedGeneration, app.Generation)
 		}
+		if applied := meta.FindStatusCondition(apps.Items[i].Status.Conditions, appv1.ConditionApplied); applied != nil && applied.Reason == appv1.ReasonBeforeRollout {
+			return fmt.Errorf("%s: %s", apps.Items[i].Name, applied.Message)
+		}
 	}
 	return nil
 }
@@ -304,6 +335,17 @@ func (tr *trial) observed(t *testing.T) error {
 func (v *victim) outcome(t *testing.T) map[string]any {
 	t.Helper()
 	objects := map[string]any{}
+	jobs := v.readJobs(t)
+	if len(jobs) != tasks[v.task].jobs {
+		t.Errorf("%s has %d Jobs, want %d", v.app.Name, len(jobs), tasks[v.task].jobs)
+	}
+	for i := range jobs {
+		if !metav1.IsControlledBy(&jobs[i], v.app) {
+			t.Errorf("Job %s is not controlled by its App: %v", jobs[i].Name, jobs[i].GetOwnerReferences())
+		}
+		container := &jobs[i].Spec.Template.Spec.Containers[0]
+		objects["Job"] = append([]string{container.Image}, container.Command...)
+	}
 	for kind, obj := range map[string]client.Object{"App": v.app, "Deployment": deployment(v.app), "Service": service(v.app)} {
 		if kind == "Service" && v.task == "portless" {
 			plane.Absent(t, obj)
@@ -342,6 +384,19 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 	return objects
 }
 
+// readJobs returns the Jobs of the App, and notes their names.
+func (v *victim) readJobs(t *testing.T) []batchv1.Job {
+	t.Helper()
+	var list batchv1.JobList
+	if err := plane.Client.List(t.Context(), &list, client.InNamespace(v.app.Namespace), client.MatchingLabels{appv1.LabelBeforeRollout: v.app.Name}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		v.jobs = append(v.jobs, list.Items[i].Name)
+	}
+	return list.Items
+}
+
 // anonymous returns an object without names, times and versions.
 func (v *victim) anonymous(t *testing.T, obj client.Object) any {
 	t.Helper()
@@ -358,7 +413,11 @@ func (v *victim) anonymous(t *testing.T, obj client.Object) any {
 
 // general returns a text without the App's name, namespace and UID, and without the UID of its canary.
 func (v *victim) general(text string) string {
-	pairs := []string{v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID"}
+	var pairs []string
+	for _, name := range v.jobs {
+		pairs = append(pairs, name, "JOB")
+	}
+	pairs = append(pairs, v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID")
 	canaries := []string{v.app.Annotations[appv1.AnnotationPromote], v.app.Annotations[appv1.AnnotationAbort]}
 	if canary := v.app.Status.Canary; canary != nil {
 		canaries = append(canaries, string(canary.UID))
@@ -424,7 +483,7 @@ func TestCrash(t *testing.T) {
 			}
 			m := tr.run(t)
 			tr.each(t, func(v *victim) {
-				if diff := cmp.Diff(outcomes[v.task], v.outcome(t)); diff != "" {
+				if diff := gocmp.Diff(outcomes[v.task], v.outcome(t)); diff != "" {
 					t.Errorf("%s (-undisturbed +got):\n%s", v.app.Name, diff)
 				}
 			})

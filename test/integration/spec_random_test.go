@@ -30,9 +30,10 @@ import (
 	"huolala.cn/app-operator/test/specs"
 )
 
-// createRandom creates Apps and ModelBoxes as a user would write them, several at a time.
+// createRandom creates Apps and ModelBoxes as a user would write them, several at a time. The Jobs before their rollouts succeed.
 func createRandom(t *testing.T, p *harness.Plane, ns string, count int, spec func(specs.Source) map[string]any, src specs.Source) {
 	t.Helper()
+	endReportedJobs(t, p, ns)
 	resources := make(chan *unstructured.Unstructured)
 	var group sync.WaitGroup
 	for range 4 {
@@ -96,8 +97,12 @@ func awaitStatuses(t *testing.T, p *harness.Plane, ns string) []harness.Resource
 			found = append(found, &boxes.Items[i])
 		}
 		for _, cr := range found {
-			if cr.CommonStatus().ObservedGeneration != cr.GetGeneration() {
+			status := cr.CommonStatus()
+			if status.ObservedGeneration != cr.GetGeneration() {
 				return fmt.Errorf("%T %s has no status yet", cr, cr.GetName())
+			}
+			if c := meta.FindStatusCondition(status.Conditions, appv1.ConditionApplied); c != nil && c.Reason == appv1.ReasonBeforeRollout {
+				return fmt.Errorf("%T %s: %s", cr, cr.GetName(), c.Message)
 			}
 		}
 		return nil
@@ -122,6 +127,17 @@ func builtOf(t *testing.T, cr client.Object, opts resource.BuildOptions) *resour
 		t.Fatal(errs)
 	}
 	return w
+}
+
+// hasCommand reports whether an App or a ModelBox has a command before its rollouts.
+func hasCommand(cr client.Object) bool {
+	switch cr := cr.(type) {
+	case *appv1.App:
+		return cr.Spec.BeforeRollout != nil
+	case *appv1.ModelBox:
+		return cr.Spec.BeforeRollout != nil
+	}
+	return false
 }
 
 // specText returns the spec of a resource as JSON.
@@ -157,6 +173,9 @@ func TestRandomSpecsRoundTrip(t *testing.T) {
 	want := map[string]int{}
 	for _, cr := range awaitStatuses(t, p, ns) {
 		countPatches(builtOf(t, cr, resource.BuildOptions{}), want)
+		if hasCommand(cr) {
+			want["create jobs"]++
+		}
 		ready := meta.FindStatusCondition(cr.CommonStatus().Conditions, appv1.ConditionReady)
 		applied := meta.FindStatusCondition(cr.CommonStatus().Conditions, appv1.ConditionApplied)
 		if ready == nil || ready.Reason != appv1.ReasonProgressing || applied == nil || applied.Status != metav1.ConditionTrue || applied.Reason == appv1.ReasonOverridden {
@@ -177,8 +196,8 @@ func TestRandomSpecsRoundTrip(t *testing.T) {
 	if diff := gocmp.Diff(want, writes); diff != "" {
 		t.Errorf("writes of %d resources (-want +got):\n%s", count, diff)
 	}
-	if len(want) != len(childTypes()) {
-		t.Errorf("the specs mean objects of %d types, want all %d: %v", len(want), len(childTypes()), want)
+	if all := len(childTypes()) + 1; len(want) != all { // With Jobs.
+		t.Errorf("the specs mean objects of %d types, want all %d: %v", len(want), all, want)
 	}
 	for _, obj := range childTypes() {
 		list := p.ListOf(t, obj)

@@ -34,6 +34,7 @@ func Serve(src Source, spec map[string]any, without ...string) {
 		{"configRollout", true, func() any { return pick(g, "Never", "OnChange") }},
 		{"rollback", true, func() any { return g.rollback(spec) }},
 		{"canary", spec["strategy"] != "Recreate", g.canary},
+		{"beforeRollout", true, g.beforeRollout},
 	} {
 		if block.can && !slices.Contains(without, block.name) && g.IntN(2) == 1 {
 			spec[block.name] = block.make()
@@ -318,6 +319,16 @@ func (g *generator) canary() any {
 		canary["promote"], canary["after"] = "Auto", pick(g, "1s", "90s", "10m", "1h30m", "168h")
 	}
 	return canary
+}
+
+// beforeRollout returns a command before the rollouts.
+func (g *generator) beforeRollout() any {
+	command := map[string]any{"command": pick(g, []any{"/app/migrate"}, []any{"sh", "-c", "é\n"})}
+	g.maybe(command, "args", g.texts)
+	g.maybe(command, "envs", g.envs)
+	g.maybe(command, "deadlineSeconds", func() any { return pick(g, int64(1), int64(600), int64(86400)) })
+	g.maybe(command, "retries", func() any { return pick(g, int64(0), int64(10)) })
+	return command
 }
 
 // rollback returns whether a rollout is undone: only where old ReplicaSets are kept.

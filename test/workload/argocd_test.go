@@ -187,6 +187,8 @@ func TestArgoCDOfConditions(t *testing.T) {
 		"held":                         {1, []any{condition("Ready", "False", "Held"), condition("Applied", "False", "Held")}, "Suspended", "Held: why"},
 		"a canary waits":               {1, []any{condition("Ready", "Unknown", "Canary"), condition("Applied", "False", "Canary")}, "Suspended", "Canary: why"},
 		"a canary fails":               {1, []any{notReady, condition("Applied", "False", "Canary"), condition("Stalled", "True", "CrashLoopBackOff")}, "Degraded", "CrashLoopBackOff: why"},
+		"a command runs":               {1, []any{condition("Ready", "False", "BeforeRollout"), condition("Applied", "False", "BeforeRollout")}, "Progressing", "BeforeRollout: why"},
+		"a command fails":              {1, []any{notReady, condition("Applied", "False", "BeforeRolloutFailed"), condition("Stalled", "True", "BeforeRolloutFailed")}, "Degraded", "BeforeRolloutFailed: why"},
 		"rolled back":                  {1, []any{notReady, condition("Applied", "False", "RolledBack"), condition("Stalled", "True", "RolledBack")}, "Degraded", "RolledBack: why"},
 		"invalid":                      {1, []any{notReady, condition("Applied", "False", "Invalid"), condition("Stalled", "True", "Invalid")}, "Degraded", "Invalid: why"},
 		"paused and stalled":           {1, []any{notReady, condition("Applied", "False", "Paused"), condition("Stalled", "True", "ImagePullBackOff")}, "Degraded", "ImagePullBackOff: why"},

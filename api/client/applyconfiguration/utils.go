@@ -27,6 +27,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.AppStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AutoscalingSpec"):
 		return &apiv1.AutoscalingSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BeforeRolloutSpec"):
+		return &apiv1.BeforeRolloutSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CanarySpec"):
 		return &apiv1.CanarySpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CanaryStatus"):

@@ -204,6 +204,13 @@ const (
 	messageAfterInvalid             = "must be a time from 1s to 168h, like 10m or 1h30m"
 )
 
+// Commands before a rollout.
+const (
+	messageRolloutCommandRequired = "is required; write the program and its arguments, like command: [/app/migrate]"
+	messageDeadlineInvalid        = "must be from 1 to 86400 seconds"
+	messageRetriesInvalid         = "must be from 0 to 10"
+)
+
 // Labels and annotations.
 const (
 	messageKeySetByOperator                   = "is set by the operator"

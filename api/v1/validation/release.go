@@ -16,15 +16,26 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// FeatureCanary is the name of the feature that runs a change in a few pods first.
-const FeatureCanary = "canary"
+// The names of the features of a release.
+const (
+	// FeatureCanary runs a change in a few pods first.
+	FeatureCanary = "canary"
+	// FeatureBeforeRollout runs a command before a change is rolled out.
+	FeatureBeforeRollout = "beforeRollout"
+)
 
 // DisabledReleases refuses stated fields of a release that are switched off.
 func DisabledReleases(spec *appv1.ReleaseSpec, disabled []string, path *field.Path) field.ErrorList {
-	if spec.Canary != nil && slices.Contains(disabled, FeatureCanary) {
-		return field.ErrorList{field.Forbidden(path.Child(FeatureCanary), messageFeatureSwitchedOff)}
+	var errs field.ErrorList
+	for _, feature := range []struct {
+		name   string
+		stated bool
+	}{{FeatureCanary, spec.Canary != nil}, {FeatureBeforeRollout, spec.BeforeRollout != nil}} {
+		if feature.stated && slices.Contains(disabled, feature.name) {
+			errs = append(errs, field.Forbidden(path.Child(feature.name), messageFeatureSwitchedOff))
+		}
 	}
-	return nil
+	return errs
 }
 
 // maxCanaryName is the maximum length of the name of a resource with a canary, whose Deployment has a longer name.
@@ -32,6 +43,42 @@ const maxCanaryName = validation.DNS1123LabelMaxLength - len(appv1.CanarySuffix)
 
 // release validates how a change of a workload is released. name is the name of the resource.
 func release(spec *appv1.ReleaseSpec, workload *appv1.WorkloadSpec, name string, path *field.Path) field.ErrorList {
+	return slices.Concat(canary(spec, workload, name, path), beforeRollout(spec.BeforeRollout, path.Child(FeatureBeforeRollout)))
+}
+
+// The limits of a command before a rollout.
+const (
+	maxCommandDeadline = 86400
+	maxCommandRetries  = 10
+)
+
+// beforeRollout validates the command before a rollout.
+func beforeRollout(spec *appv1.BeforeRolloutSpec, at *field.Path) field.ErrorList {
+	if spec == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if len(spec.Command) == 0 {
+		errs = append(errs, field.Required(at.Child("command"), messageRolloutCommandRequired))
+	}
+	errs = append(errs, eachWithoutNUL(at.Child("command"), spec.Command)...)
+	errs = append(errs, eachWithoutNUL(at.Child("args"), spec.Args)...)
+	for i := range spec.Envs {
+		errs = append(errs, withoutNUL(at.Child("envs").Index(i).Child("value"), spec.Envs[i].Value)...)
+	}
+	errs = append(errs, envs(spec.Envs, at.Child("envs"))...)
+	errs = append(errs, unique(spec.Envs, at.Child("envs"), func(v corev1.EnvVar) string { return v.Name })...)
+	if n := spec.DeadlineSeconds; n != nil && (*n < 1 || *n > maxCommandDeadline) {
+		errs = append(errs, field.Invalid(at.Child("deadlineSeconds"), *n, messageDeadlineInvalid))
+	}
+	if n := spec.Retries; n != nil && (*n < 0 || *n > maxCommandRetries) {
+		errs = append(errs, field.Invalid(at.Child("retries"), *n, messageRetriesInvalid))
+	}
+	return collected(errs)
+}
+
+// canary validates a canary.
+func canary(spec *appv1.ReleaseSpec, workload *appv1.WorkloadSpec, name string, path *field.Path) field.ErrorList {
 	c := spec.Canary
 	if c == nil {
 		return nil

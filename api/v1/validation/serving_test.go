@@ -117,7 +117,8 @@ func TestServingWarnings(t *testing.T) {
 // TestFeatures refuses each field that is switched off, keeps the others, and knows all fields.
 func TestFeatures(t *testing.T) {
 	app := servedApp(t, `{serviceAccount: {}, disruptionBudget: {}, ingress: {rules: [{host: a}]}, autoscaling: {maxReplicas: 3},
-		networkPolicy: {egress: []}, httpRoute: {parentRefs: [{name: a}]}, podMonitor: {}, configRollout: OnChange, canary: {}}`)
+		networkPolicy: {egress: []}, httpRoute: {parentRefs: [{name: a}]}, podMonitor: {}, configRollout: OnChange, canary: {},
+		beforeRollout: {command: [migrate]}}`)
 	for _, name := range Features() {
 		errs := append(DisabledFeatures(&app.Spec.ServingSpec, []string{name}, nil), DisabledReleases(&app.Spec.ReleaseSpec, []string{name}, nil)...)
 		if len(errs) != 1 || errs[0].Field != name {

@@ -587,3 +587,11 @@ func (b *AppSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfigurati
 	b.ReleaseSpecApplyConfiguration.Canary = value
 	return b
 }
+
+// WithBeforeRollout sets the BeforeRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BeforeRollout field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithBeforeRollout(value *BeforeRolloutSpecApplyConfiguration) *AppSpecApplyConfiguration {
+	b.ReleaseSpecApplyConfiguration.BeforeRollout = value
+	return b
+}

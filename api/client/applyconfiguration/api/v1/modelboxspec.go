@@ -598,3 +598,11 @@ func (b *ModelBoxSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfig
 	b.ReleaseSpecApplyConfiguration.Canary = value
 	return b
 }
+
+// WithBeforeRollout sets the BeforeRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BeforeRollout field is set to the value of the last call.
+func (b *ModelBoxSpecApplyConfiguration) WithBeforeRollout(value *BeforeRolloutSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
+	b.ReleaseSpecApplyConfiguration.BeforeRollout = value
+	return b
+}

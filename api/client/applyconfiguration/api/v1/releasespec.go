@@ -14,6 +14,11 @@ type ReleaseSpecApplyConfiguration struct {
 	// second Deployment with the name of the resource and "-canary". Promotion rolls the change out to all pods; until then no
 	// pod of before is touched. The first pods, and changes that no pod is replaced for, are no canaries.
 	Canary *CanarySpecApplyConfiguration `json:"canary,omitempty"`
+	// beforeRollout is a command that the new image runs in a Job before a change of what the pods run is rolled out, and before the
+	// first pods: a migration of a database, for instance. Until the command has succeeded, the pods of before stay as they are. Changes
+	// of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and promotions run
+	// no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
+	BeforeRollout *BeforeRolloutSpecApplyConfiguration `json:"beforeRollout,omitempty"`
 }
 
 // ReleaseSpecApplyConfiguration constructs a declarative configuration of the ReleaseSpec type for use with
@@ -27,5 +32,13 @@ func ReleaseSpec() *ReleaseSpecApplyConfiguration {
 // If called multiple times, the Canary field is set to the value of the last call.
 func (b *ReleaseSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfiguration) *ReleaseSpecApplyConfiguration {
 	b.Canary = value
+	return b
+}
+
+// WithBeforeRollout sets the BeforeRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BeforeRollout field is set to the value of the last call.
+func (b *ReleaseSpecApplyConfiguration) WithBeforeRollout(value *BeforeRolloutSpecApplyConfiguration) *ReleaseSpecApplyConfiguration {
+	b.BeforeRollout = value
 	return b
 }

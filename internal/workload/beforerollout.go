@@ -1,0 +1,281 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+// While spec.beforeRollout is set, a change of what the pods run waits for a Job that runs a command with the new image. Meanwhile the
+// Deployment is built from the record on it. The Job is the state: its name is a hash of the change and of the Job before, so that a manager
+// finds the Job of another manager, and each rollout has a Job of its own. A Job is created and never applied, as an apply would succeed on a
+// Job that is being deleted, and only when no other Job of the resource has a pod.
+
+const (
+	// jobsKept is how many finished Jobs of a resource stay.
+	jobsKept = 2
+	// jobPodPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
+	jobPodPatience = 30 * time.Second
+	// jobAgain is the time until a Job that waits for a pod of an earlier Job is tried again: no event of such a pod brings the owner up.
+	jobAgain = 5 * time.Second
+)
+
+// jobDecision is the part of a decision about the command before a rollout.
+type jobDecision struct {
+	// name is the name of the Job that the rollout waits for, empty for a rollout that waits for none.
+	name string
+	// spec is the command, and workload the workload that the Job is built from. They are set where the Job is to be created.
+	spec     *appv1.BeforeRolloutSpec
+	workload *resource.Workload
+	// waitsFor is the name of another Job that has not ended, empty if there is none.
+	waitsFor string
+	// live is the Job, nil if there is none yet.
+	live *batchv1.Job
+}
+
+// beforeRollout returns the valid command that the spec asks for, nil for none.
+func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
+	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
+		return nil
+	}
+	return in.Spec.Release().BeforeRollout
+}
+
+// observeJobs returns the Jobs of the owner as the cache has them, the latest first. Without a command, it reads none.
+func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job, error) {
+	if in.beforeRollout() == nil {
+		return nil, nil
+	}
+	var list batchv1.JobList
+	if err := c.List(ctx, &list, client.InNamespace(in.Owner.GetNamespace()),
+		client.MatchingFields{children.IndexOwner: string(in.Owner.GetUID())}); err != nil {
+		return nil, fmt.Errorf("list Jobs: %w", err)
+	}
+	jobs := slices.DeleteFunc(list.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, in.Owner) })
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return jobs, nil
+}
+
+// hasEnded reports whether a Job has succeeded or failed. The Job's controller sets these conditions once no pod of the Job runs.
+func hasEnded(job *batchv1.Job) bool {
+	return hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobFailed)
+}
+
+// hasJobCondition reports whether a condition of a Job is true.
+func hasJobCondition(job *batchv1.Job, name batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == name && c.Status == corev1.ConditionTrue
+	})
+}
+
+// awaitJob decides whether a valid spec waits for its command. It returns nil for a spec that does not wait: present then has the name of the
+// Job that has succeeded, if there was one. In a plan, no spec waits, and want has the name of the Job that would be created.
+func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, error) {
+	spec := c.in.beforeRollout()
+	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.releases(present) {
+		return nil, nil
+	}
+	name := resource.JobName(c.in.Name, c.awaitedRollout(present), spec)
+	live := c.jobNamed(name)
+	if live != nil && hasJobCondition(live, batchv1.JobComplete) || c.ranBeforeCanary(name) {
+		return nil, c.noteJob(present, name)
+	}
+	if c.foresees {
+		if live == nil {
+			want.job = jobDecision{name: name, spec: spec}
+		}
+		return nil, c.noteJob(present, name)
+	}
+	waits := *want
+	waits.source, waits.how = sourceBeforeRollout, How{Earlier: true}
+	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
+		waits.workload, waits.how.Prerequisites = present.workload, true
+	}
+	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}
+	if live == nil && waits.job.waitsFor == "" {
+		waits.job.spec, waits.job.workload = spec, present.workload
+	}
+	if waits.refusal == nil {
+		waits.refusal = c.whyJob(&waits.job)
+	}
+	return &waits, nil
+}
+
+// whyJob returns why a spec that waits for its command is not in force. No text has a line of the command's output: failing migrations print
+// passwords.
+func (c decider) whyJob(job *jobDecision) error {
+	namespace, waits := c.in.Owner.GetNamespace(), &reconciler.WaitingError{Reason: appv1.ReasonBeforeRollout}
+	switch live := job.live; {
+	case job.waitsFor != "":
+		waits.Message = fmt.Sprintf(messageJobWaits, job.name, "Job "+job.waitsFor)
+	case live == nil:
+		waits.Message = fmt.Sprintf(messageJobStarts, job.name)
+	case hasJobCondition(live, batchv1.JobFailed):
+		return reconciler.Stalled(appv1.ReasonBeforeRolloutFailed, messageJobFailed, live.Name, jobFailure(live), namespace, live.Name, appv1.AnnotationRefresh)
+	case live.DeletionTimestamp != nil:
+		waits.Message = fmt.Sprintf(messageJobDeleted, live.Name)
+	case live.Status.Active+live.Status.Failed+live.Status.Succeeded == 0:
+		waits.Message = fmt.Sprintf(messageJobStarts, live.Name)
+		if waits.RetryAfter = jobPodPatience - c.seen.At.Sub(live.CreationTimestamp.Time); waits.RetryAfter <= 0 {
+			waits.Message, waits.RetryAfter = fmt.Sprintf(messageJobWithoutPod, live.Name, jobPodPatience, namespace, live.Name), 0
+		}
+	default:
+		waits.Message = fmt.Sprintf(messageJobRuns, live.Name, live.CreationTimestamp.UTC().Format("2006-01-02 15:04:05"))
+	}
+	return waits
+}
+
+// jobFailure returns the reason of a failed Job in words.
+func jobFailure(job *batchv1.Job) string {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobFailed && c.Reason == batchv1.JobReasonDeadlineExceeded {
+			return messageJobDeadline
+		}
+	}
+	return messageJobCommand
+}
+
+// releases reports whether the present spec changes what the pods run, or there are no pods yet.
+func (c decider) releases(present *chosenInputs) bool {
+	live := c.seen.Deployment()
+	if live == nil {
+		return !c.in.HadWorkload() && c.seen.Remembered.record.spec == ""
+	}
+	if !c.seen.isOwned(c.in.Owner) {
+		return true
+	}
+	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	return present.liveChanged || err == nil && recorded.Refresh != present.inputs.Refresh
+}
+
+// awaitedRollout returns what identifies the rollout of the present spec.
+func (c decider) awaitedRollout(present *chosenInputs) *resource.Rollout {
+	rollout := &resource.Rollout{Owner: c.in.Owner.GetUID(), Identity: c.in.Spec.Identity(), Refresh: present.inputs.Refresh}
+	live := c.seen.Deployment()
+	if live == nil {
+		return rollout
+	}
+	rollout.Before = string(live.UID)
+	if recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && recorded.Job != "" {
+		rollout.Before = recorded.Job
+	}
+	return rollout
+}
+
+// noteJob has the record of the present workload name the Job that has run.
+func (c decider) noteJob(present *chosenInputs, name string) error {
+	present.inputs.Job = name
+	present.workload, present.errs = c.build(present.inputs)
+	if len(present.errs) > 0 {
+		return fmt.Errorf("the name of a Job makes the spec invalid: %w", present.errs.ToAggregate())
+	}
+	return nil
+}
+
+// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded.
+func (c decider) ranBeforeCanary(name string) bool {
+	history, ok := c.canaryHistory()
+	if !ok {
+		return false
+	}
+	is, err := resource.DecodeInputs(history.Inputs)
+	return err == nil && is.Job == name
+}
+
+// jobNamed returns the Job of a name, nil if there is none.
+func (c decider) jobNamed(name string) *batchv1.Job {
+	for i := range c.seen.jobs {
+		if c.seen.jobs[i].Name == name {
+			return &c.seen.jobs[i]
+		}
+	}
+	return nil
+}
+
+// unfinishedJob returns the name of a Job other than one, which has not ended, empty if there is none.
+func (c decider) unfinishedJob(other string) string {
+	for i := range c.seen.jobs {
+		if job := &c.seen.jobs[i]; job.Name != other && !hasEnded(job) {
+			return job.Name
+		}
+	}
+	return ""
+}
+
+// startJob creates the Job of a decision, unless another Job of the resource, or a pod of such a Job, is there that has not ended, or what
+// the pod needs first could not be applied. Both are read from the API server: the cache may lack what another manager has created. The
+// oldest finished Jobs are deleted.
+func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *Outcomes) *Outcomes {
+	seen := before.Seen
+	if missing := before.missingPrerequisite(); missing != nil {
+		return FailApply(seen, missing)
+	}
+	waitsFor, finished, err := r.readJobs(ctx, in, job.name)
+	switch {
+	case err != nil:
+		return FailApply(seen, err)
+	case waitsFor != "":
+		return FailApply(seen, &reconciler.WaitingError{
+			Reason: appv1.ReasonBeforeRollout, Message: fmt.Sprintf(messageJobWaits, job.name, waitsFor), RetryAfter: jobAgain,
+		})
+	}
+	for _, old := range finished[min(len(finished), jobsKept-1):] {
+		if err := r.Engine.Discard(ctx, &old); err != nil {
+			return FailApply(seen, fmt.Errorf("delete Job %s: %w", old.Name, err))
+		}
+	}
+	created := resource.BuildJob(job.workload, job.spec, job.name)
+	isNew, err := r.Engine.Create(ctx, in.manager(), created)
+	out := FailApply(seen, err)
+	if isNew {
+		out.startedJob = created.Name
+	}
+	return out
+}
+
+// readJobs reads the Jobs of the owner, and their pods, from the API server. waitsFor is a Job or a pod that has not ended, empty if all
+// have. finished are the Jobs that have ended, the latest first.
+func (r *Reconciler) readJobs(ctx context.Context, in *Input, name string) (waitsFor string, finished []batchv1.Job, err error) {
+	namespace, label := client.InNamespace(in.Owner.GetNamespace()), client.MatchingLabels{appv1.LabelBeforeRollout: in.Name}
+	var jobs batchv1.JobList
+	if err := r.Live.List(ctx, &jobs, namespace, label); err != nil {
+		return "", nil, fmt.Errorf("list Jobs: %w", err)
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		switch {
+		case !metav1.IsControlledBy(job, in.Owner):
+		case job.Name == name && job.DeletionTimestamp == nil: // The cache lacks it yet.
+			return "", nil, nil
+		case !hasEnded(job), job.Name == name:
+			return "Job " + job.Name, nil, nil
+		default:
+			finished = append(finished, *job)
+		}
+	}
+	slices.SortFunc(finished, func(a, b batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, namespace, label); err != nil {
+		return "", nil, fmt.Errorf("list pods of Jobs: %w", err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			return "pod " + pod.Name, nil, nil
+		}
+	}
+	return "", finished, nil
+}

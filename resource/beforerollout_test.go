@@ -1,0 +1,71 @@
+package resource
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestJobName has rollouts that differ in one part: each has a Job of its own, by a name that is a label.
+func TestJobName(t *testing.T) {
+	spec := &appv1.BeforeRolloutSpec{Command: []string{"migrate"}}
+	names := map[string]bool{}
+	for _, rollout := range []Rollout{
+		{}, {Owner: "1"}, {Owner: "1", Identity: "a"}, {Owner: "1", Identity: "b"}, {Owner: "1", Identity: "a", Refresh: "x"},
+		{Owner: "1", Identity: "a", Before: "x"},
+	} {
+		name := JobName(strings.Repeat("a", 63), &rollout, spec)
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != JobName(strings.Repeat("a", 63), &rollout, spec) {
+			t.Errorf("%+v: %s, %v", rollout, name, errs)
+		}
+		names[name] = true
+	}
+	if JobName("web", &Rollout{}, spec) == JobName("web", &Rollout{}, &appv1.BeforeRolloutSpec{Command: []string{"other"}}) {
+		t.Error("another command has the same Job")
+	}
+}
+
+// TestBuildJob has a workload with all that its pods can have: the Job has what the command needs, and nothing by which a Service or the
+// workload finds its pod.
+func TestBuildJob(t *testing.T) {
+	app := appOf(t, `{image: a, command: [serve], args: [x], ports: [{port: 80}], envs: [{name: A, value: "1"}, {name: B, value: "2"}],
+		probes: {liveness: {httpGet: {port: 80}}}, lifecycle: {preStop: {sleep: {seconds: 1}}},
+		containers: [{name: log, image: log}], initContainers: [{name: once, image: i}, {name: proxy, image: p, restartPolicy: Always}],
+		podLabels: {team: red, app.kubernetes.io/instance: x}, podAnnotations: {inject: "true"}, nodeSelector: {disk: ssd}, serviceAccountName: robot}`)
+	w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}, Selector: map[string]string{"team": "red"}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	job := BuildJob(w, &appv1.BeforeRolloutSpec{Command: []string{"migrate"}, Args: []string{"up"}, Envs: []corev1.EnvVar{{Name: "B", Value: "3"}}}, "web-1")
+	pod := &job.Spec.Template.Spec
+	want := corev1.Container{
+		Name: "app", Image: "a", Command: []string{"migrate"}, Args: []string{"up"}, Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "3"}},
+		ImagePullPolicy: corev1.PullIfNotPresent,
+	}
+	is := pod.Containers[0]
+	if is.Name != want.Name || is.Image != want.Image || cmp.Diff(is.Command, want.Command) != "" || cmp.Diff(is.Args, want.Args) != "" || cmp.Diff(is.Env, want.Env) != "" ||
+		is.Ports != nil || is.LivenessProbe != nil || is.ReadinessProbe != nil || is.Lifecycle != nil {
+		t.Errorf("the container is %+v", is)
+	}
+	if len(pod.Containers) != 1 || len(pod.InitContainers) != 1 || pod.InitContainers[0].Name != "proxy" || pod.RestartPolicy != corev1.RestartPolicyNever ||
+		pod.NodeSelector["disk"] != "ssd" || pod.ServiceAccountName != "robot" || pod.TopologySpreadConstraints != nil {
+		t.Errorf("the pod is %+v", pod)
+	}
+	labels := job.Spec.Template.Labels
+	for _, key := range []string{"team", appv1.LabelApp, appv1.LabelName, appv1.LabelInstance} {
+		if labels[key] != "" {
+			t.Errorf("the pod has the label %s: %s", key, labels[key])
+		}
+	}
+	if labels[appv1.LabelBeforeRollout] != app.Name || labels[appv1.LabelManagedBy] != appv1.ManagedBy || job.Spec.Template.Annotations["inject"] != "true" {
+		t.Errorf("the pod has the labels %v and the annotations %v", labels, job.Spec.Template.Annotations)
+	}
+	if w.Template.Spec.Containers[0].Command[0] != "serve" || len(w.Template.Spec.Containers) != 2 || w.Template.Labels["team"] != "red" {
+		t.Error("the workload is changed")
+	}
+}
