@@ -14,14 +14,8 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -94,27 +88,6 @@ type Watch struct {
 
 	// contents are those of followed objects.
 	contents contents
-}
-
-// metadata is the watch of one kind of objects.
-type metadata struct {
-	reader cache.Cache
-	synced func() bool
-	// trouble is why the last list or watch failed, nil once anything was heard since.
-	trouble error
-	// waited is set where a resource went on without the first list.
-	waited bool
-}
-
-// object is the state of a followed object.
-type object struct {
-	owners map[Owner]bool
-	// version is the last observed version, empty for a missing object; changed is the time of its observation, before the time of the
-	// previous version's observation.
-	version         string
-	changed, before time.Time
-	// reading is held while the content is read.
-	reading sync.Mutex
 }
 
 // owner is the state of a resource that follows content.
@@ -216,126 +189,6 @@ func (w *Watch) setObjects(name Owner, objects []Object) {
 	}
 }
 
-// ensureWatched begins the watch of a kind's metadata, and waits a moment for it.
-func (w *Watch) ensureWatched(ctx context.Context, kind string) error {
-	m, err := w.metadataOf(ctx, kind)
-	if err != nil {
-		return err
-	}
-	state := func() (synced bool, trouble error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return m.synced(), m.trouble
-	}
-	done := func(context.Context) (bool, error) {
-		synced, trouble := state()
-		return synced || trouble != nil, nil
-	}
-	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, syncPatience, true, done); err != nil && ctx.Err() != nil {
-		return err
-	}
-	synced, trouble := state()
-	switch {
-	case trouble != nil:
-		return trouble
-	case !synced:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		m.waited = true
-		return ErrNotSynced
-	}
-	return nil
-}
-
-// metadataOf returns the watch of a kind, which it starts if it is the first to ask for it.
-func (w *Watch) metadataOf(ctx context.Context, kind string) (*metadata, error) {
-	select {
-	case <-w.running:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	w.opening.Lock()
-	defer w.opening.Unlock()
-	w.mu.Lock()
-	known := w.kinds[kind]
-	w.mu.Unlock()
-	if known != nil || w.ctx.Err() != nil {
-		return known, w.ctx.Err()
-	}
-	m := &metadata{}
-	own, err := cache.New(w.mgr.GetConfig(), cache.Options{
-		HTTPClient: w.mgr.GetHTTPClient(), Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper(),
-		DefaultNamespaces: w.opts.Cache.DefaultNamespaces,
-		DefaultTransform:  trimMetadata,
-		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
-			w.noteTrouble(m, err)
-			if w.opts.Cache.DefaultWatchErrorHandler != nil {
-				w.opts.Cache.DefaultWatchErrorHandler(ctx, r, err)
-			}
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch the metadata of %ss: %w", kind, err)
-	}
-	informer, err := own.GetInformer(w.ctx, newMetadata(kind), cache.BlockUntilSynced(false)) //nolint:contextcheck // It outlives the reconcile that is the first to ask.
-	if err != nil {
-		return nil, fmt.Errorf("watch the metadata of %ss: %w", kind, err)
-	}
-	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, _ bool) { w.noteEvent(m, kind, obj, true) },
-		UpdateFunc: func(_, obj any) { w.noteEvent(m, kind, obj, false) },
-		DeleteFunc: func(obj any) { w.noteDeletion(m, kind, obj) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch the metadata of %ss: %w", kind, err)
-	}
-	m.reader, m.synced = own, registered.HasSynced
-	w.mu.Lock()
-	w.kinds[kind] = m
-	w.mu.Unlock()
-	w.caches.Go(func() { _ = own.Start(w.ctx) }) // It ends without an error, with the manager.
-	return m, nil
-}
-
-// newMetadata returns an empty object of a kind.
-func newMetadata(kind string) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return obj
-}
-
-// trimMetadata reduces an object to the metadata that identifies a version of it.
-func trimMetadata(in any) (any, error) {
-	obj, ok := in.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return in, nil
-	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: obj.Namespace, Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
-	}}, nil
-}
-
-// noteTrouble records why a list or watch failed if a user must act; the resources that follow content then report it.
-func (w *Watch) noteTrouble(m *metadata, err error) {
-	if !apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m.trouble == nil {
-		m.trouble = err
-		w.wakeAll()
-	}
-}
-
-// heard notes that a watch works.
-func (w *Watch) heard(m *metadata) {
-	if m.trouble != nil || m.waited {
-		m.trouble, m.waited = nil, false
-		w.wakeAll()
-	}
-}
-
 // wakeAll has all resources that follow content looked at.
 func (w *Watch) wakeAll() {
 	for name := range w.owners {
@@ -349,59 +202,6 @@ func (w *Watch) wake(name Owner, after time.Duration) {
 		queue.AddAfter(reconcile.Request{NamespacedName: name.NamespacedName}, after)
 	}
 }
-
-// noteEvent records a version of an object. Pods may wait for an object that is new.
-func (w *Watch) noteEvent(m *metadata, kind string, obj any, appeared bool) {
-	o, ok := obj.(client.Object)
-	if !ok {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.heard(m)
-	followed := w.objects[Object{kind, client.ObjectKeyFromObject(o)}]
-	if followed == nil || followed.version == o.GetResourceVersion() {
-		return
-	}
-	followed.note(o.GetResourceVersion(), w.opts.Clock.Now())
-	for name := range followed.owners {
-		after := Quiet
-		if appeared || w.owners[name].stuck && followed.sudden() {
-			after = 0
-		}
-		w.wake(name, after)
-	}
-}
-
-// noteDeletion notes that an object is gone, which is no reason to look at anything.
-func (w *Watch) noteDeletion(m *metadata, kind string, obj any) {
-	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	o, ok := obj.(runtime.Object)
-	if !ok {
-		return
-	}
-	accessor, err := meta.Accessor(o)
-	if err != nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.heard(m)
-	key := types.NamespacedName{Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
-	if followed := w.objects[Object{kind, key}]; followed != nil {
-		followed.version = ""
-	}
-}
-
-// note notes a new version.
-func (o *object) note(version string, now time.Time) {
-	o.before, o.changed, o.version = o.changed, now, version
-}
-
-// sudden reports whether the last change came after a quiet time.
-func (o *object) sudden() bool { return o.changed.Sub(o.before) >= Quiet }
 
 // Version returns the version of a watched object, empty for a missing object. If an existing object has neither the last observed version
 // nor known, the version that the pods use, Version records a change now.

@@ -117,6 +117,11 @@ type Key struct {
 	Workload string
 }
 
+// isOf reports whether the key is of a workload of an owner.
+func (k Key) isOf(manager string, owner types.NamespacedName) bool {
+	return k.Manager == manager && k.Owner == owner
+}
+
 // workloadRecord is what a workload object was built from.
 type workloadRecord struct {
 	selector     map[string]string
@@ -193,11 +198,11 @@ func (l *Records) Forget(key Key) { l.records.Delete(key.Owner.Namespace, key) }
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
-	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.Manager == manager && key.Owner == owner })
+	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key := range l.declined {
-		if key.Manager == manager && key.Owner == owner {
+		if key.isOf(manager, owner) {
 			delete(l.declined, key)
 		}
 	}

@@ -77,7 +77,7 @@ func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range p.workloads {
-		if key.Manager == manager && key.Owner == owner {
+		if key.isOf(manager, owner) {
 			p.drop(key)
 		}
 	}
