@@ -240,11 +240,26 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 	}
 	created := resource.BuildJob(job.workload, job.spec, job.name)
 	isNew, err := r.Engine.Create(ctx, in.manager(), created)
+	if err == nil && !isNew {
+		err = r.refuseForeignJob(ctx, in, job.name)
+	}
 	out := FailApply(seen, err)
 	if isNew {
 		out.startedJob = created.Name
 	}
 	return out
+}
+
+// refuseForeignJob returns an error if a Job belongs to another owner: a Job of that name is never run for this one.
+func (r *Reconciler) refuseForeignJob(ctx context.Context, in *Input, name string) error {
+	var jobs batchv1.JobList // The manager may list Jobs, and get none.
+	if err := r.Live.List(ctx, &jobs, client.InNamespace(in.Owner.GetNamespace()), client.MatchingFields{"metadata.name": name}); err != nil {
+		return fmt.Errorf("list Jobs: %w", err)
+	}
+	if len(jobs.Items) == 0 || metav1.IsControlledBy(&jobs.Items[0], in.Owner) {
+		return nil
+	}
+	return &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: fmt.Sprintf(messageJobForeign, name), RetryAfter: Unwatched}
 }
 
 // readJobs reads the Jobs of the owner, and their pods, from the API server. waitsFor is a Job or a pod that has not ended, empty if all

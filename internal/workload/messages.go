@@ -53,6 +53,7 @@ const (
 	messageJobDeleted            = "Job %s is being deleted; the command runs again once it is gone"
 	messageJobWithoutPod         = "Job %s has no pod after %s; kubectl describe job -n %s %s names the cause"
 	messageJobFailed             = "Job %s failed: %s; kubectl logs -n %s job/%s has its output, if its pod is still there. The version before serves. Fix the spec, or set the annotation %s to a new value to run the command again"
+	messageJobForeign            = "Job %s, which would run the command before the rollout, exists and is not of this resource. Delete it"
 	messageJobDeadline           = "the command had not ended after beforeRollout.deadlineSeconds"
 	messageJobCommand            = "the command ended with an error, as often as beforeRollout.retries allows"
 	messagePodsUnreadable        = "Cannot read the pods of an adopted Deployment, so their causes are unknown"

@@ -118,13 +118,21 @@ func meantObjects(w *resource.Workload) []client.Object {
 	return objects
 }
 
+// withJob adds to objects the Job of a command before the rollout of a workload.
+func withJob(objects []client.Object, w *resource.Workload, spec *appv1.BeforeRolloutSpec) []client.Object {
+	if spec == nil {
+		return objects
+	}
+	return append(objects, resource.BuildJob(w, spec, "job"))
+}
+
 func judgeApp(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
 	app := &appv1.App{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, app); err != nil {
 		return nil, nil, err
 	}
 	w, errs := resource.App(app, seenFor(&app.Spec.WorkloadSpec))
-	return append(validation.App(app), errs...), meantObjects(w), nil
+	return append(validation.App(app), errs...), withJob(meantObjects(w), w, app.Spec.BeforeRollout), nil
 }
 
 func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
@@ -133,7 +141,7 @@ func judgeModelBox(u *unstructured.Unstructured) (field.ErrorList, []client.Obje
 		return nil, nil, err
 	}
 	w, errs := resource.ModelBox(box, seenFor(&box.Spec.WorkloadSpec))
-	return append(validation.ModelBox(box), errs...), meantObjects(w), nil
+	return append(validation.ModelBox(box), errs...), withJob(meantObjects(w), w, box.Spec.BeforeRollout), nil
 }
 
 func judgeUnitedDeployment(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {

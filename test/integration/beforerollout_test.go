@@ -270,3 +270,28 @@ func TestBeforeRolloutRefused(t *testing.T) {
 	endJob(t, awaitJob(t, ns), true)
 	plane.Stands(t, app, progressing...)
 }
+
+// TestBeforeRolloutForeignJob has a Job of others in the place of the command's: it is neither changed nor waited for, and the condition names it.
+func TestBeforeRolloutForeignJob(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	app := newCommanded(ns)
+	plane.Create(t, app)
+	own := awaitJob(t, ns)
+	m.Stop(t)
+	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: own.Name}}
+	foreign.Spec.Template.Spec = *own.Spec.Template.Spec.DeepCopy()
+	plane.Delete(t, own, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	plane.Gone(t, own)
+	plane.Create(t, foreign)
+	endJob(t, foreign, true)
+	plane.Start(t, ns)
+	plane.Stands(t, app, "Applied=False/"+appv1.ReasonResourceExists, "Stalled=True/"+appv1.ReasonResourceExists)
+	plane.Absent(t, deployment(app))
+	plane.Delete(t, foreign, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	plane.Gone(t, foreign)
+	plane.Change(t, app, func() { app.Spec.Replicas = ptr.To[int32](3) }) // An event, so that the manager does not wait for its next look.
+	endJob(t, awaitJob(t, ns), true)
+	plane.Stands(t, app, progressing...)
+}

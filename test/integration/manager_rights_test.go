@@ -139,7 +139,7 @@ func TestServerWithoutStreams(t *testing.T) {
 			t.Errorf("a watch without a list before it: %s", q)
 		}
 	}
-	if len(lists) != 16 {
+	if len(lists) != 17 {
 		t.Errorf("it has listed %v", slices.Sorted(maps.Keys(lists)))
 	}
 }
