@@ -307,7 +307,13 @@ func (g *generator) podMonitor(spec map[string]any) any {
 	g.maybe(made, "port", func() any { return pick(g, scraped(spec)...) })
 	g.maybe(made, "path", func() any { return pick(g, "/", "/metrics/é?a=b") })
 	g.maybe(made, "interval", func() any { return pick(g, "30s", "1m30s", "1y2w3d") })
-	g.maybe(made, "labels", g.labels)
+	g.maybe(made, "labels", func() any {
+		labels, _ := g.labels().(map[string]any)
+		for _, key := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"} {
+			delete(labels, key) // The operator finds the object by them.
+		}
+		return labels
+	})
 	return made
 }
 

@@ -106,6 +106,17 @@ func labels(given map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// identifyingLabels refuses the labels by which the operator finds an object: the object has the operator's values in any case.
+func identifyingLabels(given map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent} {
+		if _, stated := given[key]; stated {
+			errs = append(errs, field.Forbidden(keyIn(path, key), messageKeySetByOperator))
+		}
+	}
+	return errs
+}
+
 // OperatorLabel reports whether a label is the operator's alone to set.
 func OperatorLabel(key string) bool {
 	return key == appv1.LabelManagedBy || reserved(key)

@@ -120,6 +120,7 @@ func serving(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.
 	}
 	if s := spec.PodMonitor; s != nil {
 		add(labels(s.Labels, path.Child("podMonitor", "labels")))
+		add(identifyingLabels(s.Labels, path.Child("podMonitor", "labels")))
 	}
 	if limit := workload.RevisionHistoryLimit; spec.Rollback == appv1.RollbackOnStall && limit != nil && *limit == 0 {
 		add(field.ErrorList{field.Invalid(path.Child("rollback"), field.OmitValueType{}, messageRollbackNeedsHistory)})

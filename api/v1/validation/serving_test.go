@@ -70,6 +70,7 @@ func TestServingFaults(t *testing.T) {
 		`{serviceAccount: {}, serviceAccountName: x}`:                                                                                                                            "spec.serviceAccount: Invalid value",
 		`{rollback: OnStall, revisionHistoryLimit: 0}`:                                                                                                                           "spec.rollback: Invalid value: OnStall needs old ReplicaSets",
 		`podMonitor: {labels: {app.kubernetes.io/managed-by: x}}`:                                                                                                                "spec.podMonitor.labels",
+		`podMonitor: {labels: {app.kubernetes.io/component: x}}`:                                                                                                                 "spec.podMonitor.labels[app.kubernetes.io/component]: Forbidden",
 	} {
 		errs := App(servedApp(t, fields))
 		if len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
