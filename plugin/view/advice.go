@@ -2,9 +2,11 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -43,10 +45,11 @@ var advices = map[string]advice{
 	},
 	appv1.ReasonResourceExists:     {text: "Rename this resource, or have it name other objects. The object cannot be adopted, and stays as it is."},
 	appv1.ReasonDeploymentNotFound: {text: "Create the Deployment, fix spec.deploymentName, or state spec.template.", spec: true},
-	appv1.ReasonScaleConflict:      {text: "Let one of them scale the Deployment: name another Deployment in spec.deploymentName of this resource.", spec: true},
+	appv1.ReasonScaleConflict: {text: "Without spec.template, name another Deployment in spec.deploymentName. " +
+		"With it, set spec.replicas to the number of pods that run, and remove the autoscaler of others.", spec: true},
 	appv1.ReasonImmutableField:     {text: "Restore the field that the message names.", spec: true},
 	appv1.ReasonInvalid:            {text: "Fix the field that the message names. Until then, the last applied spec stays in force.", spec: true},
-	appv1.ReasonFieldConflict:      {text: "Stop the other writer that the message names, or remove the field from the spec.", spec: true},
+	appv1.ReasonFieldConflict:      {text: "Stop the other writer that the message names, or, if the spec has the field, set its value there.", spec: true},
 	appv1.ReasonNodePortTaken:      {text: "Choose another nodePort, or none.", spec: true},
 	appv1.ReasonVolumeResizeFailed: {text: "Restore the size of the storage, or resize the claims that the message names.", spec: true},
 	appv1.ReasonPasswordMismatch:   {text: "Restore the password that the database was started with.", spec: true},
@@ -102,23 +105,37 @@ func adoptable(message string) bool {
 		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
 }
 
-// The advice about an object that can be adopted: without a restart, if the kind can do that. Both commands show their plan, and ask.
+// The advice about an object that can be adopted: without a restart, if the kind can do that. Both commands show their plan, and ask. A
+// resource that owns a workload object is not renamed: its pods would be deleted with it.
 const (
-	adviceAdopt = "Nothing controls the object. {kubectl happ adopt NAME} takes it over without a restart, and refuses what would need one; " +
-		"otherwise rename this resource."
-	adviceAdoptRestart = "Nothing controls the object. Rename this resource; or see what a takeover would replace, and decide then: " +
-		"{kubectl happ adopt NAME --restart}."
+	adviceAdopt        = "Nothing controls the object. {kubectl happ adopt NAME} takes it over without a restart, and refuses what would need one; otherwise "
+	adviceAdoptRestart = "Nothing controls the object. See what a takeover would replace, and decide then: {kubectl happ adopt NAME --restart}; otherwise "
+	adviceRename       = "rename this resource."
+	adviceOtherName    = "have this resource name another object, or remove the block that asks for the object."
+	adviceNotAdoptable = "Have this resource name other objects. The object cannot be adopted, and stays as it is."
 )
 
 // adviceResume is the advice about a paused resource, next to that about anything else.
 const adviceResume = "The %s is paused, and nothing is written until you resume it: %s"
 
 // adoption is the advice about an object that can be adopted.
-func (r *Resource) adoption() string {
-	if kind, ok := KindOf(r.Kind); ok && kind.Holds {
-		return adviceAdopt
+func (s *Snapshot) adoption() string {
+	text := adviceAdoptRestart
+	if kind, ok := KindOf(s.Resource.Kind); ok && kind.Holds {
+		text = adviceAdopt
 	}
-	return adviceAdoptRestart
+	if s.owns() {
+		return text + adviceOtherName
+	}
+	return text + adviceRename
+}
+
+// owns reports whether the resource owns a Deployment or a StatefulSet, or the Deployments cannot be listed.
+func (s *Snapshot) owns() bool {
+	by := s.Resource.ObjectMeta.UID
+	return s.lacks(kindsDeployments) ||
+		slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return controls(by, &d) }) ||
+		slices.ContainsFunc(s.StatefulSets, func(set appsv1.StatefulSet) bool { return controls(by, &set) })
 }
 
 // expand returns a text of the table with its commands complete, and false if a command needs a pod and the root cause has none.
@@ -215,7 +232,9 @@ func (s *Snapshot) advise(reason, message string) []string {
 	resume := Command(s.Resource.ObjectMeta.Namespace, resumeRollouts, deploymentOf+paused)
 	switch {
 	case reason == appv1.ReasonResourceExists && adoptable(message):
-		known.text = s.Resource.adoption()
+		known.text = s.adoption()
+	case reason == appv1.ReasonResourceExists && s.owns():
+		known.text = adviceNotAdoptable
 	case (reason == appv1.ReasonProgressing || reason == appv1.ReasonRolloutPaused) && paused != "":
 		return []string{"Resume the rollouts: " + resume}
 	}

@@ -106,7 +106,9 @@ func TestAdviceOnPausedRollouts(t *testing.T) {
 // TestAdviceCommands checks that the table has each command in braces and each command of the plug-in with the name of the resource, and
 // that an advice with the pod of a cause has another text for a user who cannot list the pods.
 func TestAdviceCommands(t *testing.T) {
-	texts := map[string]advice{"adopt": {text: adviceAdopt}, "adopt with a restart": {text: adviceAdoptRestart}}
+	texts := map[string]advice{
+		"adopt": {text: adviceAdopt + adviceOtherName}, "adopt with a restart": {text: adviceAdoptRestart + adviceRename}, "not adoptable": {text: adviceNotAdoptable},
+	}
 	maps.Copy(texts, advices)
 	braces := regexp.MustCompile(`\{[^}]*\}`)
 	for reason, known := range texts {
@@ -138,7 +140,9 @@ func TestAdviceCommands(t *testing.T) {
 // or its labels or selector. The commands that replace pods show their plan and ask first.
 func TestAdviceBreaksNothing(t *testing.T) {
 	harmful := regexp.MustCompile(`(?i)\bdelet(e|ing)\b|\brename or|\brelabel|\bits selector\b|(set|change|edit)[^.;]* (selector|labels?)\b|adopt: "?true`)
-	texts := map[string]string{"adopt": adviceAdopt, "adopt with a restart": adviceAdoptRestart}
+	texts := map[string]string{
+		"adopt": adviceAdopt + adviceOtherName, "adopt with a restart": adviceAdoptRestart + adviceRename, "not adoptable": adviceNotAdoptable,
+	}
 	for reason, known := range advices {
 		texts[reason] = known.text + " " + known.blind
 	}
@@ -162,6 +166,24 @@ func TestAdviceBreaksNothing(t *testing.T) {
 	for _, text := range []string{"delete the object", "Rename or delete one", "set its selector to app=echo", "change the labels of the Service"} {
 		if !harmful.MatchString(text) {
 			t.Errorf("%q is not found harmful", text)
+		}
+	}
+}
+
+// TestAdviceRenamesNoOwner advises a resource to take another name only while it owns no pods: they would be deleted with it.
+func TestAdviceRenamesNoOwner(t *testing.T) {
+	for _, message := range engineMessages(t) {
+		s := rollout(newApp("nginx:1.17.0"), notStarted)
+		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
+			t.Errorf("with pods, the advice about %q is %s", message, got)
+		}
+		s.Deployments, s.ReplicaSets, s.Pods = nil, nil, nil
+		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); !strings.Contains(strings.ToLower(got), "rename") {
+			t.Errorf("without pods, the advice about %q is %s", message, got)
+		}
+		s.Missing = []Missing{{kindsDeployments, "you may not list them in shop"}}
+		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
+			t.Errorf("where Deployments cannot be listed, the advice about %q is %s", message, got)
 		}
 	}
 }
