@@ -42,6 +42,7 @@ const (
 	topicAutoscaler
 	topicAutoscalingRemoved
 	topicIgnoredReplicas
+	topicUnstatedReplicas
 	topicScaleOwner
 	topicPodSecurity
 	topicChangePlan
@@ -70,6 +71,7 @@ var answers = [topicCount]answer{
 	topicAutoscaler:         {"other autoscaler", fromCache, general, "whether an autoscaler targets a stated Deployment"},
 	topicAutoscalingRemoved: {"autoscaling is removed", fromCache, nothing, ""},
 	topicIgnoredReplicas:    {"ignored replicas", fromCache, nothing, ""},
+	topicUnstatedReplicas:   {"unstated replicas", fromCache, general, "whether a Deployment of a stated name exists"},
 	topicScaleOwner:         {"owner of the scale", fromCache, general, "whether something else scales a stated Deployment"},
 	topicPodSecurity:        {"pod security", fromServer, full, "which Pod Security Standard a stated namespace enforces"},
 	topicChangePlan:         {"plan of a change", fromServer, nothing, ""},

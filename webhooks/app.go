@@ -25,6 +25,7 @@ func (s *validators) setUpApp(server webhook.Server) {
 		},
 		neighbours: func(ctx context.Context, who *asker, app, old *appv1.App) []string {
 			said := s.unreadableScale(ctx, who, resource.KindApp.Name, app, app.Spec.Replicas)
+			said = append(said, s.unstatedReplicas(ctx, who, app, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec)...)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec

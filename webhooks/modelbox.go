@@ -29,6 +29,7 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 		},
 		neighbours: func(ctx context.Context, who *asker, box, old *appv1.ModelBox) []string {
 			said := s.unreadableScale(ctx, who, resource.KindModelBox.Name, box, box.Spec.Replicas)
+			said = append(said, s.unstatedReplicas(ctx, who, box, &box.Spec.WorkloadSpec, &box.Spec.ServingSpec)...)
 			var was *appv1.ServingSpec
 			if old != nil {
 				was = &old.Spec.ServingSpec

@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/guard"
 )
 
@@ -37,4 +41,25 @@ func (s *validators) ignoredReplicas(ctx context.Context, who *asker, obj client
 		return nil
 	}
 	return []string{fmt.Sprintf(messageReplicasIgnored, scaler, obj.GetName())}
+}
+
+// unstatedReplicas warns of a spec that does not state the number of pods, by the live number: of the Deployment that the resource owns, unless
+// an autoscaler scales it. A new Deployment has one pod. How many pods an adopted Deployment will have is not known before.
+func (s *validators) unstatedReplicas(ctx context.Context, who *asker, obj client.Object, workload *appv1.WorkloadSpec, spec *appv1.ServingSpec) []string {
+	fewest := validation.UnstatedPodsWarnings(workload, spec, 1) // With more pods, there are no more warnings.
+	if len(fewest) == 0 {
+		return nil
+	}
+	told := who.gets(topicUnstatedReplicas)
+	if told == nothing {
+		return nil
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	switch {
+	case !s.read(ctx, deployment, deployment):
+		return fewest
+	case told != full || !metav1.IsControlledBy(deployment, obj) || s.autoscaler(ctx, obj.GetNamespace(), "Deployment", obj.GetName()) != "":
+		return nil
+	}
+	return validation.UnstatedPodsWarnings(workload, spec, ptr.Deref(deployment.Spec.Replicas, 1))
 }

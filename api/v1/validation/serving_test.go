@@ -93,7 +93,8 @@ func TestServingFaults(t *testing.T) {
 func TestServingWarnings(t *testing.T) {
 	for fields, want := range map[string]string{
 		`{service: {clusterIP: None}, ingress: {rules: [{host: a}]}}`:                 "spec.ingress: leads to a headless Service",
-		`disruptionBudget: {minAvailable: 1}`:                                         "spec.disruptionBudget.minAvailable: is 1 and the smallest number of pods is 1",
+		`disruptionBudget: {minAvailable: 1}`:                                         "",
+		`{replicas: 1, disruptionBudget: {minAvailable: 1}}`:                          "spec.disruptionBudget.minAvailable: is 1 and the smallest number of pods is 1",
 		`{replicas: 2, disruptionBudget: {minAvailable: 1}}`:                          "",
 		`{replicas: 2, disruptionBudget: {minAvailable: 60%}}`:                        "spec.disruptionBudget.minAvailable: is 60% and the smallest number of pods is 2",
 		`{replicas: 2, disruptionBudget: {minAvailable: 50%}}`:                        "",

@@ -3,6 +3,7 @@ package validation
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,35 @@ import (
 // dnsPort is the port of DNS.
 const dnsPort = 53
 
-// leastPods returns the number of pods below which nothing scales the workload, nil for the default.
+// leastPods returns the number of pods below which nothing scales the workload, nil if the spec does not state it: then the live number stays,
+// and a new workload has one pod.
 func leastPods(spec *appv1.ServingSpec, replicas *int32) *int32 {
 	if spec.Autoscaling == nil || ptr.Deref(replicas, 1) == 0 { // 0 stops it, with an autoscaler too.
 		return replicas
 	}
-	return spec.Autoscaling.MinReplicas
+	return ptr.To(ptr.Deref(spec.Autoscaling.MinReplicas, 1))
+}
+
+// UnstatedPodsWarnings returns the warnings of an App or ModelBox that depend on the number of pods, for a spec that does not state the number.
+func UnstatedPodsWarnings(workload *appv1.WorkloadSpec, spec *appv1.ServingSpec, pods int32) []string {
+	if leastPods(spec, workload.Replicas) != nil {
+		return nil
+	}
+	path := field.NewPath("spec")
+	return slices.Concat(rolloutWarnings(workload, &pods, path), budgetWarnings(spec.DisruptionBudget, &pods, path))
+}
+
+// budgetWarnings returns the warning of a budget that lets no pod be evicted, none if the number of pods is not known.
+func budgetWarnings(budget *appv1.DisruptionBudgetSpec, replicas *int32, path *field.Path) []string {
+	if budget == nil || budget.MinAvailable == nil || ptr.Deref(replicas, 0) == 0 {
+		return nil
+	}
+	// As the controller of PodDisruptionBudgets counts (k8s.io/kubernetes/pkg/controller/disruption).
+	needed, err := intstr.GetScaledValueFromIntOrPercent(budget.MinAvailable, int(*replicas), true)
+	if err != nil || needed < int(*replicas) {
+		return nil
+	}
+	return []string{warning(path.Child("disruptionBudget", "minAvailable"), fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.String(), *replicas))}
 }
 
 // servingWarnings returns the warnings of the auxiliary objects.
@@ -45,15 +69,7 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 	if spec.Autoscaling != nil {
 		said = append(said, metricWarnings(spec.Autoscaling.Metrics, path.Child("autoscaling", "metrics"))...)
 	}
-	if budget := spec.DisruptionBudget; budget != nil && budget.MinAvailable != nil {
-		pods := int(ptr.Deref(leastPods(spec, workload.Replicas), 1))
-		// As the controller of PodDisruptionBudgets counts (k8s.io/kubernetes/pkg/controller/disruption).
-		needed, err := intstr.GetScaledValueFromIntOrPercent(budget.MinAvailable, pods, true)
-		if err == nil && pods > 0 && needed >= pods {
-			said = append(said, warning(path.Child("disruptionBudget", "minAvailable"),
-				fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.String(), pods)))
-		}
-	}
+	said = append(said, budgetWarnings(spec.DisruptionBudget, leastPods(spec, workload.Replicas), path)...)
 	if policy := spec.NetworkPolicy; policy != nil {
 		at := path.Child("networkPolicy")
 		if policy.Egress != nil && !allowsPort(policy.Egress, dnsPort) {

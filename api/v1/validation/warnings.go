@@ -120,12 +120,7 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
 		said = append(said, warning(path.Child("resources"), messageResourcesNotSet))
 	}
-	if all(spec.RollingUpdate, replicas) {
-		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.RollingUpdate.String())))
-	}
-	if all(spec.MaxUnavailable, replicas) {
-		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.MaxUnavailable.String())))
-	}
+	said = append(said, rolloutWarnings(spec, replicas, path)...)
 	said = append(said, podWarnings(spec, path)...)
 	said = append(said, serviceWarnings(spec, serviceType, path.Child("service"))...)
 	said = append(said, privilegedPorts(spec, path)...)
@@ -152,20 +147,29 @@ func floating(image string, path *field.Path) []string {
 	return []string{warning(path, fmt.Sprintf(messageImageTagMoves, cut(image, maxValue)))}
 }
 
-// all reports whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
-func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
-	pods := 1
-	if replicas != nil {
-		pods = int(*replicas)
+// rolloutWarnings returns a warning for each field that lets a rollout remove all pods.
+func rolloutWarnings(spec *appv1.WorkloadSpec, replicas *int32, path *field.Path) []string {
+	var said []string
+	if all(spec.RollingUpdate, replicas) {
+		said = append(said, warning(path.Child("rollingUpdate"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.RollingUpdate.String())))
 	}
-	if rollingUpdate == nil || pods == 0 {
+	if all(spec.MaxUnavailable, replicas) {
+		said = append(said, warning(path.Child("maxUnavailable"), fmt.Sprintf(messageRolloutRemovesAllPods, spec.MaxUnavailable.String())))
+	}
+	return said
+}
+
+// all reports whether a rolling update may take as many pods away as are wanted. Of a percentage the number is rounded down.
+// Without a known number of pods, only 100% is as many.
+func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
+	if rollingUpdate == nil || replicas != nil && *replicas == 0 {
 		return false
 	}
 	if rollingUpdate.Type == intstr.String && strings.HasSuffix(rollingUpdate.StrVal, "%") {
 		return rollingUpdate.StrVal == "100%"
 	}
 	number, err := strconv.Atoi(rollingUpdate.String())
-	return err == nil && number >= pods
+	return err == nil && replicas != nil && number >= int(*replicas)
 }
 
 // firstUnprivileged is the first port that a process needs no privilege to listen on, as nodes have it by default.
