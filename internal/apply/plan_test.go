@@ -74,8 +74,8 @@ const editedFields = `{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`
 // TestPlan decides on live objects of every origin and state.
 func TestPlan(t *testing.T) {
 	const (
-		alone   = `Deployment web exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to adopt it`
-		lost    = `Deployment web was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan. The operator does not modify the object. To restore the object in place, annotate this resource with app.huolala.cn/adopt: "true", or delete the Deployment to recreate it`
+		alone   = `Deployment web exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, or run "kubectl annotate app/web -n default app.huolala.cn/adopt=without-restart" to adopt it`
+		lost    = `Deployment web was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan. The operator does not modify the object. To restore the object in place, run "kubectl annotate app/web -n default app.huolala.cn/adopt=true", or delete the Deployment to recreate it`
 		another = "; the operator does not modify it. Rename or delete one of them"
 	)
 	ref := func(uid, apiVersion, kind, name string) []metav1.OwnerReference {

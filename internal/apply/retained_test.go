@@ -83,7 +83,7 @@ func TestPlanRetained(t *testing.T) {
 			change: func(live, _ *corev1.Secret) {
 				live.Annotations = map[string]string{appv1.AnnotationLastAppliedHash: "of another UID"}
 			},
-			want: exists(`was not created by this resource; the operator does not modify it. Rename or delete one of them, or annotate this resource with app.huolala.cn/adopt: "true" to adopt it`),
+			want: exists(`was not created by this resource; the operator does not modify it. Rename or delete one of them, or run "kubectl annotate app/web -n default app.huolala.cn/adopt=without-restart" to adopt it`),
 		},
 		"the mark was removed, and the owner was made again, adopt": {
 			change: func(live, _ *corev1.Secret) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
@@ -90,7 +91,7 @@ func asksForNothing(clause string) bool {
 // is applied from Git, or in whose way is an object that can be adopted.
 func adviceOfWhy(t *testing.T) []string {
 	t.Helper()
-	const adoptable = "exists and was not created by this resource; annotate this resource with " + appv1.AnnotationAdopt
+	const adoptable = "exists and was not created by this resource; " + claim.AdoptsWith
 	var clauses []string
 	for _, kind := range view.Kinds {
 		for _, reason := range reasonsOfAPI(t) {

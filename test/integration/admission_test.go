@@ -266,7 +266,7 @@ func TestAdmissionNeighbours(t *testing.T) {
 	plane.Create(t, newHandMade(ns, "taken"), newHandMadeService(ns, "taken-too"))
 	m.Idle(t)
 	said(t, "metadata.name", newApp(ns, "taken"), "")
-	said(t, "metadata.name", newApp(ns, "taken-too"), serviceInTheWay("taken-too"))
+	said(t, "metadata.name", newApp(ns, "taken-too"), serviceInTheWay(ns, "taken-too"))
 	adopted := newApp(ns, "adopted")
 	plane.Create(t, newHandMade(ns, "adopted"))
 	m.Idle(t)
@@ -320,9 +320,9 @@ func TestAdmissionNeighbours(t *testing.T) {
 }
 
 // serviceInTheWay is what the creation of an App is warned of whose Service is another's: what that selects is not read for a creation.
-func serviceInTheWay(name string) string {
+func serviceInTheWay(ns, name string) string {
 	return "Service " + name + " exists and was not created by this resource; the operator does not modify it. Rename or delete one of them, " +
-		"or, if the Service selects no pods of others, annotate this resource with " + appv1.AnnotationAdopt + `: "true" to adopt it`
+		"or, if the Service selects no pods of others, run \"kubectl annotate app/" + name + " -n " + ns + " " + appv1.AnnotationAdopt + `=without-restart" to adopt it`
 }
 
 // scaledByOther is what the creation of a UnitedDeployment is warned of whose Deployment something else scales: a creation proves

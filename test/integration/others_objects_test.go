@@ -178,7 +178,7 @@ func TestStrippedChild(t *testing.T) {
 					child.SetAnnotations(nil)
 					child.SetOwnerReferences(nil)
 				})
-				message := kind + ` web was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan. The operator does not modify the object. To restore the object in place, annotate this resource with app.huolala.cn/adopt: "true", or delete the ` + kind + ` to recreate it`
+				message := kind + ` web was applied by the operator but has lost its owner reference. Possible causes are kubectl replace, an edit, or the deletion of an earlier App with --cascade=orphan. The operator does not modify the object. To restore the object in place, run "kubectl annotate app/web -n ` + ns + ` app.huolala.cn/adopt=true", or delete the ` + kind + ` to recreate it`
 				plane.Stands(t, app, exists...)
 				harness.Says(t, app, "Stalled", message)
 				m.Idle(t)

@@ -18,7 +18,7 @@ import (
 // the warning say of it is what an adoption then does: no pod that the Service selects is lost.
 func TestForeignService(t *testing.T) {
 	t.Parallel()
-	const shared, own = "is for pods that do not belong to this resource", "annotate this resource with"
+	const shared, own = "is for pods that do not belong to this resource", "kubectl annotate app/web -n "
 	for name, c := range map[string]struct {
 		selector map[string]string
 		// others are the labels of a pod that is not the App's.
