@@ -23,6 +23,11 @@ func withDefaults(from *Source) *Source {
 	pod := &full.Deployment.Spec.Template.Spec
 	pod.DNSPolicy = cmp.Or(pod.DNSPolicy, corev1.DNSClusterFirst)
 	pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount)
+	for i := range pod.Volumes {
+		if v := &pod.Volumes[i].VolumeSource; *v == (corev1.VolumeSource{}) {
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		}
+	}
 	for i := range pod.Containers {
 		pod.Containers[i].ImagePullPolicy = cmp.Or(pod.Containers[i].ImagePullPolicy, defaultPullPolicy(pod.Containers[i].Image))
 	}
@@ -206,6 +211,8 @@ func trimVolume(v *corev1.VolumeSource) {
 	case v.DownwardAPI != nil:
 		v.DownwardAPI.DefaultMode = unlessDefault(v.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
 		trimItems(v.DownwardAPI.Items)
+	case v.Image != nil:
+		leave(&v.Image.PullPolicy, defaultPullPolicy(v.Image.Reference))
 	case v.HostPath != nil:
 		v.HostPath.Type = unlessDefault(v.HostPath.Type, corev1.HostPathUnset)
 	case v.Projected != nil:

@@ -53,6 +53,7 @@ func (i *importing) importContainer() {
 		spec.ImagePullPolicy = main.ImagePullPolicy
 	}
 	spec.Envs, spec.EnvFrom, spec.Resources = main.Env, main.EnvFrom, main.Resources
+	spec.Resources.Claims = nil // They are in the patch, next to those of the pod.
 	spec.VolumeMounts, spec.Lifecycle, spec.SecurityContext = main.VolumeMounts, main.Lifecycle, main.SecurityContext
 	for _, p := range main.Ports {
 		if p.HostPort == 0 && p.HostIP == "" {
@@ -64,7 +65,7 @@ func (i *importing) importContainer() {
 // importPod sets the fields of the pods beyond the main container.
 func (i *importing) importPod() {
 	spec, pod := &i.App.Spec.WorkloadSpec, &i.from.Deployment.Spec.Template.Spec
-	spec.InitContainers, spec.Containers, spec.Volumes = pod.InitContainers, pod.Containers[1:], pod.Volumes
+	spec.InitContainers, spec.Containers, spec.Volumes = pod.InitContainers, pod.Containers[1:], slices.DeleteFunc(slices.Clone(pod.Volumes), isUnstated)
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = pod.ServiceAccountName, pod.AutomountServiceAccountToken
 	spec.ImagePullSecrets, spec.NodeSelector, spec.Tolerations = pod.ImagePullSecrets, pod.NodeSelector, pod.Tolerations
 	if pod.SecurityContext != nil && !reflect.DeepEqual(pod.SecurityContext, &corev1.PodSecurityContext{}) {
@@ -102,6 +103,15 @@ var (
 	}
 )
 
+// isUnstated reports whether a volume has a source that spec.volumes of an App does not have, as Kubernetes no longer serves it. The patch of the
+// pod template has such volumes.
+func isUnstated(v corev1.Volume) bool {
+	s := &v.VolumeSource
+	return s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil || s.GitRepo != nil || s.Glusterfs != nil || s.RBD != nil ||
+		s.Cinder != nil || s.CephFS != nil || s.Flocker != nil || s.AzureFile != nil || s.VsphereVolume != nil || s.Quobyte != nil || s.AzureDisk != nil ||
+		s.PhotonPersistentDisk != nil || s.PortworxVolume != nil || s.ScaleIO != nil || s.StorageOS != nil
+}
+
 // importRest states all else of the pod template in its patch, so that no field of it is lost.
 func (i *importing) importRest() error {
 	template := &i.from.Deployment.Spec.Template
@@ -129,6 +139,12 @@ func (i *importing) importRest() error {
 	}
 	if delete(main, "ports"); len(ports) > 0 {
 		main["ports"] = ports
+	}
+	if claims := template.Spec.Containers[0].Resources.Claims; len(claims) > 0 {
+		main["resources"] = map[string]any{"claims": claims}
+	}
+	if volumes := slices.DeleteFunc(slices.Clone(template.Spec.Volumes), func(v corev1.Volume) bool { return !isUnstated(v) }); len(volumes) > 0 {
+		pod["volumes"] = volumes
 	}
 	if len(main) > 1 { // More than its name.
 		pod["containers"] = []any{main}

@@ -10,7 +10,10 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -122,7 +125,9 @@ func leaveRetained(t testing.TB, cm *appv1.CloudManager) {
 // collectChildren deletes what an owner controls, and returns how many objects that were. What fails is tried again in the next round.
 func collectChildren(ctx context.Context, owner client.Object) int {
 	found := 0
-	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.SecretList{}} {
+	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.SecretList{},
+		&autoscalingv2.HorizontalPodAutoscalerList{}, &policyv1.PodDisruptionBudgetList{}, &networkingv1.IngressList{},
+	} {
 		_ = plane.Client.List(ctx, list, client.InNamespace(owner.GetNamespace()))
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
 			if obj, ok := item.(client.Object); ok && metav1.IsControlledBy(obj, owner) {
