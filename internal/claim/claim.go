@@ -17,7 +17,6 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
-	"huolala.cn/app-operator/resource"
 )
 
 // Object is an API object.
@@ -110,22 +109,14 @@ func (c *Case) exists(controller *metav1.OwnerReference) string {
 		}
 		return fmt.Sprintf(messageOrphaned, c.object(), c.Owner.Kind, c.adopts("true"), remedy)
 	case service && !c.Whole:
-		return fmt.Sprintf(messageServiceNotOwned, c.object(), c.adopts(c.gentlest()))
+		return fmt.Sprintf(messageServiceNotOwned, c.object(), c.adopts(appv1.GentlestAdoption(c.Owner.Kind)))
 	}
-	return fmt.Sprintf(messageNotOwned, c.object(), c.adopts(c.gentlest()))
+	return fmt.Sprintf(messageNotOwned, c.object(), c.adopts(appv1.GentlestAdoption(c.Owner.Kind)))
 }
 
 // adopts returns the command that has the owner adopt.
 func (c *Case) adopts(value string) string {
 	return fmt.Sprintf(commandAdopt, strings.ToLower(c.Owner.Kind), c.Name, c.Wanted.GetNamespace(), value)
-}
-
-// gentlest returns the value of the annotation that replaces no pods, if the kind of the owner can adopt so.
-func (c *Case) gentlest() string {
-	if slices.ContainsFunc(resource.Kinds, func(k resource.Kind) bool { return k.Name == c.Owner.Kind && k.Holds }) {
-		return appv1.AdoptWithoutRestart
-	}
-	return "true"
 }
 
 // WasApplied reports whether a manager has applied an object, by its apply requests or the mark that is kept of these.

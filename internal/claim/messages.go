@@ -17,10 +17,7 @@ const (
 	messageOrDelete         = ", or delete the %s to recreate it"
 
 	// commandAdopt sets the annotation that adopts on the stored resource alone: in a file, it would outlive the adoption.
-	commandAdopt = "kubectl annotate %s/%s -n %s " + AdoptsWith + "%s"
-
-	// AdoptsWith is in a message of an object that can be adopted, and in no other.
-	AdoptsWith = appv1.AnnotationAdopt + "="
+	commandAdopt = "kubectl annotate %s/%s -n %s " + appv1.AnnotationAdopt + "=%s"
 
 	// CheckFinalizers is what to do about a deletion that does not end.
 	CheckFinalizers = ". If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"

@@ -6,6 +6,7 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
 )
 
 // TestProvePlan checks which plans an adoption is carried out by, without and with a restart.
@@ -52,5 +53,14 @@ func TestProvePlan(t *testing.T) {
 	got := adoptQuestion(target{name: "cm"}, &plan.Plan{Objects: replaced, Problem: problem(appv1.ReasonDependencyNotReady, waiting)}, true)
 	if !strings.Contains(got, "1 pod restarts. Those of later tiers follow") {
 		t.Errorf("it asks %q", got)
+	}
+}
+
+// TestGentlestAdoption compares the value that messages advise with what a kind can do.
+func TestGentlestAdoption(t *testing.T) {
+	for _, kind := range view.Kinds {
+		if gentle := appv1.GentlestAdoption(kind.Name) == appv1.AdoptWithoutRestart; gentle != kind.Holds {
+			t.Errorf("%s: without a restart is %t, the kind can adopt so: %t", kind.Name, gentle, kind.Holds)
+		}
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -99,7 +98,7 @@ func allAdvice(t *testing.T) []string {
 			commands = append(commands, found...)
 		}
 	}
-	const adoptable = "exists and was not created by this resource; " + claim.AdoptsWith
+	const adoptable = "exists and was not created by this resource; " + appv1.AnnotationAdopt + "="
 	for _, kind := range view.Kinds {
 		for _, reason := range append(reasonsOfAPI(t), "Unheard") {
 			if !kind.Holds && slices.Contains([]string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonRevisionNotFound, appv1.ReasonCanary}, reason) {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/health"
 )
 
@@ -102,7 +101,7 @@ var good = []string{
 // adoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
 // "exists and is" for an object that another owner controls, that is for pods of others, or that is retained for another resource.
 func adoptable(message string) bool {
-	return strings.Contains(message, claim.AdoptsWith) &&
+	return strings.Contains(message, appv1.AnnotationAdopt+"=") &&
 		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
 }
 

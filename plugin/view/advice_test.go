@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
 )
 
 // engineMessages returns the messages of the engine by the names of their constants.
@@ -39,7 +38,7 @@ func engineMessages(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found[spec.Names[0].Name] = strings.NewReplacer("run \"%s\"", "run \"kubectl annotate app/web -n shop "+claim.AdoptsWith+"true\"", "%s", "x").Replace(text)
+			found[spec.Names[0].Name] = strings.NewReplacer("run \"%s\"", "run \"kubectl annotate app/web -n shop "+appv1.AnnotationAdopt+"=true\"", "%s", "x").Replace(text)
 		}
 		return true
 	})

@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
@@ -91,7 +90,7 @@ func asksForNothing(clause string) bool {
 // is applied from Git, or in whose way is an object that can be adopted.
 func adviceOfWhy(t *testing.T) []string {
 	t.Helper()
-	const adoptable = "exists and was not created by this resource; " + claim.AdoptsWith
+	const adoptable = "exists and was not created by this resource; " + appv1.AnnotationAdopt + "="
 	var clauses []string
 	for _, kind := range view.Kinds {
 		for _, reason := range reasonsOfAPI(t) {

@@ -323,6 +323,7 @@ func canary(abort bool) func(*testing.T, string) {
 		s.change(func(spec *appv1.AppSpec) { spec.Canary = &appv1.CanarySpec{} })
 		s.ready()
 		s.troubled(appv1.ReasonCanary, goodImageAgain)
+		plane.Stands(s, s.app, "CanaryReady=True")
 		s.advises("web", clause)
 		s.follows(clause, "--yes")
 		if abort {
