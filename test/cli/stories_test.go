@@ -5,6 +5,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -52,6 +53,7 @@ var stories = map[string]func(*testing.T, string){
 	"Change the spec": rolledBack(goodImageAgain),
 	"try it once more: kubectl happ refresh web" + inAnyNamespace:         rolledBack(nil),
 	"accept the earlier revision: kubectl happ hold web" + inAnyNamespace: rolledBack(nil),
+	"run the command again: kubectl happ refresh web" + inAnyNamespace:    failedCommand,
 	"remove spec.rollback":                                                                                                                 rolledBack(func(s *appv1.AppSpec) { s.Rollback = "" }),
 	"spec.canary if a canary was aborted":                                                                                                  abortedCanary,
 	"Then roll the change out: kubectl happ promote web" + inAnyNamespace:                                                                  canary(false),
@@ -281,6 +283,26 @@ func holdMissing(remedy func(*site)) func(*testing.T, string) {
 		})
 		s.keepsPods()
 	})
+}
+
+// failedCommand has the command before a rollout fail, and runs it again: the pods of before go on in both cases.
+func failedCommand(t *testing.T, clause string) {
+	t.Helper()
+	s := newSite(t)
+	s.change(func(spec *appv1.AppSpec) {
+		spec.BeforeRollout, spec.Image = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}, "jobfails.test/web:1"
+	})
+	s.reports(appv1.ReasonBeforeRolloutFailed)
+	s.advises("web", clause)
+	before := meta.FindStatusCondition(s.app.Status.Conditions, appv1.ConditionApplied).Message
+	s.follows(clause, "--yes")
+	plane.Until(s, s.app, func() error { // The message names the Job.
+		if meta.FindStatusCondition(s.app.Status.Conditions, appv1.ConditionApplied).Message == before {
+			return errNotYet
+		}
+		return standing(s.app, appv1.ReasonBeforeRolloutFailed)
+	})
+	s.keepsPods()
 }
 
 // rolledBack has a change that the operator rolls back. Without another spec, the command of the clause is the remedy.
