@@ -118,7 +118,7 @@ func filtered(list *view.List, notReady bool) *view.List {
 	}
 	kept := list.Items[:0]
 	for _, row := range list.Items {
-		if row.State != view.StateReady {
+		if row.State.Group() != view.GroupReady {
 			kept = append(kept, row)
 		}
 	}

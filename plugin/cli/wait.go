@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -140,7 +141,7 @@ func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
 		return ""
 	case p.State == view.StateStalled:
 		return "is stalled: " + strings.TrimSpace(p.Message)
-	case p.State == view.StatePaused:
+	case p.Reason == appv1.ReasonPaused:
 		return "is paused: no change of its spec takes effect"
 	case o.fail == "cause" && p.Cause != "" && same >= o.grace:
 		return "does not come up: " + p.Cause

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -22,13 +24,15 @@ type choice struct {
 	rows int
 	// refresh is true for a page that loads itself again and again.
 	refresh bool
+	// wall is true for tiles in place of rows.
+	wall bool
 }
 
 // choiceOf returns the choice in an address.
 func choiceOf(address *url.URL) choice {
 	query := address.Query()
 	rows, _ := strconv.ParseUint(query.Get("rows"), 10, 31) // An invalid number means the smallest one.
-	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh")}
+	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
 }
 
 // query is the choice as the end of an address.
@@ -39,6 +43,9 @@ func (c choice) query() string {
 	}
 	if c.rows != moreRows {
 		query.Set("rows", strconv.Itoa(c.rows))
+	}
+	if c.wall {
+		query.Set("view", "wall")
 	}
 	if c.refresh {
 		query.Set("refresh", "")
@@ -75,18 +82,87 @@ func valueOf(word, column string) string {
 	return value
 }
 
-// item is a row with the address of its page.
+// item is a row with the address of its page, or the heading of a group.
 type item struct {
 	view.Row
 	Link string
+	// For is the time since which the state lasts, in words.
+	For string
+	// From and To are the version that serves where it is another one, and the version of the spec.
+	From, To string
+	// Heading is the name of a group with so many rows, empty for a row.
+	Heading string
+	Number  int
 }
 
-// ID identifies the row on its page.
-func (i *item) ID() string { return strings.ToLower(i.Kind) + "/" + i.Namespace + "/" + i.Name }
+// newItem returns the item of a row.
+func (s *Server) newItem(row *view.Row, now time.Time) item {
+	i := item{Row: *row, Link: s.address(row.Kind, row.Namespace, row.Name), To: view.Version(row.Image)}
+	if row.Serving != "" {
+		i.From, i.To = view.Versions(row.Serving, row.Image)
+	}
+	if row.Since != nil {
+		i.For = view.Lasting(now.Sub(row.Since.Time))
+	}
+	return i
+}
 
-// count is how many resources are in a state.
+// ID identifies the item on its page.
+func (i *item) ID() string {
+	if i.Heading != "" {
+		return "group/" + string(i.State.Group())
+	}
+	return strings.ToLower(i.Kind) + "/" + i.Namespace + "/" + i.Name
+}
+
+// barWidth is the width of the bar in its picture.
+const barWidth = 72
+
+// Bar is the part of the bar for the pods that are ready.
+func (i *item) Bar() int { return barPart(i.Pods.Ready, i.Pods.Wanted) }
+
+// New is the part of the bar for the pods of the new version while a rollout replaces pods.
+func (i *item) New() int {
+	if i.State != view.StateRolling {
+		return 0
+	}
+	return barPart(i.Pods.Updated, i.Pods.Wanted)
+}
+
+func barPart(n, of int) int {
+	if of <= 0 {
+		return 0
+	}
+	return max(0, min(barWidth, barWidth*n/of))
+}
+
+// maxName is how many characters of a namespace and a name a row has room for.
+const maxName = 36
+
+// Long reports whether the row may be too narrow for the name.
+func (i *item) Long() bool { return len(i.Namespace)+len(i.Name) > maxName }
+
+// Why is the reason, empty where it repeats the state or adds nothing to the cause.
+func (i *item) Why() string {
+	switch i.State {
+	case view.StateStalled, view.StateFailing:
+		return i.Reason
+	case view.StateHeld:
+		if i.Reason != string(view.StateHeld) {
+			return i.Reason
+		}
+	case view.StateReady:
+		if i.TemplateKept {
+			return appv1.ReasonTemplateKept
+		}
+	}
+	return ""
+}
+
+// count is how many resources a filter finds.
 type count struct {
-	State  view.State
+	Sign   string
+	Mark   view.Mark
 	Number int
 	option
 }
@@ -115,6 +191,10 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status = http.StatusBadGateway
 	}
+	data["Wall"], data["Page"] = chosen.wall, "list"
+	if chosen.wall {
+		data["Page"] = "wall"
+	}
 	s.render(w, status, "list.html", data)
 }
 
@@ -128,37 +208,83 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 		data["Problem"] = view.Clean(err.Error())
 		return
 	}
-	var items []item
+	var rows []*view.Row
 	for i := range list.Items {
 		if row := &list.Items[i]; matches(row, chosen.filter) {
-			items = append(items, item{*row, s.address(row.Kind, row.Namespace, row.Name)})
+			rows = append(rows, row)
 		}
 	}
+	all := chosen
+	all.filter = ""
 	data["Counts"], data["Menus"], data["NotShown"] = countsOf(list.Items, chosen), menusOf(list.Items, chosen), list.NotShown
-	data["None"] = len(items) == 0
-	if left := len(items) - chosen.rows; left > 0 {
-		items = items[:chosen.rows]
+	data["None"], data["Clear"] = len(rows) == 0, all.query()
+	numbers := map[view.Group]int{}
+	for _, row := range rows {
+		numbers[row.State.Group()]++
+	}
+	left := len(rows) - chosen.rows
+	if left > 0 {
+		rows = rows[:chosen.rows]
+	}
+	items := s.itemsOf(rows, numbers, chosen.wall)
+	if left > 0 {
 		chosen.rows += moreRows
 		data["Left"], data["More"] = left, option{Text: strconv.Itoa(min(left, moreRows)), Link: chosen.query() + "#" + items[len(items)-1].ID()}
 	}
 	data["Items"] = items
 }
 
-// countsOf counts the resources in each state, regardless of the filter, with links to them.
+// itemsOf returns the items of rows, each group below a heading unless they are tiles.
+func (s *Server) itemsOf(rows []*view.Row, numbers map[view.Group]int, wall bool) []item {
+	var items []item
+	var last view.Group
+	now := s.options.Now()
+	for _, row := range rows {
+		if group := row.State.Group(); group != last && !wall {
+			items = append(items, item{Row: view.Row{State: row.State}, Heading: group.Words(), Number: numbers[group]})
+			last = group
+		}
+		items = append(items, s.newItem(row, now))
+	}
+	return items
+}
+
+// countsOf counts the resources without a ready pod and those of each group, regardless of the filter, with links to them.
 func countsOf(all []view.Row, chosen choice) []count {
-	numbers := map[view.State]int{}
+	down, numbers := 0, map[view.Group]int{}
 	for i := range all {
-		numbers[all[i].State]++
+		numbers[all[i].State.Group()]++
+		if all[i].Pods.Down() {
+			down++
+		}
 	}
 	var counts []count
-	for _, state := range []view.State{
-		view.StateStalled, view.StateDeleting, view.StateUnobserved, view.StateProgressing, view.StatePaused, view.StateReady,
-	} {
-		if numbers[state] > 0 {
-			counts = append(counts, count{state, numbers[state], newOption(chosen, "state", string(state))})
+	if down > 0 {
+		counts = append(counts, count{view.MarkBad.Sign(), view.MarkBad, down, newOption(chosen, columnPods, podsNone).named(textNoPods)})
+	}
+	for _, group := range view.Groups {
+		if n := numbers[group]; n > 0 {
+			text := strings.ToLower(group.Words())
+			if group == view.GroupNeedsYou && n > 1 {
+				text = textNeedYou
+			}
+			counts = append(counts, count{group.Mark().Sign(), group.Mark(), n, newOption(chosen, columnGroup, string(group)).named(text)})
 		}
 	}
 	return counts
+}
+
+// The columns of a filter that no row shows as such: the group of the state, and whether pods are ready.
+const (
+	columnGroup, columnPods = "group", "pods"
+	podsNone, podsSome      = "none", "some"
+	textNoPods, textNeedYou = "without a ready pod", "need you"
+)
+
+// named returns the option with another text.
+func (o option) named(text string) option {
+	o.Text = text
+	return o
 }
 
 // menusOf returns the kinds and namespaces that there are, where there are several.
@@ -202,6 +328,10 @@ func newOption(chosen choice, column, value string) option {
 func matches(row *view.Row, filter string) bool {
 	columns := map[string]string{
 		"kind": row.Kind, "namespace": row.Namespace, "name": row.Name, "state": string(row.State), "reason": row.Reason,
+		columnGroup: string(row.State.Group()), columnPods: podsSome,
+	}
+	if row.Pods.Down() {
+		columns[columnPods] = podsNone
 	}
 	text := strings.ToLower(strings.Join([]string{
 		row.Kind, row.Namespace + "/" + row.Name, string(row.State), row.Reason, row.Words(), row.Image,

@@ -37,24 +37,25 @@ func serveAsset(name, contentType string) http.HandlerFunc {
 }
 
 // class returns the style class of a state or a mark, one of a fixed set, so that no text of the cluster becomes a class.
-func class(state any) string {
-	switch state {
-	case view.StateReady, view.MarkGood:
-		return "good"
-	case view.StateStalled, view.MarkBad:
-		return "bad"
-	case view.Mark(""):
-		return "none"
+func class(of any) string {
+	mark, _ := of.(view.Mark)
+	if state, ok := of.(view.State); ok {
+		mark = state.Mark()
 	}
-	return "busy"
+	switch mark {
+	case view.MarkGood, view.MarkBusy, view.MarkHold, view.MarkFail, view.MarkBad:
+		return string(mark)
+	}
+	return "none"
 }
 
-// shape returns the sign of a state, so that no one needs to tell colors apart.
-func shape(state any) string {
-	if state == view.StatePaused {
-		return "‖"
+// shape returns the sign of a state or a mark, so that no one needs to tell colors apart.
+func shape(of any) string {
+	if state, ok := of.(view.State); ok {
+		return state.Sign()
 	}
-	return map[string]string{"good": "✓", "bad": "✗", "busy": "●", "none": "·"}[class(state)]
+	mark, _ := of.(view.Mark)
+	return mark.Sign()
 }
 
 // render answers with a page. It is rendered as a whole first, so that no half a page is sent.
@@ -74,7 +75,7 @@ func (s *Server) common(r *http.Request) map[string]any {
 	secret, _ := s.secret(r)
 	return map[string]any{
 		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": formToken(secret), "Context": s.options.Context, "Namespaces": s.options.Namespaces,
-		"Time": s.options.Now().Format("15:04:05"),
+		"Time": s.options.Now().Format("15:04:05"), "Page": "",
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // planPage shows a form for resources in YAML, with one of the cluster to begin with if the address names one.
 func (s *Server) planPage(w http.ResponseWriter, r *http.Request) {
 	data, status := s.common(r), http.StatusOK
+	data["Page"] = "plan"
 	if of := r.URL.Query().Get("of"); of != "" {
 		text, err := s.draft(r, of)
 		if err != nil {
@@ -49,6 +50,7 @@ func (s *Server) draft(r *http.Request, of string) (string, error) {
 // showPlan answers with the plan of the posted text. It changes nothing.
 func (s *Server) showPlan(w http.ResponseWriter, r *http.Request) {
 	data, status := s.common(r), http.StatusOK
+	data["Page"] = "plan"
 	// Browsers send line breaks as two characters each.
 	text := strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
 	data["Text"] = text

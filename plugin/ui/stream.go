@@ -84,6 +84,10 @@ func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
 // listEvents follows the list.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
 	chosen := choiceOf(r.URL)
+	form := "row"
+	if chosen.wall {
+		form = "tile"
+	}
 	s.serveStream(w, r, Topic{}, func(c *content) ([]fragment, []string, error) {
 		data := s.common(r)
 		s.addList(data, chosen, c.list, c.err)
@@ -95,7 +99,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
 				break
 			}
 			row := fragment{ID: items[i].ID(), In: rows}
-			row.HTML, err = execute("row", &items[i])
+			row.HTML, err = execute(form, &items[i])
 			all, ids = append(all, row), append(ids, row.ID)
 		}
 		return all, ids, err

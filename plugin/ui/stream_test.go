@@ -98,7 +98,7 @@ type follower struct {
 	t      *testing.T
 	close  func()
 	events chan event
-	// shown has the fragments of the page, rows the order of its rows.
+	// shown has the fragments of the page, rows the order of its rows without the headings.
 	shown map[string]string
 	rows  []string
 	state connection
@@ -191,7 +191,7 @@ func (f *follower) next() bool {
 	}
 	switch e.name {
 	case "fragment":
-		if _, found := f.shown[data.ID]; !found && data.In == rows {
+		if _, found := f.shown[data.ID]; !found && data.In == rows && !isHeading(data.ID) {
 			f.rows = append(f.rows, data.ID)
 		}
 		f.shown[data.ID] = data.HTML
@@ -202,13 +202,16 @@ func (f *follower) next() bool {
 		delete(f.shown, data.ID)
 		f.rows = slices.DeleteFunc(f.rows, func(id string) bool { return id == data.ID })
 	case "order":
-		f.rows = data.IDs
+		f.rows = slices.DeleteFunc(data.IDs, isHeading)
 	case "state":
 		f.state = data.connection
 	}
 	f.last = e.name
 	return true
 }
+
+// isHeading reports whether a row is the heading of a group.
+func isHeading(id string) bool { return strings.HasPrefix(id, "group/") }
 
 // until takes events until a condition holds.
 func (f *follower) until(holds func() bool) {
@@ -243,7 +246,7 @@ func TestStream(t *testing.T) {
 	before := f.shown["app/shop/app-000"]
 	m.change(func() { m.rows[2].State, m.rows[2].Message = view.StateStalled, "no image" })
 	f.until(func() bool { return f.rows[0] == "app/shop/app-002" })
-	if text := f.shown["app/shop/app-002"]; !strings.Contains(text, "no image") || !strings.Contains(f.shown["counts"], "1 Stalled") {
+	if text := f.shown["app/shop/app-002"]; !strings.Contains(text, "no image") || !strings.Contains(f.shown["counts"], "<b>1</b> ▲ needs you") {
 		t.Errorf("the page shows %q", f.shown)
 	}
 	if f.shown["app/shop/app-000"] != before {
@@ -488,7 +491,7 @@ func TestEscapedStream(t *testing.T) {
 		f := followPage(t, s, secret, strings.TrimPrefix(address(s, r), "/"+s.id+"/"))
 		count := len(resourceFragments)
 		if r.path == "events" {
-			count = len(listFragments) + 1
+			count = len(listFragments) + 2
 		}
 		f.until(func() bool { return len(f.shown) == count })
 		f.close()

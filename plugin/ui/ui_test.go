@@ -442,13 +442,13 @@ func envs(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, V
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	row := &view.Row{
-		Kind: "App", Namespace: "shop", Name: "cart", State: view.StateStalled, Reason: "ImagePullBackOff", Message: "0 of 2 pods are ready: see http://wiki/a",
+		Kind: "App", Namespace: "shop", Name: "cart", State: view.StateStalled, Reason: "ImagePullBackOff", Pods: view.PodCount{Wanted: 2}, Message: "0 of 2 pods are ready: see http://wiki/a",
 	}
 	for filter, want := range map[string]bool{
 		"": true, "CART": true, "shop/cart": true, "app imagepull": true, "app billing": false, "ready": true,
 		"state:ready": false, "state:stalled": true, "state:Stalled cart": true, "state:stall": false, "state:stalled billing": false,
 		"kind:app": true, "kind:ap": false, "namespace:shop": true, "namespace:sho": false, "name:cart": true, "name:ca": false,
-		"reason:imagepullbackoff": true, "http://wiki/a": true, "other:cart": false,
+		"reason:imagepullbackoff": true, "group:needs-you": true, "group:ready": false, "pods:none": true, "pods:some": false, "http://wiki/a": true, "other:cart": false,
 	} {
 		if got := matches(row, filter); got != want {
 			t.Errorf("%q: %t, want %t", filter, got, want)

@@ -412,8 +412,8 @@ func toMap(spec any) map[string]any {
 
 // Text returns the history as a table.
 func (h *History) Text(s Style, now time.Time) string {
-	t := table{painted: -1, headed: true, shrinks: []int{3, 4}}
-	t.add("", "REV", "SINCE", "PODS", "CHANGE", "NOTE")
+	t := table{painted: -1, headed: true}
+	t.add("", "REV", "SINCE", "PODS", "NOTE", "CHANGE")
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
 		number := fmt.Sprint(rev.Number)
@@ -425,7 +425,7 @@ func (h *History) Text(s Style, now time.Time) string {
 			words = append(words, c.String())
 		}
 		change := clean(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
-		t.add("", number, rev.InForceFor(now), rev.Pods, change, rev.Note)
+		t.add("", number, rev.InForceFor(now), rev.Pods, cmp.Or(rev.Note, "-"), change)
 	}
 	text := t.text(s)
 	if len(h.Revisions) == 0 {

@@ -129,7 +129,10 @@ func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
 // ofWorkload adds the status of a kind with one workload.
 func ofWorkload(r Resource, status *appv1.WorkloadStatus) Resource {
 	r.Ready, r.Selector, r.Status = status.Ready, status.Selector, status.CommonStatus
+	r.Pods = countOf(status.Ready)
+	r.Pods.Updated, r.Pods.Existing = int(status.UpdatedReplicas), int(status.Replicas)
 	r.Service, _, _ = strings.Cut(status.Endpoint, ".")
+	r.Endpoint, r.Size = status.Endpoint, status.Size
 	r.Outdated = status.LatestRendering != 0 || status.LatestSize != ""
 	return r
 }
@@ -155,7 +158,10 @@ func cloudManagerResource(obj runtime.Object) (Resource, bool) {
 			},
 		},
 	}
-	for _, tier := range []*appv1.TierStatus{&cm.Status.DB, &cm.Status.Identity, &cm.Status.Front} {
+	r.Pods = countOf(cm.Status.Ready)
+	r.Pods.Tiers = true
+	for i, tier := range []*appv1.TierStatus{&cm.Status.DB, &cm.Status.Identity, &cm.Status.Front} {
+		r.Tiers = append(r.Tiers, Tier{Part: r.Workloads[i].Part, Ready: tier.Ready, Endpoint: tier.Endpoint})
 		r.Outdated = r.Outdated || tier.LatestRendering != 0 || tier.LatestSize != ""
 	}
 	return r, true

@@ -111,12 +111,12 @@ func (p *Plan) Text(s Style) string {
 		}
 		b.WriteString(s.bold(s.Line(title)) + "\n")
 		for _, line := range r.Lines(math.MaxInt32, math.MaxInt32) {
-			b.WriteString(s.cut("  "+line, s.Width) + "\n")
+			b.WriteString(s.lines("  ", indent, line))
 		}
 	}
 	if p.Restarts.Pods > 0 {
-		b.WriteString(s.paint(MarkBusy, s.cut("RESTART  "+CountPods(int(p.Restarts.Pods)), s.Width)) + "\n")
+		b.WriteString(s.paint(MarkFail, "RESTART  "+CountPods(int(p.Restarts.Pods))) + "\n")
 	}
-	b.WriteString(s.cut(fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted), s.Width) + "\n")
+	b.WriteString(s.lines("", indent, fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted)))
 	return b.String()
 }

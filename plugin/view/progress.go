@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -37,6 +38,8 @@ type Progress struct {
 	NotShown []Missing `json:"notShown,omitempty"`
 	// unsettled is true while a workload is not ready, whatever the status: after a restart, the status is old until the next reconcile.
 	unsettled bool
+	// ready is true if the condition Ready is, of the latest spec.
+	ready bool
 }
 
 // ProgressOf returns how far a resource is.
@@ -48,6 +51,7 @@ func progressOf(s *Snapshot) *Progress {
 		Meta: head("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
 		Message: row.Message, To: row.Image,
 	}
+	p.ready = row.State != StateDeleting && s.Resource.Observed() && s.Resource.condition(appv1.ConditionReady).Status == metav1.ConditionTrue
 	if s.lacks(kindsDeployments) || s.lacks(kindsPods) {
 		p.NotShown = s.Missing
 		// Of a CloudManager, the status counts tiers.
@@ -103,7 +107,7 @@ func (p *Progress) note(pods []Node, verdict health.Verdict) {
 }
 
 // Done reports whether the resource is ready by its latest spec.
-func (p *Progress) Done() bool { return p.State == StateReady && !p.unsettled }
+func (p *Progress) Done() bool { return p.ready && !p.unsettled }
 
 // InForce reports whether the latest spec is in force, whatever the pods do.
 func InForce(r *Resource) bool {
@@ -142,9 +146,10 @@ const barWidth = 24
 
 // Text returns the progress as a block of at most height lines; 0 for no limit.
 func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) string {
-	change := p.To
+	change := ShortImage(p.To)
 	if p.From != "" && p.From != p.To {
-		change = p.From + " → " + p.To
+		from, to := Versions(p.From, p.To)
+		change = from + " → " + to
 	}
 	lines := []string{
 		fmt.Sprintf("%s %s/%s   %s   %s of %s", p.Resource, p.Namespace, p.Name, change, longDuration(elapsed), longDuration(limit)),
@@ -153,27 +158,33 @@ func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) strin
 	if p.Old > 0 {
 		lines = append(lines, "old  "+bar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))
 	}
-	room := len(p.Pods)
-	if height > 0 {
-		room = max(0, min(room, height-len(lines)-1))
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(s.lines("", indent, line))
 	}
-	for i := range p.Pods[:room] {
+	b.WriteString(p.podsText(s, height-strings.Count(b.String(), "\n"), height > 0))
+	return b.String()
+}
+
+// podsText returns the pods that are not ready, in whole entries of at most so many lines together if limited is true.
+func (p *Progress) podsText(s Style, room int, limited bool) string {
+	var entries []string
+	for i := range p.Pods {
 		pod := &p.Pods[i]
-		line := "  " + markSigns[pod.Mark] + " " + pod.Name + "  " + pod.Detail + "  " + pod.State
+		line := pod.Name + "  " + pod.Detail + "  " + pod.State
 		if len(pod.Notes) > 0 {
 			line += ": " + pod.Notes[0]
 		}
-		lines = append(lines, line)
-	}
-	if left := len(p.Pods) - room; left > 0 {
-		lines = append(lines, fmt.Sprintf("  … %d more", left))
-	}
-	if height > 0 && len(lines) > height {
-		lines = lines[:height]
+		entries = append(entries, s.lines("  "+pod.Mark.Sign()+" ", indent, line))
 	}
 	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(s.cut(line, s.Width) + "\n")
+	for i, entry := range entries {
+		left := len(entries) - i
+		if room -= strings.Count(entry, "\n"); limited && (room < 0 || room == 0 && left > 1) {
+			b.WriteString(s.plain(fmt.Sprintf("  … %d more\n", left)))
+			break
+		}
+		b.WriteString(entry)
 	}
 	return b.String()
 }

@@ -25,8 +25,9 @@ type Resource struct {
 	Paused bool
 	// Replicas is the number of pods that the spec states, nil where it states none or the kind has no such number.
 	Replicas *int32
-	// Ready is the number of ready pods out of the wanted ones, like "2/2".
+	// Ready is the number of ready pods out of the wanted ones, like "2/2". Pods has the numbers.
 	Ready string
+	Pods  PodCount
 	// Outdated is true while a newer rendering or another meaning of the named size waits to be taken.
 	Outdated bool
 	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held. LastGoodImage is its
@@ -39,12 +40,23 @@ type Resource struct {
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
 	// where there is none.
 	Selector, Service string
+	// Endpoint is where the Service answers, and Size the named size with its amounts, both as in the status of a kind with one workload.
+	Endpoint, Size string
+	// Tiers are the tiers of a kind that has several, in the order in which they start.
+	Tiers []Tier
 	// WantsService is true if the spec of a kind with one workload has ports, so that the resource is to have a Service.
 	WantsService bool
 	Status       appv1.CommonStatus
 	// Spec is the custom resource's spec, Serving the part on the auxiliary objects, nil for a kind without them.
 	Spec    any
 	Serving *appv1.ServingSpec
+}
+
+// Tier is a tier of a resource, from its status.
+type Tier struct {
+	Part Part
+	// Ready is the number of ready pods out of the wanted ones, empty for a tier that does not exist yet.
+	Ready, Endpoint string
 }
 
 // The kinds of workloads.
@@ -143,40 +155,6 @@ func (r *Resource) condition(kind string) metav1.Condition {
 
 // Observed reports whether the status speaks of the latest change of the spec.
 func (r *Resource) Observed() bool { return r.Status.ObservedGeneration >= r.ObjectMeta.Generation }
-
-// State is how a resource is doing, in one word.
-type State string
-
-// The states, worst first.
-const (
-	StateStalled     State = "Stalled"
-	StateDeleting    State = "Deleting"
-	StateUnobserved  State = "Unobserved"
-	StateProgressing State = "Progressing"
-	StatePaused      State = "Paused"
-	StateReady       State = "Ready"
-)
-
-// states are all states, worst first.
-var states = []State{StateStalled, StateDeleting, StateUnobserved, StateProgressing, StatePaused, StateReady}
-
-// State returns the state of the resource, equal to the columns of kubectl. A status of an earlier generation is ignored.
-func (r *Resource) State() State {
-	ready := r.condition(appv1.ConditionReady)
-	switch {
-	case r.ObjectMeta.DeletionTimestamp != nil:
-		return StateDeleting
-	case !r.Observed() || len(r.Status.Conditions) == 0:
-		return StateUnobserved
-	case ready.Reason == appv1.ReasonPaused:
-		return StatePaused
-	case r.condition(appv1.ConditionStalled).Status == metav1.ConditionTrue:
-		return StateStalled
-	case ready.Status == metav1.ConditionTrue:
-		return StateReady
-	}
-	return StateProgressing
-}
 
 // verdict returns the most important condition: Ready during a pause, else Stalled if it is true, else Applied if the spec is not in force
 // and the pods are ready, and Ready otherwise.

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +18,24 @@ type Row struct {
 	Name      string `json:"name"`
 	Ready     string `json:"ready,omitempty"`
 	State     State  `json:"state"`
-	Reason    string `json:"reason,omitempty"`
-	Message   string `json:"message,omitempty"`
+	// Since is when the state began, from the status; nil if the status does not have the time.
+	Since   *metav1.Time `json:"since,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+	// Cause is why the resource is in its state, in one sentence; empty for a state that needs none.
+	Cause string `json:"cause,omitempty"`
 	// Pending are the changes that wait for the end of a pause: their number first, and then a line each.
 	Pending []string `json:"pending,omitempty"`
 	// TemplateKept is true while the Deployment keeps the pod template of before an adoption.
-	TemplateKept bool         `json:"templateKept,omitempty"`
-	Image        string       `json:"image,omitempty"`
-	Created      *metav1.Time `json:"created,omitempty"`
+	TemplateKept bool `json:"templateKept,omitempty"`
+	// Image is the image of the spec, Serving the image of the last revision that was ready where that is another one.
+	Image   string       `json:"image,omitempty"`
+	Serving string       `json:"serving,omitempty"`
+	Pods    PodCount     `json:"pods"`
+	Created *metav1.Time `json:"created,omitempty"`
 }
 
-// List is all resources, worst first.
+// List is all resources, the most urgent first.
 type List struct {
 	Meta     `json:",inline"`
 	Items    []Row     `json:"items"`
@@ -37,21 +45,33 @@ type List struct {
 // RowOf returns the row of a resource.
 func RowOf(r *Resource) Row {
 	row := Row{
-		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image,
+		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image, Pods: r.Pods,
 		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(),
 	}
 	switch verdict := r.verdict(); row.State {
 	case StateUnobserved:
-		row.Reason, row.Message = string(StateUnobserved), messageUnobserved
+		row.Reason, row.Message, row.Since = string(StateUnobserved), messageUnobserved, r.changedAt()
 	case StateDeleting:
-		row.Reason = string(StateDeleting)
+		row.Reason, row.Since = string(StateDeleting), r.ObjectMeta.DeletionTimestamp
 	default:
 		row.Reason, row.Message = verdict.Reason, verdict.Message
+		if !verdict.LastTransitionTime.IsZero() {
+			row.Since = verdict.LastTransitionTime.DeepCopy()
+		}
+	}
+	if r.LastGoodImage != r.Image && row.State != StateReady {
+		row.Serving = r.LastGoodImage
 	}
 	if r.Observed() {
 		row.Pending = r.Status.Pending
 	}
+	row.Cause = r.cause(&row)
 	return shown(row)
+}
+
+// changedAt returns when the spec was last changed, or else when the resource was created.
+func (r *Resource) changedAt() *metav1.Time {
+	return cmp.Or(r.changedBy().Time, created(r.ObjectMeta))
 }
 
 // Words returns the message of the row, with how much waits and whether the Deployment keeps the pod template of before an adoption.
@@ -66,7 +86,7 @@ func (r *Row) Words() string {
 	return words
 }
 
-// Rows returns the table of resources. Resources that need a user come first, and then the order is by namespace, kind and name.
+// Rows returns the table of resources, the most urgent first. The order within a state is by namespace, kind and name.
 func Rows(resources []Resource, missing []Missing) *List {
 	rows := make([]Row, 0, len(resources))
 	for i := range resources {
@@ -82,8 +102,10 @@ func ListOf(rows []Row, missing []Missing) *List {
 		list.Items = []Row{}
 	}
 	slices.SortStableFunc(list.Items, func(a, b Row) int {
+		group, down, state := a.rank()
+		otherGroup, otherDown, otherState := b.rank()
 		return cmp.Or(
-			cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State)), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(group, otherGroup), cmp.Compare(down, otherDown), cmp.Compare(state, otherState), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)), cmp.Compare(a.Name, b.Name),
 		)
 	})
@@ -102,58 +124,51 @@ func created(obj metav1.ObjectMeta) *metav1.Time {
 	return obj.CreationTimestamp.DeepCopy()
 }
 
-// mark returns the mark of a state.
-func (s State) mark() Mark {
-	switch s {
-	case StateReady:
-		return MarkGood
-	case StateStalled:
-		return MarkBad
-	case StatePaused:
-		return ""
-	}
-	return MarkBusy
-}
-
-// Text returns the table as text. namespaces adds the column of the namespace, wide the columns of the image and the whole message.
+// Text returns the table as text. namespaces adds the column of the namespace, wide the column of the image and the whole messages.
 func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
-	t := table{painted: 2, headed: true}
-	cells := func(row []string, namespace, image string) []string {
+	t := table{painted: 1, headed: true}
+	cells := func(row []string, namespace, image, message string) []string {
 		if namespaces {
 			row = append([]string{namespace}, row...)
 		}
 		if wide {
 			row = append(row, image)
 		}
-		return row
+		return append(row, message)
 	}
 	if namespaces {
-		t.painted = 3
+		t.painted = 2
 	}
-	head := cells([]string{"NAME", "READY", "STATUS", "AGE", "MESSAGE"}, "NAMESPACE", "IMAGE")
-	t.shrinks = []int{len(head) - 1}
-	if wide {
-		s.Width = 0 // A wide table is not cut.
-	}
-	t.add("", head...)
+	t.add("", cells([]string{"NAME", "STATE", "READY", "SINCE"}, "NAMESPACE", "IMAGE", "MESSAGE")...)
 	for i := range l.Items {
 		row := &l.Items[i]
-		message := row.Words()
-		if row.State == StateReady && row.Reason == appv1.ReasonReady && !row.TemplateKept && !wide {
-			message = ""
-		}
-		t.add(row.State.mark(), cells([]string{
-			row.Kind + "/" + row.Name, cmp.Or(row.Ready, "-"), cmp.Or(row.Reason, "-"), age(row.Created, now), message,
-		}, row.Namespace, cmp.Or(row.Image, "-"))...)
+		t.add(row.State.Mark(), cells([]string{
+			row.Kind + "/" + row.Name, string(row.State), cmp.Or(row.Ready, "-"), cmp.Or(age(row.Since, now), "-"),
+		}, row.Namespace, cmp.Or(row.Image, "-"), row.note(wide))...)
 	}
 	return t.text(s) + notShown(s, l.NotShown)
+}
+
+// note returns the last column of the table: the reason and the cause, or the whole message.
+func (r *Row) note(whole bool) string {
+	text := r.Cause
+	if whole {
+		text = r.Words()
+	}
+	switch {
+	case r.TemplateKept && !whole:
+		text = strings.TrimSuffix(appv1.ReasonTemplateKept+". "+text, ". ")
+	case r.Reason != string(r.State) && r.Reason != appv1.ReasonScaledToZero && r.Reason != appv1.ReasonProgressing:
+		text = strings.TrimSuffix(r.Reason+": "+text, ": ")
+	}
+	return text
 }
 
 // notShown returns a line for each kind that could not be listed.
 func notShown(s Style, missing []Missing) string {
 	text := ""
 	for _, m := range missing {
-		text += s.cut("not shown: "+m.String(), s.Width) + "\n"
+		text += s.lines("", indent, "not shown: "+m.String())
 	}
 	return text
 }

@@ -1,7 +1,7 @@
 package view
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,19 +23,23 @@ type Mark string
 const (
 	MarkGood Mark = "good"
 	MarkBusy Mark = "busy"
+	MarkHold Mark = "hold"
+	MarkFail Mark = "fail"
 	MarkBad  Mark = "bad"
 )
 
 var (
-	markSigns  = map[Mark]string{MarkGood: "✓", MarkBusy: "●", MarkBad: "✗"}
-	markColors = map[Mark]string{MarkGood: "\x1b[32m", MarkBusy: "\x1b[33m", MarkBad: "\x1b[31m"}
+	markSigns  = map[Mark]string{MarkGood: "✓", MarkBusy: "◐", MarkHold: "‖", MarkFail: "▲", MarkBad: "✗"}
+	markColors = map[Mark]string{
+		MarkGood: "\x1b[32m", MarkBusy: "\x1b[36m", MarkHold: "\x1b[35m", MarkFail: "\x1b[33m", MarkBad: "\x1b[31m",
+	}
 )
 
 const colorOff, colorBold = "\x1b[0m", "\x1b[1m"
 
 // inASCII replaces signs for terminals without Unicode.
 var inASCII = strings.NewReplacer(
-	"├─", "|-", "└─", "`-", "│", "|", "└", "`", "█", "#", "▒", "+", "░", ".", "✓", "+", "✗", "x", "●", "o", "…", "...", "→", "->",
+	"├─", "|-", "└─", "`-", "│", "|", "└", "`", "█", "#", "▒", "+", "░", ".", "✓", "+", "✗", "x", "◐", "o", "‖", "=", "▲", "!", "○", "-", "…", "...", "→", "->",
 	"◀", "<-", "–", "-", "•", "*",
 )
 
@@ -53,6 +57,9 @@ func (s Style) plain(text string) string {
 	}, text)
 }
 
+// Sign returns the sign of the mark, a dot for none.
+func (m Mark) Sign() string { return cmp.Or(markSigns[m], "·") }
+
 // paint returns text in the color of a mark.
 func (s Style) paint(mark Mark, text string) string {
 	if !s.Color || markColors[mark] == "" || text == "" {
@@ -69,20 +76,9 @@ func (s Style) bold(text string) string {
 	return colorBold + text + colorOff
 }
 
-// cut returns text in at most width columns; a longer text is cut and ends with "…". A width below 1 is no limit.
-func (s Style) cut(text string, width int) string {
-	text = s.plain(text)
-	if width < 1 || utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	end := s.plain("…")
-	runes := []rune(text)
-	return string(runes[:max(0, width-len([]rune(end)))]) + end
-}
-
 // wrap breaks a text between words into lines of at most width columns.
 func wrap(text string, width int) []string {
-	if width < 1 {
+	if width < 1 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}
 	var lines []string
@@ -101,89 +97,129 @@ func wrap(text string, width int) []string {
 }
 
 // Line returns a text that may stem from anyone as one line that the style can show.
-func (s Style) Line(text string) string { return s.cut(clean(text), s.Width) }
+func (s Style) Line(text string) string { return s.plain(clean(text)) }
 
-// table is text in columns.
+// lines returns a text in lines of at most the width of the style, each with its end. The first line begins with head, the others with body.
+// Neither a name nor an image is cut: a word that is longer than a line stays whole.
+func (s Style) lines(head, body, text string) string {
+	width := 0
+	if s.Width > 0 {
+		width = max(1, s.Width-utf8.RuneCountInString(s.plain(head)))
+	}
+	var b strings.Builder
+	for _, line := range wrap(s.plain(text), width) {
+		b.WriteString(strings.TrimRight(s.plain(head)+line, " ") + "\n")
+		head = body
+	}
+	return b.String()
+}
+
+// table is text in columns. Nothing in it is cut: the last column is wrapped where a line would be too long.
 type table struct {
-	rows [][]string
-	// marks are the marks of the rows: the cell in the column painted has the color of the mark.
-	marks   []Mark
+	rows []tableRow
+	// painted is the column whose cells have the color of their row's mark.
 	painted int
-	// shrinks are the columns that are cut where a line is too long, in this order.
-	shrinks []int
 	// headed is true if the first row is a head.
 	headed bool
 }
 
+// tableRow is a row, or a note across all columns.
+type tableRow struct {
+	cells []string
+	mark  Mark
+	// head and body begin the first and the further lines of a note. For a row, body begins a line below it.
+	note, head, body string
+}
+
 func (t *table) add(mark Mark, cells ...string) {
-	t.rows, t.marks = append(t.rows, cells), append(t.marks, mark)
+	t.rows = append(t.rows, tableRow{cells: cells, mark: mark})
 }
 
-// readable is the width below which no column is cut before the others are, too.
-const readable = 22
-
-// long adds a line across all columns.
-func (t *table) long(line string) {
-	t.rows, t.marks = append(t.rows, []string{line}), append(t.marks, across)
+// long adds a note across all columns.
+func (t *table) long(head, body, note string) {
+	t.rows = append(t.rows, tableRow{note: note, head: head, body: body})
 }
 
-// across is the mark of a line across all columns.
-const across Mark = "across"
+// readable is the width below which the last column begins on a line of its own, indent the indentation of that line.
+const (
+	readable = 22
+	indent   = "    "
+)
 
 // text returns the table, each line with its end.
 func (t *table) text(s Style) string {
 	widths := t.widths(s)
 	var b strings.Builder
-	for i, row := range t.rows {
-		if t.marks[i] == across {
-			b.WriteString(s.cut(row[0], s.Width) + "\n")
+	for i := range t.rows {
+		row := &t.rows[i]
+		if row.cells == nil {
+			b.WriteString(s.lines(row.head, row.body, row.note))
 			continue
 		}
+		head := t.headed && i == 0
+		last := len(row.cells) - 1
+		used := 0
 		var line strings.Builder
-		for c, cell := range row {
-			cell = s.cut(cell, widths[c])
-			pad := widths[c] - utf8.RuneCountInString(cell)
-			if c == t.painted {
-				cell = s.paint(t.marks[i], cell)
-			}
-			if t.headed && i == 0 {
-				cell = s.bold(cell)
-			}
-			line.WriteString(cell + strings.Repeat(" ", pad+2))
+		for c, cell := range row.cells[:last] {
+			cell = s.plain(cell)
+			pad := widths[c] - utf8.RuneCountInString(cell) + 2
+			used += widths[c] + 2
+			line.WriteString(t.cell(s, row, c, cell, head) + strings.Repeat(" ", pad))
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		t.finish(&b, s, row, line.String(), used, head)
 	}
 	return b.String()
 }
 
-// widths returns how wide each column is. Where lines are too long, the columns that shrink are cut, and then the first one.
+// cell returns a cell in its color.
+func (t *table) cell(s Style, row *tableRow, column int, text string, head bool) string {
+	switch {
+	case head:
+		return s.bold(text)
+	case column == t.painted:
+		return s.paint(row.mark, text)
+	}
+	return text
+}
+
+// finish writes a line, whose columns but the last one take so many columns of the terminal, and the last column behind or below them.
+func (t *table) finish(b *strings.Builder, s Style, row *tableRow, line string, used int, head bool) {
+	column := len(row.cells) - 1
+	text := s.plain(row.cells[column])
+	body, width := strings.Repeat(" ", used), 0
+	if s.Width > 0 && used+utf8.RuneCountInString(text) > s.Width {
+		width = s.Width - used
+		if longest := longestWord(text); width < readable || longest > width {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			body = s.plain(cmp.Or(row.body, indent))
+			line, width = body, max(1, s.Width-utf8.RuneCountInString(body))
+		}
+	}
+	for _, part := range wrap(text, width) {
+		b.WriteString(strings.TrimRight(line+t.cell(s, row, column, part, head), " ") + "\n")
+		line = body
+	}
+}
+
+// longestWord returns the length of the longest word of a text.
+func longestWord(text string) int {
+	longest := 0
+	for word := range strings.FieldsSeq(text) {
+		longest = max(longest, utf8.RuneCountInString(word))
+	}
+	return longest
+}
+
+// widths returns how wide each column but the last one is.
 func (t *table) widths(s Style) []int {
 	var widths []int
-	for i, row := range t.rows {
-		if t.marks[i] == across {
-			continue
-		}
-		for c, cell := range row {
+	for i := range t.rows {
+		cells := t.rows[i].cells
+		for c := range len(cells) - 1 {
 			if c == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[c] = max(widths[c], utf8.RuneCountInString(s.plain(cell)))
-		}
-	}
-	if s.Width == 0 {
-		return widths
-	}
-	total := -2
-	for _, w := range widths {
-		total += w + 2
-	}
-	for _, floor := range []int{readable, 8} {
-		for _, c := range append(slices.Clone(t.shrinks), 0) {
-			if over := total - s.Width; over > 0 && c < len(widths) {
-				to := max(min(widths[c], floor), widths[c]-over)
-				total -= widths[c] - to
-				widths[c] = to
-			}
+			widths[c] = max(widths[c], utf8.RuneCountInString(s.plain(cells[c])))
 		}
 	}
 	return widths

@@ -55,7 +55,7 @@ func TreeOf(s *Snapshot, o TreeOptions) *Tree {
 	r := &s.Resource
 	row := RowOf(r)
 	root := Node{
-		Kind: r.Kind, Name: r.ObjectMeta.Name, Ready: row.Ready, State: row.Reason, Detail: r.Image, Mark: row.State.mark(), Created: row.Created,
+		Kind: r.Kind, Name: r.ObjectMeta.Name, Ready: row.Ready, State: row.Reason, Detail: r.Image, Mark: row.State.Mark(), Created: row.Created,
 	}
 	if row.State == StateUnobserved {
 		root.Notes = []string{messageUnobserved}
@@ -287,7 +287,7 @@ func autoscalerNode(hpa *autoscalingv2.HorizontalPodAutoscaler, ours bool) Node 
 
 // Text returns the tree as text.
 func (t *Tree) Text(s Style, now time.Time) string {
-	lines := table{painted: 2, shrinks: []int{3}}
+	lines := table{painted: 2}
 	lines.node(&t.Root, "", "", now)
 	return lines.text(s) + notShown(s, t.NotShown)
 }
@@ -296,15 +296,16 @@ func (t *Tree) Text(s Style, now time.Time) string {
 func (t *table) node(n *Node, head, body string, now time.Time) {
 	sign := ""
 	if n.Kind == "Pod" {
-		sign = markSigns[n.Mark] + " "
+		sign = n.Mark.Sign() + " "
 	}
 	label := head + sign + n.Kind + "/" + n.Name
 	if n.Revision > 0 {
 		label += fmt.Sprintf(" (rev %d)", n.Revision)
 	}
-	t.add(n.Mark, label, n.Ready, n.State, n.Detail, age(n.Created, now))
+	t.add(n.Mark, label, n.Ready, n.State, age(n.Created, now), n.Detail)
+	t.rows[len(t.rows)-1].body = body + "   " + indent
 	for _, note := range n.Notes {
-		t.long(body + "   └─ " + note)
+		t.long(body+"   └─ ", body+"      ", note)
 	}
 	for i := range n.Children {
 		if i == len(n.Children)-1 && n.More == 0 {
@@ -314,6 +315,6 @@ func (t *table) node(n *Node, head, body string, now time.Time) {
 		}
 	}
 	if n.More > 0 {
-		t.add("", body+"└─ … "+fmt.Sprintf("%d more like these", n.More))
+		t.long(body+"└─ … ", body, fmt.Sprintf("%d more like these", n.More))
 	}
 }

@@ -34,6 +34,8 @@ type Why struct {
 	State     State  `json:"state"`
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
+	// Cause is why the resource is in its state, in one sentence; empty for a state that needs none.
+	Cause string `json:"cause,omitempty"`
 	// Since is when the state began, from the status; nil if the status does not have the time.
 	Since *metav1.Time `json:"since,omitempty"`
 	// Chain leads from the resource down to the root cause, which is its last step.
@@ -46,6 +48,8 @@ type Why struct {
 	Advice   []string  `json:"advice,omitempty"`
 	Events   []Event   `json:"events,omitempty"`
 	NotShown []Missing `json:"notShown,omitempty"`
+	// serves is true if the pods are ready, although the latest spec is not in force.
+	serves bool
 }
 
 // Step is an object on the way to the root cause.
@@ -71,7 +75,7 @@ func whyOf(s *Snapshot, events int) *Why {
 	row, verdict := RowOf(r), r.verdict()
 	w := &Why{
 		Meta: head("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
-		Message: row.Message, Events: s.latest(events), NotShown: s.Missing, Pending: row.Pending,
+		Message: row.Message, Cause: row.Cause, Events: s.latest(events), NotShown: s.Missing, Pending: row.Pending,
 	}
 	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.origin()}}
 	switch w.State {
@@ -87,7 +91,8 @@ func whyOf(s *Snapshot, events int) *Why {
 		w.Since = verdict.LastTransitionTime.DeepCopy()
 	}
 	w.Works = s.works()
-	if w.State == StateReady && verdict.Status == metav1.ConditionTrue {
+	w.serves = verdict.Type == appv1.ConditionApplied && w.State.Group() == GroupNeedsYou
+	if w.State.Group() == GroupReady {
 		w.Message = verdict.Message
 		return w
 	}
@@ -221,32 +226,26 @@ func (s *Snapshot) works() string {
 	if s.lacks(kindsPods) {
 		return ""
 	}
-	wanted, ready, seen := 0, 0, 0
+	wanted, ready := 0, 0
 	var by []string
-	for _, d := range s.deployments() {
-		if !controls(s.Resource.ObjectMeta.UID, d) && !s.Resource.scales(d.Name) {
-			continue // One of its name that belongs to another.
+	groups := s.podGroups()
+	for i := range groups {
+		g := &groups[i]
+		if !g.canary {
+			wanted += g.wanted
 		}
-		seen++
-		wanted += int(ptr.Deref(d.Spec.Replicas, 1))
-		pods := s.podsOfDeployment(d)
-		ready += countReady(pods)
-		for _, rs := range s.replicaSets(d.UID) {
-			if n := countReady(s.podsOf(rs.UID)); n > 0 {
-				by = append(by, fmt.Sprintf("%d of revision %d (%s)", n, revisionOf(rs), mainImage(rs.Spec.Template.Spec.Containers)))
-			}
+		n := countReady(g.pods)
+		if ready += n; n == 0 {
+			continue
 		}
-	}
-	for _, set := range s.statefulSets() {
-		seen++
-		wanted += int(ptr.Deref(set.Spec.Replicas, 1))
-		n := countReady(s.podsOf(set.UID))
-		if ready += n; n > 0 {
-			by = append(by, fmt.Sprintf("%d of %s", n, set.Name))
+		if g.revision > 0 {
+			by = append(by, fmt.Sprintf("%d of revision %d (%s)", n, g.revision, ShortImage(g.image)))
+		} else {
+			by = append(by, fmt.Sprintf("%d of %s (%s)", n, g.workload, ShortImage(g.image)))
 		}
 	}
 	switch {
-	case seen == 0:
+	case len(groups) == 0:
 		return "" // Nothing that belongs to the resource can be seen.
 	case wanted == 0 && ready == 0:
 		return "No pod is wanted."
@@ -254,6 +253,9 @@ func (s *Snapshot) works() string {
 		return fmt.Sprintf("Nothing: none of %s is ready.", CountPods(wanted))
 	}
 	text := fmt.Sprintf("%d of %s ready", ready, CountPods(wanted))
+	if ready > wanted { // A rollout has more pods than are wanted.
+		text = fmt.Sprintf("%s ready, %d wanted", CountPods(ready), wanted)
+	}
 	if len(by) > 0 {
 		text += ": " + strings.Join(by, ", ")
 	}
@@ -291,22 +293,20 @@ func (w *Why) headline(now time.Time) string {
 	if w.Since != nil && !w.Since.IsZero() {
 		since = " for " + longDuration(now.Sub(w.Since.Time))
 	}
-	switch w.State {
-	case StateUnobserved:
+	state := object + " is " + string(w.State) + since
+	switch {
+	case w.State == StateUnobserved:
 		return object + ": " + messageUnobserved + since
-	case StateDeleting:
+	case w.State == StateDeleting:
 		return object + " is being deleted" + since
-	case StateReady:
-		if w.Reason != appv1.ReasonReady && w.Reason != appv1.ReasonScaledToZero {
-			return object + " serves, but its spec is not in force" + since + ": " + w.Reason
-		}
-		return object + " is Ready" + since
-	case StateStalled:
-		return object + " is Stalled" + since + ": " + w.Reason
-	case StatePaused:
-		return object + " is Paused" + since
+	case w.serves:
+		return object + " serves, but its spec is not in force" + since + ": " + w.Reason
+	case w.State == StateZero:
+		return object + " is scaled to zero" + since
+	case w.Reason == string(w.State), w.State == StateRolling:
+		return state
 	}
-	return object + " is not Ready" + since + ": " + w.Reason
+	return state + ": " + w.Reason
 }
 
 // labelWidth is the width of the labels on the left.
@@ -315,7 +315,9 @@ const labelWidth = 18
 // Text returns the answer as text.
 func (w *Why) Text(s Style, now time.Time) string {
 	var b strings.Builder
-	b.WriteString(s.paint(w.State.mark(), s.cut(w.headline(now), s.Width)) + "\n")
+	for _, line := range wrap(s.plain(w.headline(now)), s.Width) {
+		b.WriteString(s.paint(w.State.Mark(), line) + "\n")
+	}
 	b.WriteString(w.chainText(s))
 	section := func(label string, lines ...string) {
 		for _, line := range lines {
@@ -347,7 +349,7 @@ func (w *Why) Text(s Style, now time.Time) string {
 	return b.String() + notShown(s, w.NotShown)
 }
 
-// chainText returns the way to the root cause. The text of the root cause is never cut.
+// chainText returns the way to the root cause.
 func (w *Why) chainText(s Style) string {
 	widest := 0
 	object := func(i int) string {
@@ -361,20 +363,20 @@ func (w *Why) chainText(s Style) string {
 	}
 	var b strings.Builder
 	for i, step := range w.Chain {
-		head := s.plain(fmt.Sprintf("%-*s", widest, object(i)))
-		if !step.Root {
-			b.WriteString(s.cut(strings.TrimRight(head+"  "+step.Text, " "), s.Width) + "\n")
-			continue
+		text, mark := step.Text, Mark("")
+		if step.Root && w.State.Group() == GroupNeedsYou {
+			text, mark = text+"   ◀ root cause", MarkBad
 		}
+		head := s.plain(fmt.Sprintf("%-*s", widest, object(i)))
 		width := 0
 		if s.Width > 0 {
 			width = max(20, s.Width-widest-2)
 		}
-		for n, line := range wrap(step.Text+"   ◀ root cause", width) {
+		for n, line := range wrap(text, width) {
 			if n > 0 {
 				head = strings.Repeat(" ", widest)
 			}
-			b.WriteString(head + "  " + s.paint(MarkBad, s.plain(line)) + "\n")
+			b.WriteString(strings.TrimRight(head+"  "+s.paint(mark, s.plain(line)), " ") + "\n")
 		}
 	}
 	return b.String()

@@ -57,3 +57,14 @@ func longDuration(d time.Duration) string {
 	}
 	return n + " " + words[unit]
 }
+
+// Lasting returns a duration in minutes or a longer unit, such as "12 min", so that it changes rarely while time passes.
+func Lasting(d time.Duration) string {
+	if d < time.Minute {
+		return "<1 min"
+	}
+	if d < 2*time.Minute {
+		return "1 min"
+	}
+	return longDuration(d)
+}

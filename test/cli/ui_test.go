@@ -152,11 +152,11 @@ func TestUI(t *testing.T) {
 	b := open(t, u)
 	says(t, b.get("", http.StatusUnauthorized), "<form")
 	b.login()
-	says(t, b.get("", http.StatusOK), "App "+u.namespace+"/web", "2/2", "Ready")
+	says(t, b.get("", http.StatusOK), `id="app/`+u.namespace+`/web"`, "2/2", "Ready")
 	plane.Change(t, app, func() { app.Spec.Image = badImage })
 	plane.Until(t, app, func() error { return standing(app, "ImagePullBackOff") })
 	says(t, b.get("?filter=imagepull", http.StatusOK), "web", "ImagePullBackOff")
-	says(t, b.get("?filter=nothing-like-it", http.StatusOK), "No resources found")
+	says(t, b.get("?filter=nothing-like-it", http.StatusOK), "No resource matches")
 	says(t, b.get("app/"+u.namespace+"/web", http.StatusOK),
 		"Deployment/web", "ImagePullBackOff", "root cause", badImage, "What to do", "History", "rev 2", "image: "+badImage)
 	says(t, b.get("app/"+u.namespace+"/none", http.StatusNotFound), "there is no App none")

@@ -29,6 +29,7 @@ var knownParses = map[string]string{
 	"conflictsOf":  "words of the API server",
 	"isOverridden": "to be a typed field of the status",
 	"adoptable":    "to be a reason",
+	"sentence":     "a shorter text for a line; nothing is decided by it",
 }
 
 // TestNoMessageIsParsed checks that the operator and its tools decide nothing by the text of a message that the operator has written:

@@ -95,7 +95,7 @@ func measure(b *testing.B, apps, pods int) figures {
 		f.lists = sent(proxy)
 	}
 	f.bytes = value[int](t, `performance.getEntriesByType("navigation")[0].encodedBodySize`)
-	if rows := value[int](t, `document.querySelectorAll("tbody tr").length`); rows != maxRows {
+	if rows := value[int](t, `document.querySelectorAll("#rows a").length`); rows != maxRows {
 		b.Errorf("%d rows with %d Apps, want %d", rows, apps, maxRows)
 	}
 	if most := 4 + apps/chunk; f.lists > most {

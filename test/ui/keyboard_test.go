@@ -66,7 +66,7 @@ func TestKeyboard(t *testing.T) {
 	b.login(c)
 	b.press("filter")
 	b.keys("imagepull\r")
-	b.without([]string{ns + "/cart"}, "App "+ns+"/stalled")
+	b.without([]string{ns + "/cart"}, ns+"/stalled")
 	b.press(ns + "/stalled")
 	b.keys(kb.Enter)
 	b.until("root cause", badImage, "What to do", "Pod/stalled-")
@@ -78,7 +78,7 @@ func TestKeyboard(t *testing.T) {
 	b.until("root cause")
 	b.press("application centre")
 	b.keys(kb.Enter)
-	b.until("App "+ns+"/cart", "ModelBox "+ns+"/search", "UnitedDeployment "+ns+"/scaled", "CloudManager "+ns+"/office")
+	b.until(ns+"/cart", ns+"/search", ns+"/scaled", ns+"/office")
 	b.allow(http.StatusUnauthorized)
 	b.press("Log out")
 	b.keys(kb.Enter)
@@ -86,5 +86,5 @@ func TestKeyboard(t *testing.T) {
 	b.visit(c.base+"app/"+ns+"/stalled", http.StatusUnauthorized)
 	b.focused("code")
 	b.keys(c.code() + "\r")
-	b.until("App "+ns+"/stalled", "root cause") // The login leads on to where it was asked for.
+	b.until(ns+"/stalled", "root cause") // The login leads on to where it was asked for.
 }

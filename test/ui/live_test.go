@@ -46,11 +46,11 @@ func TestLive(t *testing.T) {
 	b.live()
 	b.stamp()
 	value[bool](b, `(document.getElementById("filter").value = "typed", true)`)
-	b.press("App " + ns + "/cart")
+	b.press(ns + "/cart")
 	plane.Change(t, cart, func() { cart.Spec.Image = badImage })
-	b.without([]string{ns + "/billing"}, "● Progressing", "ImagePullBackOff")
+	b.without([]string{ns + "/billing"}, "Failing", "ImagePullBackOff")
 	plane.Change(t, cart, func() { cart.Spec.Paused = true })
-	b.until("‖ Paused")
+	b.until("Paused")
 	if at := value[string](b, describe+"(document.activeElement)"); !strings.Contains(at, ns+"/cart") {
 		t.Errorf("the focus is on %q", at)
 	}
@@ -58,11 +58,11 @@ func TestLive(t *testing.T) {
 		t.Errorf("the filter has %q", typed)
 	}
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart2"))
-	b.without([]string{ns + "/billing"}, "App "+ns+"/cart2")
+	b.without([]string{ns + "/billing"}, ns+"/cart2")
 	order := func(wanted ...string) {
 		t.Helper()
 		harness.Eventually(t, func() error {
-			found := value[[]string](b, `[...document.querySelectorAll("#rows tr")].map(e => e.id.split("/").pop())`)
+			found := value[[]string](b, `[...document.querySelectorAll("#rows tr:not(.group)")].map(e => e.id.split("/").pop())`)
 			if fmt.Sprint(found) != fmt.Sprint(wanted) {
 				return fmt.Errorf("the rows are %q, want %q", found, wanted)
 			}
@@ -71,7 +71,7 @@ func TestLive(t *testing.T) {
 	}
 	order("cart", "cart2")
 	plane.Change(t, cart, func() { cart.Spec.Paused, cart.Spec.Image = false, fixture.Image })
-	b.without([]string{"Paused"}, "3 Ready")
+	b.without([]string{"Paused"}, "3 ✓ ready")
 	plane.Delete(t, cart)
 	order("cart2")
 	b.stamped()
@@ -124,7 +124,7 @@ func TestLiveAway(t *testing.T) {
 	list.stamp()
 	resource.stamp()
 	g.shut()
-	list.until("No connection to the cluster since", "What you see is of then", "App "+ns+"/cart")
+	list.until("No connection to the cluster since", "What you see is of then", ns+"/cart")
 	resource.until("No connection to the cluster since", "What you see is of then", "Deployment/cart")
 	plane.Change(t, cart, func() { cart.Spec.Image = badImage })
 	plane.Until(t, cart, func() error { return standing(cart, "ImagePullBackOff") })
@@ -155,7 +155,7 @@ func TestHidden(t *testing.T) {
 		t.Error("a hidden tab is followed")
 	}
 	show("visible")
-	b.until("● live", "App "+ns+"/billing")
+	b.until("● live", ns+"/billing")
 	b.stamped()
 }
 
@@ -176,9 +176,9 @@ func TestManyTabs(t *testing.T) {
 	}
 	first.without([]string{"● live"}, "‖ as of")
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "billing"))
-	tabs[len(tabs)-1].until("App " + ns + "/billing")
+	tabs[len(tabs)-1].until(ns + "/billing")
 	value[bool](first, `dispatchEvent(new Event("focus"))`)
-	first.until("● live", "App "+ns+"/billing")
+	first.until("● live", ns+"/billing")
 }
 
 // TestKeys goes to a row, and back to the list, by the keys of the program.
@@ -200,9 +200,9 @@ func TestKeys(t *testing.T) {
 		t.Errorf("the filter has %q", typed)
 	}
 	b.keys(kb.Backspace + kb.Backspace)
-	b.until("App "+ns+"/cart", "App "+ns+"/billing")
+	b.until(ns+"/cart", ns+"/billing")
 	b.keys(kb.Escape + "jjjk" + kb.Enter)
-	b.until("App "+ns+"/billing", "Tree")
+	b.until(ns+"/billing", "Tree")
 	for key, section := range map[string]string{"t": "tree", "h": "history", "e": "happened", "y": "spec"} {
 		value[bool](b, `document.querySelectorAll("details").forEach(e => { e.open = false }), true`)
 		b.keys(key)
@@ -214,7 +214,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	b.keys("gl")
-	b.until("Resources", "App "+ns+"/cart")
+	b.until("Applications", ns+"/cart")
 }
 
 // TestFilterAsTyped types a filter: the list follows it, and so do the changes of the cluster and the address.
@@ -230,9 +230,9 @@ func TestFilterAsTyped(t *testing.T) {
 	b.keys("/")
 	b.focused("filter")
 	b.keys("cart")
-	b.without([]string{ns + "/billing"}, "App "+ns+"/cart", "● live")
+	b.without([]string{ns + "/billing"}, ns+"/cart", "● live")
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart2"), fixture.NewApp(ns, "billing2"))
-	b.without([]string{ns + "/billing"}, "App "+ns+"/cart", "App "+ns+"/cart2")
+	b.without([]string{ns + "/billing"}, ns+"/cart", ns+"/cart2")
 	b.focused("filter")
 	if query := value[string](b, "location.search"); query != "?filter=cart" {
 		t.Errorf("the address has %q", query)
@@ -240,14 +240,14 @@ func TestFilterAsTyped(t *testing.T) {
 	for range "cart" {
 		b.keys(kb.Backspace)
 	}
-	b.until("App "+ns+"/billing", "App "+ns+"/billing2", "App "+ns+"/cart2")
+	b.until(ns+"/billing", ns+"/billing2", ns+"/cart2")
 	b.stamped()
 	plane.Change(t, cart, func() { cart.Spec.Paused = true })
-	b.until("1 Paused")
-	b.press("1 Paused")
+	b.until("1 ‖ on hold")
+	b.press("1 ‖ on hold")
 	b.keys(kb.Enter)
-	b.without([]string{ns + "/billing", ns + "/cart2"}, "App "+ns+"/cart")
-	if query := value[string](b, "location.search"); query != "?filter=state%3APaused" {
+	b.without([]string{ns + "/billing", ns + "/cart2"}, ns+"/cart")
+	if query := value[string](b, "location.search"); query != "?filter=group%3Aon-hold" {
 		t.Errorf("the address has %q", query)
 	}
 }

@@ -44,7 +44,7 @@ func fits(b *tab) []string {
 		const root = document.documentElement;
 		const line = parseFloat(getComputedStyle(document.body).lineHeight);
 		const text = document.createRange();
-		const cut = [...document.querySelectorAll(".state, .short, button, [role=search] label")].filter(e => {
+		const cut = [...document.querySelectorAll(".state, td.since, td.pods, button, .button")].filter(e => {
 			text.selectNodeContents(e);
 			return text.getBoundingClientRect().height > 1.5 * line;
 		}).map(e => "It takes more than one line: " + e.outerHTML);

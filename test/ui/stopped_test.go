@@ -72,10 +72,10 @@ func TestLiveStopped(t *testing.T) {
 	}
 	goOn := func() { _ = syscall.Kill(server, syscall.SIGCONT) }
 	t.Cleanup(goOn) // Before the server is stopped for good.
-	list.without([]string{"● live"}, "○ not live", "No connection to the cluster since", "App default/cart")
+	list.without([]string{"● live"}, "○ not live", "No connection to the cluster since", "default/cart")
 	resource.without([]string{"● live"}, "○ not live", "No connection to the cluster since")
 	goOn()
-	list.without([]string{"No connection"}, "● live", "App default/cart")
+	list.without([]string{"No connection"}, "● live", "default/cart")
 	resource.without([]string{"No connection"}, "● live")
 	other.Change(t, cart, func() { cart.Spec.Image = "nginx:changed" })
 	resource.until("nginx:changed")

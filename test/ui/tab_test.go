@@ -257,5 +257,5 @@ func (b *tab) login(c *centre) {
 	b.visit(c.base, 401)
 	b.focused("code")
 	b.keys(c.code() + "\r")
-	b.until("Resources")
+	b.until("Applications")
 }

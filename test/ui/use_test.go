@@ -39,7 +39,7 @@ func TestOpen(t *testing.T) {
 		t.Fatalf("the file that sends the code: %v, %v", info, err)
 	}
 	b.must(chromedp.Navigate("file://" + file))
-	b.until("Resources", "App "+ns+"/cart")
+	b.until("Applications", ns+"/cart")
 	if at := value[string](b, "location.href"); at != c.base {
 		t.Errorf("the browser is at %s, want %s", at, c.base)
 	}
@@ -58,7 +58,7 @@ func TestAway(t *testing.T) {
 	g, config := newGate(t)
 	b, c := newTab(t), open(t, harness.WriteKubeconfig(t, config), "-n", ns)
 	b.login(c)
-	b.until("App " + ns + "/cart")
+	b.until(ns + "/cart")
 	g.shut()
 	b.visit(c.base, http.StatusBadGateway)
 	if text := b.text(); strings.Contains(text, "No resources found") {
@@ -73,7 +73,7 @@ func TestAway(t *testing.T) {
 	b.visit(c.base+"app/"+ns+"/cart", http.StatusBadGateway)
 	g.unshut()
 	b.visit(c.base, http.StatusOK)
-	b.until("App " + ns + "/cart")
+	b.until(ns + "/cart")
 }
 
 // TestFollow changes the cluster. Without scripts, a page that is to follow it reloads, and keeps the filter.
@@ -86,11 +86,11 @@ func TestFollow(t *testing.T) {
 	b.login(open(t, config, "-n", ns))
 	b.press("filter")
 	b.keys("cart\r")
-	b.without([]string{ns + "/billing"}, "App "+ns+"/cart")
+	b.without([]string{ns + "/billing"}, ns+"/cart")
 	b.press("reload every 10 s")
 	b.keys(kb.Enter)
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart2"))
-	b.without([]string{ns + "/billing"}, "App "+ns+"/cart", "App "+ns+"/cart2")
+	b.without([]string{ns + "/billing"}, ns+"/cart", ns+"/cart2")
 }
 
 // TestNamespaces shows one namespace, or all of them.
@@ -101,16 +101,16 @@ func TestNamespaces(t *testing.T) {
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "cart"), fixture.NewApp(other, "billing"))
 	b := newTab(t)
 	b.login(open(t, config, "-n", ns))
-	b.until("namespace "+ns, "App "+ns+"/cart")
+	b.until("namespace "+ns, ns+"/cart")
 	if text := b.text(); strings.Contains(text, other) {
 		t.Errorf("another namespace is on the page:\n%s", text)
 	}
 	all := newTab(t)
 	all.login(open(t, config, "-A"))
-	all.until("all namespaces", "App "+ns+"/cart", "App "+other+"/billing")
+	all.until("all namespaces", ns+"/cart", other+"/billing")
 	all.press("filter")
 	all.keys(other + "\r")
-	all.without([]string{ns + "/cart"}, "App "+other+"/billing")
+	all.without([]string{ns + "/cart"}, other+"/billing")
 }
 
 // TestHostile has an App whose texts run as scripts wherever they get into a page as markup. A tab complains of each that runs.
@@ -194,11 +194,11 @@ func TestMenus(t *testing.T) {
 	b.press("kind: all")
 	b.keys(kb.Enter)
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "billing"))
-	b.until("App "+ns+"/billing", "ModelBox "+ns+"/search")
+	b.until(ns+"/billing", ns+"/search")
 	if open := value[bool](b, `document.getElementById("menu-kind").open`); !open {
 		t.Error("the menu is closed")
 	}
 	b.press("ModelBox")
 	b.keys(kb.Enter)
-	b.without([]string{ns + "/cart", ns + "/billing"}, "ModelBox "+ns+"/search", "kind: ModelBox")
+	b.without([]string{ns + "/cart", ns + "/billing"}, ns+"/search", "kind: ModelBox")
 }

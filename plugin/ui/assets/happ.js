@@ -28,7 +28,7 @@ const gently = {
   },
 };
 
-const cells = e => [...e.querySelectorAll("td, th, .state")];
+const cells = e => [...e.querySelectorAll("td:not(.since), th, .state")];
 
 // mark marks the cells whose text has changed, for a moment.
 function mark(element, before) {
@@ -73,7 +73,9 @@ function arrange({ id, ids }) {
 
 // tell shows how the page is connected: next to its title, and above it what is wrong.
 function tell(live, text, away) {
-  document.getElementById("live").textContent = live;
+  const shown = document.getElementById("live");
+  shown.textContent = live;
+  shown.className = away ? "bad" : text ? "" : "good";
   document.documentElement.classList.toggle("away", away);
   let line = document.getElementById("connection");
   if (!text) return line?.remove();
@@ -191,7 +193,7 @@ const keys = {
 
 // row returns the link of the row that is so many rows away from the one with the focus.
 function row(step) {
-  const links = [...document.querySelectorAll("#rows th a")];
+  const links = [...document.querySelectorAll("#rows a")];
   const at = links.indexOf(document.activeElement);
   return links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
 }
