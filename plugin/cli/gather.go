@@ -103,8 +103,7 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
 	}
 	if events {
-		about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(r.ObjectMeta.UID)).String()}
-		gather(g, "Events", core.Events(t.namespace), about, &s.Events)
+		gather(g, "Events", core.Events(t.namespace), eventsOf(t), &s.Events)
 	}
 	g.wait.Wait()
 	if s.LacksService() {
@@ -114,6 +113,12 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	s.Missing = g.missing
 	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
 	return s, ctx.Err()
+}
+
+// eventsOf selects the events of the objects that have the name of a resource: of the resource and of its children, and of objects of others,
+// which the views leave out.
+func eventsOf(t target) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.name", t.name).String()}
 }
 
 // named selects the object of a name.

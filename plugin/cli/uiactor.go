@@ -157,6 +157,7 @@ func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui
 	}
 	for _, w := range done {
 		p.Pods += int(w.pods)
+		p.Rows = append(p.Rows, view.PlanRow{Object: w.kind + " " + w.name, Effect: fmt.Sprintf("%s are replaced one after the other", view.CountPods(int(w.pods)))})
 		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)
 	}
 	return p, err
@@ -190,11 +191,46 @@ func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error
 	if tool := now.GitOps(); tool != "" {
 		text += view.Clean(tool) + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
 	}
-	proposal := &ui.Proposal{Version: now.ObjectMeta.ResourceVersion, Text: text, Pods: int(all.Restarts.Pods)}
+	proposal := &ui.Proposal{
+		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods), To: to(now, act, ops),
+		Command: command(now, act),
+	}
 	if obstacle := all.Obstacle(now); obstacle != nil {
 		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
 	}
 	return proposal, nil
+}
+
+// to returns the version that runs after an action, empty if the action does not choose one.
+func to(now *view.Resource, act ui.Action, ops []view.Operation) string {
+	switch act.Do {
+	case ui.Hold:
+		if act.Value == view.LastGood && now.LastGoodImage != "" {
+			return view.Version(now.LastGoodImage)
+		}
+	case ui.Rollback:
+		for _, op := range ops {
+			if image, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "/image") {
+				return view.Version(image)
+			}
+		}
+	}
+	return ""
+}
+
+// command returns the command line that does what an action does.
+func command(now *view.Resource, act ui.Action) string {
+	switch act.Do {
+	case ui.Scale:
+		return view.Command(now.ObjectMeta.Namespace, "kubectl scale", strings.ToLower(now.Kind)+"/"+now.ObjectMeta.Name, "--replicas="+act.Value)
+	case ui.Rollback:
+		return now.Command(act.Do, "--to", act.Value)
+	case ui.Hold:
+		if act.Value != view.LastGood {
+			return ""
+		}
+	}
+	return now.Command(act.Do)
 }
 
 // Preview implements ui.Actor.
@@ -212,7 +248,9 @@ func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Proposal{Text: all.Text(view.Style{}) + view.Clean(strings.Join(left, "")), Pods: int(all.Restarts.Pods)}, nil
+	return &ui.Proposal{
+		Text: all.Text(view.Style{}) + view.Clean(strings.Join(left, "")), Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods),
+	}, nil
 }
 
 // Act implements ui.Actor.

@@ -276,7 +276,6 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	f.children, f.endChildren = next, end
 	f.mu.Unlock()
 	ours := oursOf(t, r)
-	about := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", next.uid).String()}
 	pods := metav1.ListOptions{LabelSelector: next.pods}
 	apps, core := f.clients.kube.AppsV1(), f.clients.kube.CoreV1()
 	below := func(kinds string) *part { return &part{kinds: kinds, namespace: t.namespace} }
@@ -284,7 +283,7 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	follow(f, ctx, below("ReplicaSets"), apps.ReplicaSets(t.namespace), pods, newStore(version))
 	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
 	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
-	follow(f, ctx, below("Events"), core.Events(t.namespace), about, newStore(version))
+	follow(f, ctx, below("Events"), core.Events(t.namespace), eventsOf(t), newStore(version))
 	if next.jobs {
 		jobs := jobsOf(t)
 		follow(f, ctx, below("Jobs"), f.clients.kube.BatchV1().Jobs(t.namespace), jobs, newStore(version))

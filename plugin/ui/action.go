@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,9 +61,12 @@ type Action struct {
 type Proposal struct {
 	// Version is the resource version of the resource.
 	Version string
-	// Text is the plan, in lines. Pods is how many pods restart.
-	Text string
-	Pods int
+	// Text is the plan, in lines, Summary the effects in a sentence, Rows the objects and fields. Pods is how many pods restart.
+	Text, Summary string
+	Rows          []view.PlanRow
+	Pods          int
+	// To is the version that runs afterwards, empty if the action does not choose one. Command is the same as a command line.
+	To, Command string
 	// Blocked is the obstacle to the change, empty without one.
 	Blocked string
 }
@@ -78,7 +83,27 @@ type offer struct {
 	Do, Verb, Value, Why string
 	// About describes the value, empty for none.
 	About string
+	// First is true for the action that helps most.
+	First bool
 }
+
+// label returns an action in words, with the version that runs afterwards if that is known.
+func label(do, value, version string) string {
+	switch {
+	case do == Rollback && version != "", do == Hold && version != "":
+		return map[string]string{Rollback: "Roll back to ", Hold: "Hold "}[do] + version
+	case do == Rollback:
+		return verbs[do] + " to revision " + value
+	case do == Scale:
+		return verbs[do] + " to " + value
+	case do == Hold && value == view.LastGood:
+		return verbs[do] + " the last good revision"
+	}
+	return verbs[do]
+}
+
+// noteDone is the message on an action that was carried out.
+const noteDone = "Done: %s. The operator carries it out now."
 
 // The reasons why an action is unavailable.
 const (
@@ -128,11 +153,27 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 		}
 		add(Hold, view.LastGood, why)
 		found[len(found)-1].About = r.LastGoodInWords()
+		if r.LastGoodImage != "" {
+			found[len(found)-1].Verb = label(Hold, view.LastGood, view.Version(r.LastGoodImage))
+		}
 	}
 	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
 		add(Scale, strconv.FormatInt(int64(r.WantedPods()), 10), "")
 	}
 	return found
+}
+
+// withFirst returns the offers with the suggested action at the beginning.
+func withFirst(kind view.Kind, offers []offer, suggested *view.Suggestion) []offer {
+	if suggested == nil || !has(kind, suggested.Do) {
+		return offers
+	}
+	first := offer{Do: suggested.Do, Verb: label(suggested.Do, suggested.Value, suggested.Version), Value: suggested.Value, About: suggested.Effect, First: true}
+	if at := slices.IndexFunc(offers, func(o offer) bool { return o.Do == suggested.Do }); at >= 0 {
+		first.Why = offers[at].Why
+		offers = slices.Delete(offers, at, at+1)
+	}
+	return append([]offer{first}, offers...)
 }
 
 // has reports whether a kind of resources has an action.
@@ -180,7 +221,7 @@ func (a *Action) check() string {
 func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
 	a, known := action(r)
 	if !known {
-		http.Error(w, "There is no such page.", http.StatusNotFound)
+		s.noPage(w, r)
 		return
 	}
 	s.propose(w, r, a, http.StatusOK, "")
@@ -189,8 +230,8 @@ func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
 // propose answers with the plan of an action. problem is the error of an earlier attempt.
 func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
 	data := s.common(r)
-	data["Title"] = verbs[a.Do] + ": " + a.Kind.Name + " " + a.Namespace + "/" + a.Name
-	data["Verb"], data["Value"], data["Back"] = verbs[a.Do], a.Value, s.address(a.Kind.Name, a.Namespace, a.Name)
+	verb := verbs[a.Do]
+	data["Value"], data["Back"] = a.Value, s.address(a.Kind.Name, a.Namespace, a.Name)
 	if wrong := a.check(); wrong != "" {
 		status, problem = http.StatusBadRequest, wrong
 	} else if proposal, err := s.options.Actor.Propose(r.Context(), a); err != nil {
@@ -202,7 +243,9 @@ func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, statu
 		}
 	} else {
 		data["Proposal"] = proposal
+		verb = label(a.Do, a.Value, proposal.To)
 	}
+	data["Verb"], data["Title"] = verb, verb+": "+a.Kind.Name+" "+a.Namespace+"/"+a.Name
 	data["Problem"] = view.Clean(problem)
 	s.render(w, status, "action.html", data)
 }
@@ -211,7 +254,7 @@ func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, statu
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	a, known := action(r)
 	if !known {
-		http.Error(w, "There is no such page.", http.StatusNotFound)
+		s.noPage(w, r)
 		return
 	}
 	version := r.PostFormValue("version")
@@ -227,6 +270,9 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.propose(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
 	default:
+		if secret, ok := s.secret(r); ok {
+			s.sessions.leaveNote(secret, s.address(a.Kind.Name, a.Namespace, a.Name), fmt.Sprintf(noteDone, label(a.Do, a.Value, "")))
+		}
 		http.Redirect(w, r, s.address(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
 	}
 }
@@ -244,7 +290,12 @@ func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind
 	found := &shown.Resource
 	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
 	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
-	data["Offers"] = offers(kind, shown)
+	why, _ := data["Why"].(*view.Why)
+	offered := withFirst(kind, offers(kind, shown), why.Suggested)
+	data["Offers"] = offered
+	if len(offered) > 0 && offered[0].First {
+		data["First"] = offered[0]
+	}
 	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
 		data["NotAllowed"] = err.Error()
 		return

@@ -34,14 +34,15 @@ func visit(s *Server, secret, path string, form url.Values) *httptest.ResponseRe
 func TestActions(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{Scale: "3", Hold: "cart-1", Rollback: "2", Promote: "1", Abort: "1"}
-	for do, verb := range verbs {
+	for do := range verbs {
 		actor := &acted{}
 		s := listenWith(t, newFake(), actor)
 		secret, _ := s.sessions.login(s.NewCode())
+		verb := label(do, values[do], "")
 		path := "app/shop/cart/" + do
 		page := visit(s, secret, path+"?value="+values[do], nil)
 		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, "plan of "+do+" cart "+values[do]) ||
-			!strings.Contains(text, "2 pods restart") || !strings.Contains(text, "<button>"+verb+"</button>") || !strings.Contains(text, `name="version" value="7"`) {
+			!strings.Contains(text, "2 pods restart") || !strings.Contains(text, `<button class="first">`+verb+"</button>") || !strings.Contains(text, `name="version" value="7"`) {
 			t.Errorf("%s: %d\n%s", do, page.Code, text)
 		}
 		if len(actor.done) > 0 {
@@ -50,6 +51,13 @@ func TestActions(t *testing.T) {
 		answer := visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
 		if answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != "/"+s.id+"/app/shop/cart" {
 			t.Errorf("%s: %d %v", do, answer.Code, answer.Header())
+		}
+		said := fmt.Sprintf(noteDone, verb)
+		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); !strings.Contains(text, said) {
+			t.Errorf("%s: the page does not report it:\n%s", do, text)
+		}
+		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, said) {
+			t.Errorf("%s: the page reports it twice", do)
 		}
 		if want := []string{do + " shop/cart " + values[do] + " 7"}; !slices.Equal(actor.done, want) {
 			t.Errorf("%s: done is %q, want %q", do, actor.done, want)
@@ -163,12 +171,12 @@ func TestOffers(t *testing.T) {
 			secret, _ := s.sessions.login(s.NewCode())
 			text := visit(s, secret, "app/shop/cart", nil).Body.String()
 			for _, link := range c.offered {
-				if strings.Contains(text, link+`"`) != allowed {
+				if leadsTo(text, link) != allowed {
 					t.Errorf("%s, allowed %t: %s\n%s", name, allowed, link, text)
 				}
 			}
 			for _, link := range c.not {
-				if strings.Contains(text, link+`"`) {
+				if leadsTo(text, link) {
 					t.Errorf("%s offers %s", name, link)
 				}
 			}
@@ -179,13 +187,18 @@ func TestOffers(t *testing.T) {
 		}
 		s := listenWith(t, f, nil)
 		secret, _ := s.sessions.login(s.NewCode())
-		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, "Actions") {
+		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, `class="button`) {
 			t.Errorf("%s: the page that only reads offers actions", name)
 		}
 		if answer := visit(s, secret, "app/shop/cart/pause", url.Values{"version": {"7"}}); answer.Code != http.StatusNotFound {
 			t.Errorf("%s: the server that only reads answers %d", name, answer.Code)
 		}
 	}
+}
+
+// leadsTo reports whether a page has a link to an action.
+func leadsTo(text, action string) bool {
+	return strings.Contains(text, action+`"`) || strings.Contains(text, action+"?")
 }
 
 // checkDisabled fails the test unless each disabled button has an element that says why.

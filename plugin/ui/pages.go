@@ -7,8 +7,10 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -21,7 +23,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": ago, "stamp": stamp}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -58,6 +60,24 @@ func shape(of any) string {
 	return mark.Sign()
 }
 
+// ago returns the time since a moment in words, as "12 min ago".
+func ago(now time.Time, t *metav1.Time) string { return view.Lasting(now.Sub(t.Time)) + " ago" }
+
+// stamp returns a moment in the time of UTC.
+func stamp(t *metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// noPage answers a request for a page that does not exist.
+func (s *Server) noPage(w http.ResponseWriter, r *http.Request) {
+	s.fail(w, r, http.StatusNotFound, "There is no such page.")
+}
+
+// fail answers with a page that has a problem, and the way back.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	data := s.common(r)
+	data["Problem"] = problem
+	s.render(w, status, "error.html", data)
+}
+
 // render answers with a page. It is rendered as a whole first, so that no half a page is sent.
 func (s *Server) render(w http.ResponseWriter, status int, name string, data map[string]any) {
 	var page bytes.Buffer
@@ -79,29 +99,21 @@ func (s *Server) common(r *http.Request) map[string]any {
 	}
 }
 
-// record is the history of a part of a resource.
-type record struct {
-	Part      view.Part
-	Revisions []revision
-}
-
-// revision is a row of a history, with its changes in words.
-type revision struct {
-	view.Revision
-	Changes []string
-}
-
 func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	if !known {
-		http.Error(w, "There is no such page.", http.StatusNotFound)
+		s.noPage(w, r)
 		return
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	data := s.common(r)
+	data["Kind"], data["Namespace"], data["Name"] = kind.Name, namespace, name
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
 	data["Again"] = choice{rows: moreRows, refresh: !r.URL.Query().Has("refresh")}.query()
 	data["Events"] = s.address(kind.Name, namespace, name) + "/events"
+	if secret, ok := s.secret(r); ok {
+		data["Done"] = s.sessions.takeNote(secret, s.address(kind.Name, namespace, name))
+	}
 	found, problem, err := s.readSnapshot(r, kind, namespace, name)
 	s.addResource(r, data, kind, found, err)
 	if problem != "" {
@@ -114,6 +126,14 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, status, "resource.html", data)
 }
 
+// maxAlike is how many pods in the same state a tree has, maxEvents how many events the list of what has happened.
+const maxAlike, maxEvents = 3, 8
+
+// questions are the headings above the cause of a state.
+var questions = map[view.Group]string{
+	view.GroupNeedsYou: "What is wrong", view.GroupInProgress: "What is going on", view.GroupOnHold: "What waits", view.GroupReady: "What to know",
+}
+
 // addResource adds the data of a resource, or the reason why there is none.
 func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
 	if err != nil {
@@ -124,9 +144,17 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	if err != nil {
 		data["Problem"] = view.Clean(err.Error())
 	}
-	data["Spec"] = text
-	data["Why"], data["Tree"] = view.WhyOf(found, 10), view.TreeOf(found, view.TreeOptions{})
-	data["Progress"], data["History"] = view.ProgressOf(found), historyOf(found)
+	data["Kind"], data["Namespace"], data["Name"] = kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name
+	data["Spec"], data["Now"] = text, s.options.Now()
+	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})
+	data["Facts"], data["Way"], data["PodRows"] = view.FactsOf(found), view.WayOf(found), view.PodRows(found)
+	data["Happened"], data["Chart"] = view.HappenedOf(found, maxEvents), newChart(view.RolloutOf(found))
+	why, _ := data["Why"].(*view.Why)
+	data["Question"], data["Down"], data["Tiers"] = questions[why.State.Group()], found.Resource.Pods.Down(), len(found.Resource.Tiers) > 0
+	if why.Since != nil {
+		data["For"] = view.Lasting(s.options.Now().Sub(why.Since.Time))
+	}
+	data["Pods"], data["MorePods"] = view.PodLines(found)
 	s.addActions(r, data, kind, found)
 }
 
@@ -140,28 +168,6 @@ func statusOf(err error) int {
 		}
 	}
 	return http.StatusBadGateway
-}
-
-// historyOf returns the history of each part that has one. Values that may be secret are hidden.
-func historyOf(s *view.Snapshot) []record {
-	var records []record
-	for i := range s.Resource.Workloads {
-		part := s.Resource.Workloads[i].Part
-		history, err := view.HistoryOf(s, part)
-		if err != nil {
-			continue
-		}
-		rec := record{Part: part}
-		for i := range history.Revisions {
-			rev := revision{Revision: history.Revisions[i]}
-			for _, change := range view.Redact(rev.Revision.Changes) {
-				rev.Changes = append(rev.Changes, change.String())
-			}
-			rec.Revisions = append(rec.Revisions, rev)
-		}
-		records = append(records, rec)
-	}
-	return records
 }
 
 // specOf returns the spec as data.

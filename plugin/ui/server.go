@@ -259,6 +259,10 @@ func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	}
 	id, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if id == s.id {
+		if _, ok := s.secret(r); ok {
+			s.noPage(w, r)
+			return
+		}
 		http.Error(w, "There is no such page.", http.StatusNotFound)
 		return
 	}

@@ -33,6 +33,8 @@ type sessions struct {
 type session struct {
 	end, second time.Time
 	writes      int
+	// note is a message for the next request of the page noted.
+	note, noted string
 }
 
 // random returns n random bytes in hexadecimal digits.
@@ -108,4 +110,26 @@ func formToken(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte("form"))
 	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// leaveNote leaves a message for the next request of a page by a session.
+func (s *sessions) leaveNote(secret, page, note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.all[sha256.Sum256([]byte(secret))]; known != nil {
+		known.noted, known.note = page, note
+	}
+}
+
+// takeNote returns the message for a page, once.
+func (s *sessions) takeNote(secret, page string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.all[sha256.Sum256([]byte(secret))]
+	if known == nil || known.noted != page {
+		return ""
+	}
+	note := known.note
+	known.noted, known.note = "", ""
+	return note
 }

@@ -52,7 +52,7 @@ type connection struct {
 // The fragments of the pages, by the names of their templates, which are their IDs.
 var (
 	listFragments     = []string{"problem", "counts", "menus", "missing", "rest"}
-	resourceFragments = []string{"problem", "why", "actions", "pods", "tree", "history", "happened", "spec"}
+	resourceFragments = []string{"problem", "lead", "facts", "why", "pods", "way", "rollout", "happened", "tree", "spec"}
 )
 
 // rows is the ID of the element with the rows of the list.
@@ -110,7 +110,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
 func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	if !known {
-		http.Error(w, "There is no such page.", http.StatusNotFound)
+		s.noPage(w, r)
 		return
 	}
 	topic := Topic{Kind: kind.Name, Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}

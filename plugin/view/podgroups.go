@@ -62,6 +62,26 @@ func (s *Snapshot) podGroups() []podGroup {
 	return groups
 }
 
+// Replaced returns how many of the ready pods of a workload a rollback to a revision replaces: those of other revisions, up to the number that
+// the revision lacks.
+func (s *Snapshot) Replaced(w *Workload, to *Revision) int {
+	others, kept, wanted := 0, 0, 0
+	groups := s.podGroups()
+	for i := range groups {
+		g := &groups[i]
+		switch {
+		case g.workload != w.Name || g.canary:
+			continue
+		case g.revision == to.Number:
+			kept += countReady(g.pods)
+		default:
+			others += countReady(g.pods)
+		}
+		wanted += g.wanted
+	}
+	return max(0, min(others, wanted-kept))
+}
+
 // partOf returns the name of the part that a workload is of, empty for a kind with one workload.
 func (r *Resource) partOf(workload string) string {
 	for i := range r.Workloads {
@@ -151,6 +171,14 @@ func (r *PodRow) add(pod *corev1.Pod, cell bool) {
 		}
 		r.Cells = append(r.Cells, Cell{Mark: n.Mark, Title: title + ": " + n.State})
 	}
+}
+
+// Missing has an item for each pod that is still to be created, none for a row without cells.
+func (r *PodRow) Missing() []struct{} {
+	if r.Ready+r.Failing+r.Starting > maxCells {
+		return nil
+	}
+	return make([]struct{}, min(r.ToCome, maxCells))
 }
 
 // Label describes the row to a reader who does not see it.

@@ -68,8 +68,9 @@ func (r *Row) Change() string {
 var (
 	// callError is the error of a call to the container runtime, which repeats the image in each of its parts but the last one.
 	callError = regexp.MustCompile(`rpc error: code = \w+ desc = (?:[^;]*: )?([^:;]+)`)
-	// noProgress ends the cause of a rollout that has missed its deadline.
-	noProgress = regexp.MustCompile(`; no progress for \d+ s$`)
+	// noProgress is the part about a deadline that a rollout has missed, nextSentence the end of the first sentence.
+	noProgress   = regexp.MustCompile(`; no progress for \d+ s\b`)
+	nextSentence = regexp.MustCompile(`\. [A-Z]`)
 	// quotedImage is an image in a message.
 	quotedImage = regexp.MustCompile(`image "([^"\s]+)" `)
 )
@@ -94,6 +95,9 @@ func (r *Resource) sentence(message string) string {
 	}
 	text = noProgress.ReplaceAllString(text, "")
 	text = callError.ReplaceAllString(text, "$1")
+	if end := nextSentence.FindStringIndex(text); end != nil {
+		text = text[:end[0]]
+	}
 	text = quotedImage.ReplaceAllStringFunc(text, func(found string) string {
 		return ShortImage(quotedImage.FindStringSubmatch(found)[1]) + " "
 	})

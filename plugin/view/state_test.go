@@ -84,6 +84,7 @@ func TestSentence(t *testing.T) {
 			`and unpack image "registry.example.com/shop/cart:5.2.0": failed to resolve reference "registry.example.com/shop/cart:5.2.0": ` +
 			`registry.example.com/shop/cart:5.2.0: not found; no progress for 20 s`: "cart:5.2.0 cannot be pulled: not found",
 		"Deployment other exists": "Deployment other exists",
+		"Deployment cart exists and was not created by this resource. Rename or delete one of them": "Deployment cart exists and was not created by this resource",
 	} {
 		if got := r.sentence(message); got != want {
 			t.Errorf("%s\n%s\nwant\n%s", message, got, want)

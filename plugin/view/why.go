@@ -44,10 +44,11 @@ type Why struct {
 	Pending []string `json:"pending,omitempty"`
 	// Works describes which pods still serve.
 	Works string `json:"works,omitempty"`
-	// Advice are the remedies, a line each.
-	Advice   []string  `json:"advice,omitempty"`
-	Events   []Event   `json:"events,omitempty"`
-	NotShown []Missing `json:"notShown,omitempty"`
+	// Advice are the remedies, a line each. Suggested is the action among them that helps most, nil if none does.
+	Advice    []string    `json:"advice,omitempty"`
+	Suggested *Suggestion `json:"suggested,omitempty"`
+	Events    []Event     `json:"events,omitempty"`
+	NotShown  []Missing   `json:"notShown,omitempty"`
 	// serves is true if the pods are ready, although the latest spec is not in force.
 	serves bool
 }
@@ -100,8 +101,27 @@ func whyOf(s *Snapshot, events int) *Why {
 	if last := &w.Chain[len(w.Chain)-1]; len(w.Chain) == 1 || !last.Root {
 		w.Chain = append(w.Chain, Step{Object: "condition " + verdict.Type, Text: verdict.Message, Root: true})
 	}
-	w.Advice = s.advise(w.Reason, w.Message)
+	w.Advice, w.Suggested = s.advise(w.Reason, w.Message), s.suggest(w.Reason)
 	return w
+}
+
+// Further returns the advice without the command of the suggestion, for a page that has a button for it.
+func (w *Why) Further() []string { return w.Suggested.without(w.Advice) }
+
+// Where returns the pods of the root cause, such as "2 pods, on node-1"; empty if the cause is not that of pods.
+func (w *Why) Where() string {
+	if last := len(w.Chain) - 1; last > 0 && w.Chain[last].Root && strings.Contains(w.Chain[last].Object, ", on ") {
+		return w.Chain[last].Object
+	}
+	return ""
+}
+
+// Waiting returns the changes that wait, without their number, which is the cause.
+func (w *Why) Waiting() []string {
+	if len(w.Pending) == 0 {
+		return nil
+	}
+	return w.Pending[1:]
 }
 
 // unobserved is for a resource that the operator has not looked at.
@@ -268,8 +288,12 @@ func (s *Snapshot) works() string {
 // latest returns the latest n events.
 func (s *Snapshot) latest(n int) []Event {
 	var events []Event
+	own := s.own()
 	for i := range s.Events {
 		e := &s.Events[i]
+		if e.InvolvedObject.UID != "" && !own[e.InvolvedObject.UID] {
+			continue // The event of another object of the same name.
+		}
 		at := e.LastTimestamp
 		if at.IsZero() {
 			at = metav1.Time{Time: e.EventTime.Time}
@@ -277,7 +301,7 @@ func (s *Snapshot) latest(n int) []Event {
 		if at.IsZero() {
 			at = e.CreationTimestamp
 		}
-		events = append(events, Event{Time: &at, Reason: e.Reason, Message: e.Message, Warning: e.Type == corev1.EventTypeWarning})
+		events = append(events, Event{Time: &at, Reason: e.Reason, Message: s.about(e), Warning: e.Type == corev1.EventTypeWarning})
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Or(b.Time.Compare(a.Time.Time), cmp.Compare(a.Reason, b.Reason)) })
 	if len(events) > n {

@@ -158,7 +158,7 @@ func TestUI(t *testing.T) {
 	says(t, b.get("?filter=imagepull", http.StatusOK), "web", "ImagePullBackOff")
 	says(t, b.get("?filter=nothing-like-it", http.StatusOK), "No resource matches")
 	says(t, b.get("app/"+u.namespace+"/web", http.StatusOK),
-		"Deployment/web", "ImagePullBackOff", "root cause", badImage, "What to do", "History", "rev 2", "image: "+badImage)
+		"Deployment/web", "ImagePullBackOff", "root cause", badImage, "What to do", "What has happened", "rev 2", "image: "+badImage)
 	says(t, b.get("app/"+u.namespace+"/none", http.StatusNotFound), "there is no App none")
 	says(t, b.follow("events", "event: order"), "app/"+u.namespace+"/web", "ImagePullBackOff")
 	says(t, b.follow("app/"+u.namespace+"/web/events", `"id":"spec"`), "root cause", badImage)
@@ -300,7 +300,7 @@ func TestUIActions(t *testing.T) {
 	says(t, b.get(home, http.StatusOK), home+"/pause", home+"/scale", home+"/hold")
 
 	page := b.get(home+"/scale?value=3", http.StatusOK)
-	says(t, page, "Deployment", "No pod restarts.", "<button>Scale</button>")
+	says(t, page, "Deployment", "No pod restarts.", `<button class="first">Scale to 3</button>`)
 	if plane.Read(t, app); *app.Spec.Replicas != 2 {
 		t.Fatalf("the plan has scaled to %d pods", *app.Spec.Replicas)
 	}
@@ -330,7 +330,7 @@ func TestUIActions(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "web"}}
 	plane.Read(t, d)
 	generation := d.Generation
-	says(t, b.get(home+"/restart", http.StatusOK), "Deployment web", "3 pods restart", "<button>Restart</button>")
+	says(t, b.get(home+"/restart", http.StatusOK), "Deployment web", "3 pods restart", `<button class="first">Restart</button>`)
 	if plane.Read(t, d); d.Generation != generation {
 		t.Error("the plan has restarted the pods")
 	}
@@ -417,7 +417,7 @@ func TestUIViewer(t *testing.T) {
 	b.login()
 	home := "app/" + u.namespace + "/web"
 	page := b.get(home, http.StatusOK)
-	says(t, page, `<p id="not-allowed">you may not patch apps.app.huolala.cn in `+u.namespace,
+	says(t, page, `id="not-allowed" class="reasons">you may not patch apps.app.huolala.cn in `+u.namespace,
 		`<button disabled aria-describedby="not-allowed">Pause</button>`)
 	if strings.Contains(page, home+"/pause") {
 		t.Error("the page leads to an action that the user may not do")

@@ -84,11 +84,14 @@ func newSituations(ns string) map[string]func(name string) situation {
 			return nil
 		}),
 		"reconciling": of(image(badImage), reporting(appv1.ReasonImagePullBackOff)),
+		"canary":      of(func(app *appv1.App) { app.Spec.Canary, app.Spec.Image = &appv1.CanarySpec{}, otherImage }, reporting(appv1.ReasonCanary)),
+		"crashing":    of(image(crashImage), reporting(appv1.ReasonCrashLoopBackOff)),
+		"zero":        of(func(app *appv1.App) { app.Spec.Replicas = ptr.To[int32](0) }, reporting(appv1.ReasonScaledToZero)),
 	}
 }
 
 // leastActions is how many actions the page of a resource has at least, by state; without a history, four.
-var leastActions = map[string]int{"ready": 5, "held": 4, "rolled-back": 5, "waiting": 2, "paused": 4, "stalled": 5, "reconciling": 5}
+var leastActions = map[string]int{"ready": 5, "held": 4, "rolled-back": 5, "waiting": 2, "paused": 4, "stalled": 5, "reconciling": 5, "canary": 6, "crashing": 5, "zero": 4}
 
 // TestButtons presses each action that the page of a resource offers, in each state, with the operator as it is. No button is disabled,
 // and each press leads back to the resource. Each action has a resource of its own.
@@ -109,10 +112,13 @@ func TestButtons(t *testing.T) {
 				if n := value[int](b, `document.querySelectorAll("#actions button:disabled").length`); n > 0 {
 					t.Fatalf("%d buttons are disabled:\n%s", n, b.text())
 				}
-				actions := value[[]string](b, offered)
-				if len(actions) < leastActions[state] {
-					t.Fatalf("only %d actions are offered: %q", len(actions), actions)
-				}
+				var actions []string
+				harness.Eventually(t, func() error { // The page follows the ReplicaSets.
+					if actions = value[[]string](b, offered); len(actions) < leastActions[state] {
+						return fmt.Errorf("only %d actions are offered: %q", len(actions), actions)
+					}
+					return nil
+				})
 				if left = len(actions) - i - 1; left >= 0 {
 					b.visit(actions[i], http.StatusOK)
 					press(b, actions[i], page)
@@ -136,8 +142,9 @@ func (s *situation) enterState(t *testing.T, c *centre) string {
 }
 
 // offered is a script that returns the addresses of all actions of the page, and of the first way back of the history.
-const offered = `[...document.querySelectorAll("#actions form")].map(f => f.action + "?" + new URLSearchParams(new FormData(f)))
-	.concat([...document.querySelectorAll("#history a[href*='/rollback?']")].slice(0, 1).map(a => a.href))`
+const offered = `[...document.querySelectorAll("#actions a:not([href*='/plan?'])")].map(a => a.href).concat(
+	[...document.querySelectorAll("#actions form")].map(f => f.action + "?" + new URLSearchParams(new FormData(f))),
+	[...document.querySelectorAll("#happened a[href*='/rollback?']")].slice(0, 1).map(a => a.href))`
 
 // press presses the button of a plan until the page of the resource is there. Where the resource has changed meanwhile, the plan is
 // another one and has a button, too.

@@ -69,13 +69,16 @@ func TestKeyboard(t *testing.T) {
 	b.without([]string{ns + "/cart"}, ns+"/stalled")
 	b.press(ns + "/stalled")
 	b.keys(kb.Enter)
-	b.until("root cause", badImage, "What to do", "Pod/stalled-")
+	b.until("What is wrong", "cannot be pulled", "What to do")
+	b.press("The message, and the way to it")
+	b.keys(kb.Enter)
+	b.until("root cause", badImage)
 	b.press("Roll back …")
 	b.keys(kb.Enter)
-	b.until("Roll back: App "+ns+"/stalled", "restart")
+	b.until("Roll back to ", ": App "+ns+"/stalled", "restart")
 	b.press("Back, without a change")
 	b.keys(kb.Enter)
-	b.until("root cause")
+	b.until("What is wrong")
 	b.press("application centre")
 	b.keys(kb.Enter)
 	b.until(ns+"/cart", ns+"/search", ns+"/scaled", ns+"/office")
@@ -86,5 +89,5 @@ func TestKeyboard(t *testing.T) {
 	b.visit(c.base+"app/"+ns+"/stalled", http.StatusUnauthorized)
 	b.focused("code")
 	b.keys(c.code() + "\r")
-	b.until(ns+"/stalled", "root cause") // The login leads on to where it was asked for.
+	b.until(ns+"/stalled", "What is wrong") // The login leads on to where it was asked for.
 }

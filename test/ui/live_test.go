@@ -90,12 +90,12 @@ func TestLiveResource(t *testing.T) {
 	b.stamp()
 	b.press("summary Spec")
 	b.keys(kb.Enter)
-	b.press("value")
+	b.press("scale")
 	b.keys("7")
 	plane.Change(t, cart, func() { cart.Spec.Image = badImage })
-	b.until("root cause", badImage, "2 (current)", "Roll back …")
-	if value[bool](b, `document.querySelector("#spec details").open`) {
-		t.Error("the spec has opened by itself")
+	b.until("What is wrong", "cannot be pulled", "Revision 2", "Roll back …")
+	if !value[bool](b, `document.querySelector("#spec details").open`) {
+		t.Error("the spec has closed by itself")
 	}
 	if typed := value[string](b, `document.activeElement.value`); typed != "7" {
 		t.Errorf("the field with the focus has %q", typed)
@@ -104,7 +104,7 @@ func TestLiveResource(t *testing.T) {
 		t.Errorf("the spec is\n%s", spec)
 	}
 	plane.Delete(t, cart)
-	b.without([]string{"root cause"}, "there is no App cart")
+	b.without([]string{"What is wrong"}, "there is no App cart")
 	b.stamped()
 }
 
@@ -125,12 +125,12 @@ func TestLiveAway(t *testing.T) {
 	resource.stamp()
 	g.shut()
 	list.until("No connection to the cluster since", "What you see is of then", ns+"/cart")
-	resource.until("No connection to the cluster since", "What you see is of then", "Deployment/cart")
+	resource.until("No connection to the cluster since", "What you see is of then", "App "+ns+"/cart")
 	plane.Change(t, cart, func() { cart.Spec.Image = badImage })
 	plane.Until(t, cart, func() error { return standing(cart, "ImagePullBackOff") })
 	g.unshut()
 	list.without([]string{"No connection"}, "● live", "ImagePullBackOff")
-	resource.without([]string{"No connection"}, "● live", "root cause", badImage)
+	resource.without([]string{"No connection"}, "● live", "What is wrong", "cannot be pulled")
 	list.stamped()
 	resource.stamped()
 }
@@ -202,11 +202,11 @@ func TestKeys(t *testing.T) {
 	b.keys(kb.Backspace + kb.Backspace)
 	b.until(ns+"/cart", ns+"/billing")
 	b.keys(kb.Escape + "jjjk" + kb.Enter)
-	b.until(ns+"/billing", "Tree")
-	for key, section := range map[string]string{"t": "tree", "h": "history", "e": "happened", "y": "spec"} {
+	b.until(ns+"/billing", "All objects as a tree")
+	for key, section := range map[string]string{"t": "tree", "h": "happened", "y": "spec"} {
 		value[bool](b, `document.querySelectorAll("details").forEach(e => { e.open = false }), true`)
 		b.keys(key)
-		if at := value[string](b, `document.activeElement.closest("#tree, #history, #happened, #spec")?.id ?? ""`); at != section {
+		if at := value[string](b, `document.activeElement.closest("#tree, #happened, #spec")?.id ?? ""`); at != section {
 			t.Errorf("%q leads to %q, want %q", key, at, section)
 		}
 		if shut := value[bool](b, `document.activeElement.closest("details:not([open])") !== null`); shut {

@@ -78,5 +78,5 @@ func TestLiveStopped(t *testing.T) {
 	list.without([]string{"No connection"}, "● live", "default/cart")
 	resource.without([]string{"No connection"}, "● live")
 	other.Change(t, cart, func() { cart.Spec.Image = "nginx:changed" })
-	resource.until("nginx:changed")
+	resource.until("changed") // The version of the image.
 }

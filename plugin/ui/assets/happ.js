@@ -184,8 +184,7 @@ const keys = {
   "j": ["Next row", () => row(1)],
   "k": ["Row before", () => row(-1)],
   "t": ["Tree", () => heading("tree")],
-  "h": ["History", () => heading("history")],
-  "e": ["Events", () => heading("happened")],
+  "h": ["What has happened", () => heading("happened")],
   "y": ["Spec", () => heading("spec")],
   "g l": ["Go to the list", () => { location.href = document.querySelector("header a").href; }],
   "?": ["Show the keys", help],
@@ -200,7 +199,7 @@ function row(step) {
 
 // heading returns the heading of a section, which is open then.
 function heading(id) {
-  const details = document.querySelector("#" + id + " details");
+  const details = document.querySelector("#" + id + " section > details");
   if (details) details.open = true;
   return document.querySelector("#" + id + " :is(summary, h2)");
 }

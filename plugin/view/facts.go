@@ -1,0 +1,82 @@
+package view
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Facts are what a person asks of a resource first.
+type Facts struct {
+	// Wanted is the version of the spec, Image its whole image, Repository the image without the version; they are empty for a kind with
+	// several images.
+	Wanted     string `json:"wanted,omitempty"`
+	Image      string `json:"image,omitempty"`
+	Repository string `json:"repository,omitempty"`
+	// Serving are the versions whose pods are ready, the latest first.
+	Serving []Served `json:"serving,omitempty"`
+	Places  []Place  `json:"places,omitempty"`
+	// Changed is when the spec was last changed, By the field manager that has changed it.
+	Changed *metav1.Time `json:"changed,omitempty"`
+	By      string       `json:"by,omitempty"`
+	Size    string       `json:"size,omitempty"`
+}
+
+// Served is a version with pods that are ready.
+type Served struct {
+	Part    string `json:"part,omitempty"`
+	Version string `json:"version,omitempty"`
+	Ready   int    `json:"ready"`
+	// Of is how many pods there are or are to be, in words.
+	Of string `json:"of"`
+}
+
+// FactsOf returns the facts of a resource.
+func FactsOf(s *Snapshot) *Facts {
+	r := &s.Resource
+	f := &Facts{Image: r.Image, Places: Places(s), Size: s.size()}
+	if r.Image != "" {
+		f.Wanted = Version(r.Image)
+		f.Repository, _ = splitImage(r.Image)
+	}
+	groups := s.podGroups()
+	for i := range groups {
+		g := &groups[i]
+		if n := countReady(g.pods); n > 0 {
+			f.Serving = append(f.Serving, Served{Part: g.part, Version: Version(g.image), Ready: n, Of: CountPods(max(len(g.pods), g.wanted))})
+		}
+	}
+	by := r.changedBy()
+	f.Changed, f.By = by.Time, by.Name
+	return shown(f)
+}
+
+// size returns the named size and the amounts of the main container, such as "medium: cpu 250m–1, memory 512Mi–1Gi"; empty where the pods
+// state none or several workloads have several.
+func (s *Snapshot) size() string {
+	if len(s.Resource.Workloads) != 1 {
+		return ""
+	}
+	name, _, _ := strings.Cut(s.Resource.Size, " ")
+	var amounts []string
+	for _, d := range s.deployments() {
+		containers := d.Spec.Template.Spec.Containers
+		if len(containers) == 0 || isCanary(d) {
+			continue
+		}
+		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, requested := containers[0].Resources.Requests[resource]
+			limit, limited := containers[0].Resources.Limits[resource]
+			switch {
+			case requested && limited && request.Cmp(limit) != 0:
+				amounts = append(amounts, string(resource)+" "+request.String()+"–"+limit.String())
+			case limited:
+				amounts = append(amounts, string(resource)+" "+limit.String())
+			case requested:
+				amounts = append(amounts, string(resource)+" from "+request.String())
+			}
+		}
+	}
+	return strings.Trim(name+": "+strings.Join(amounts, ", "), ": ")
+}

@@ -1,0 +1,232 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// hostileMarkup is a text that is markup, changes the direction of text and moves the cursor.
+const hostileMarkup = "\"><script>alert(1)</script>\u202e\x1b[2J"
+
+// withIngress adds an Ingress of the App cart with hosts to a snapshot.
+func withIngress(t *testing.T, s *Snapshot, hosts ...string) {
+	t.Helper()
+	ingress := &networkingv1.Ingress{ObjectMeta: objectMeta("cart", "ingress", "app", time.Hour)}
+	ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"tls.example.com"}, SecretName: "cart-tls"}}
+	for _, host := range hosts {
+		ingress.Spec.Rules = append(ingress.Spec.Rules, networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/shop"}}},
+		}})
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ingress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object["kind"] = "Ingress"
+	s.Around = append(s.Around, unstructured.Unstructured{Object: object})
+}
+
+// TestWay goes from the hosts to the pods. Only the name of one host becomes a link, to nothing but that host.
+func TestWay(t *testing.T) {
+	s := cases()["image"]
+	withIngress(t, s, "shop.example.com", "tls.example.com", "", "*.example.com", hostileMarkup, "javascript:alert(1)", "a/../b")
+	var urls []string
+	for _, p := range Places(s) {
+		urls = append(urls, p.URL)
+	}
+	want := []string{"http://shop.example.com/shop", "https://tls.example.com/shop", "", "", "", "", ""}
+	if diff := cmp.Diff(want, urls); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	var titles []string
+	for _, stop := range WayOf(s) {
+		titles = append(titles, stop.Title+" "+strings.Join(stop.Notes, "; "))
+	}
+	want = []string{" ", "Ingress no address", "Service :8080 → 80", "4 of 6 pods ready 1.17.0, 1.16.1; autoscaled 2–10"}
+	if diff := cmp.Diff(want, titles); diff != "" {
+		t.Errorf("stops (-want +got):\n%s", diff)
+	}
+	s.Services = nil
+	if way := WayOf(s); way != nil {
+		t.Errorf("without a Service, the way is %+v", way)
+	}
+}
+
+// TestTiers draws the tiers of a CloudManager: what fails, and what waits for it.
+func TestTiers(t *testing.T) {
+	var got []string
+	for _, stop := range WayOf(cloudManager()) {
+		got = append(got, fmt.Sprintf("%s %s %t %s", stop.Title, stop.Mark, stop.Waits, strings.Join(stop.Notes, "; ")))
+	}
+	want := []string{"db bad false 0 of 1 pod ready; mariadb:11; OOMKilled", "identity  true waits for db", "front  true waits for identity"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPodRows draws the pods by version, and counts what has no cell.
+func TestPodRows(t *testing.T) {
+	var labels []string
+	s := cases()["image"]
+	for _, row := range PodRows(s) {
+		labels = append(labels, row.Label())
+		if len(row.Cells) != row.Ready+row.Failing+row.Starting || len(row.Missing()) != row.ToCome {
+			t.Errorf("%+v", row)
+		}
+	}
+	want := []string{"Version 1.17.0, new: 2 ready, 3 failing, 1 to come", "Version 1.16.1, earlier: 2 ready"}
+	if diff := cmp.Diff(want, labels); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range 2 * maxCells {
+		s.Pods = append(s.Pods, newPod(fmt.Sprintf("more-%d", i), "cart-7d9c4", "node-1", running))
+	}
+	if rows := PodRows(s); len(rows[0].Cells) != 0 || rows[0].Ready != 2+2*maxCells || rows[0].Missing() != nil {
+		t.Errorf("with many pods, the row is %+v", rows[0])
+	}
+	if lines, more := PodLines(s); len(lines) != maxPodLines || more != 7+2*maxCells-maxPodLines {
+		t.Errorf("%d lines, and %d more", len(lines), more)
+	}
+}
+
+// TestPodLines has how a container ended, with its own words.
+func TestPodLines(t *testing.T) {
+	s := cases()["image"]
+	status := &s.Pods[0].Status.ContainerStatuses[0]
+	status.RestartCount = 4
+	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", FinishedAt: before(time.Hour), Message: hostileMarkup}
+	lines, _ := PodLines(s)
+	for _, line := range lines {
+		if line.Name != s.Pods[0].Name {
+			continue
+		}
+		if line.Restarts != 4 || line.Last != `cart: exit code 3, 60 min ago: "><script>alert(1)</script>[2J` {
+			t.Errorf("the line is %+v", line)
+		}
+	}
+}
+
+// TestHappened merges revisions, events and the present state, the latest first, without the events of others.
+func TestHappened(t *testing.T) {
+	s := cases()["image"]
+	event := func(name, reason string, age time.Duration) corev1.Event {
+		return corev1.Event{
+			ObjectMeta: objectMeta(name, name, "", age), Reason: reason, Message: "words", LastTimestamp: before(age),
+			InvolvedObject: corev1.ObjectReference{Kind: "Deployment", UID: s.Deployments[0].UID},
+		}
+	}
+	s.Events = append(s.Events, event("a", "FailedCreate", time.Second), event("b", reasonScaling, time.Second))
+	foreign := event("c", "Foreign", time.Second)
+	foreign.InvolvedObject.UID = "other"
+	s.Events = append(s.Events, foreign)
+	var titles []string
+	for _, h := range HappenedOf(s, 10) {
+		titles = append(titles, h.Title+": "+strings.Join(append(h.Changes, h.Text), ", "))
+	}
+	want := []string{
+		"FailedCreate: Deployment: words", "Revision 5: +envs, image 1.16.1 → 1.17.0, ", "Stalled: nginx:1.17.0 cannot be pulled: 429 Too Many Requests",
+		"Configured: Configured Deployment cart", "Revision 4: image nginx:1.16.1", "Revision 3: image nginx:1.15.0", "Revision 2: image nginx:1.15.0",
+	}
+	if diff := cmp.Diff(want, titles); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSuggestions checks the action that a page offers first.
+func TestSuggestions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Snapshot)
+		want   string
+	}{
+		"what serves": {func(*Snapshot) {}, "rollback 4 1.16.1"},
+		"from Git": {func(s *Snapshot) {
+			s.Resource.ObjectMeta.Labels = map[string]string{"argocd.argoproj.io/instance": "x"}
+		}, ""},
+		"nothing else": {func(s *Snapshot) { s.ReplicaSets = s.ReplicaSets[3:] }, ""},
+		"paused":       {func(s *Snapshot) { s.Resource.Status.Conditions[1].Reason = appv1.ReasonPaused }, "resume  "},
+		"held": {func(s *Snapshot) {
+			s.Resource.Status.Conditions = []metav1.Condition{condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonHeld, "m")}
+			s.Resource.ObjectMeta.Annotations = map[string]string{appv1.AnnotationHold: LastGood}
+		}, "unhold  "},
+		"canary": {func(s *Snapshot) {
+			s.Resource.Status.Conditions = []metav1.Condition{condition(appv1.ConditionReady, metav1.ConditionUnknown, appv1.ReasonCanary, "m")}
+			s.Resource.Canary = &appv1.CanaryStatus{UID: "7"}
+		}, "abort 7 "},
+	} {
+		s := cases()["image"]
+		c.change(s)
+		got := ""
+		if w := WhyOf(s, 0); w.Suggested != nil {
+			got = w.Suggested.Do + " " + w.Suggested.Value + " " + w.Suggested.Version
+			for _, line := range w.Further() {
+				if strings.HasSuffix(line, w.Suggested.Command) {
+					t.Errorf("%s: the advice repeats the action: %s", name, line)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestPieces marks only the differing parts of two values.
+func TestPieces(t *testing.T) {
+	from, to := pieces("imagepullbackoff.test/shop/checkout:5.2.0", "registry.example.com/shop/checkout:5.1.1")
+	if diff := cmp.Diff([]Piece{{"imagepullbackoff.test", true}, {"/shop/checkout:", false}, {"5.2.0", true}}, from); diff != "" {
+		t.Errorf("from (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Piece{{"registry.example.com", true}, {"/shop/checkout:", false}, {"5.1.1", true}}, to); diff != "" {
+		t.Errorf("to (-want +got):\n%s", diff)
+	}
+	long := strings.Repeat("a ", maxPieces)
+	if from, to := pieces(long, long+"b"); len(from) != 1 || len(to) != 1 {
+		t.Errorf("of long values, %d and %d pieces", len(from), len(to))
+	}
+}
+
+// TestRollout has the times of the pods, and a guess of the end.
+func TestRollout(t *testing.T) {
+	s := cases()["progressing"]
+	for i := range s.Pods {
+		s.Pods[i].CreationTimestamp = before(time.Duration(60-i) * time.Second)
+		if podReady(&s.Pods[i]) {
+			s.Pods[i].Status.Conditions[0].LastTransitionTime = before(time.Duration(30-i) * time.Second)
+		}
+	}
+	r := RolloutOf(s)
+	if r == nil || r.Version != "1.17.0" || r.Wanted != 6 || len(r.Ready) != 2 || r.Elapsed != 60*time.Second || r.Left != 0 {
+		t.Fatalf("the rollout is %+v", r)
+	}
+	if RolloutOf(cases()["ready"]) != nil {
+		t.Error("a rollout that has finished is drawn")
+	}
+}
+
+// TestHostilePage checks that no view of the page has an invisible part of a text of others.
+func TestHostilePage(t *testing.T) {
+	s := cases()["image"]
+	withIngress(t, s, hostileMarkup)
+	s.Resource.Image, s.Resource.Endpoint, s.Resource.Size = hostileMarkup, hostileMarkup, hostileMarkup
+	for i := range s.Pods {
+		s.Pods[i].Name, s.Pods[i].Spec.NodeName = hostileMarkup, hostileMarkup
+	}
+	s.Events[0].Message, s.Events[0].Reason = hostileMarkup, hostileMarkup
+	s.Resource.Status.Pending = []string{hostileMarkup, hostileMarkup}
+	lines, _ := PodLines(s)
+	text := fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v", WhyOf(s, 3), FactsOf(s), WayOf(s), PodRows(s), lines, HappenedOf(s, 5), RowOf(&s.Resource))
+	if strings.ContainsAny(text, "\u202e\x1b") || !strings.Contains(text, "<script>") {
+		t.Errorf("%q", text)
+	}
+}
