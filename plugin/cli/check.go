@@ -146,9 +146,19 @@ func (r *root) checkRights(ctx context.Context, c *clients) error {
 		return fmt.Errorf("ask what you may do: %w", failed)
 	}
 	c.grantUnserved(allowed)
-	fmt.Fprintf(r.Out, "\nCOMMAND          IN NAMESPACE %s\n", c.namespace)
+	missing := 0
 	for _, need := range needs {
-		fmt.Fprintf(r.Out, "%-16s %s\n", need.Command, lacking(need.Rights, allowed))
+		if text := lacking(need.Rights, allowed); text != "" {
+			if missing++; missing == 1 {
+				fmt.Fprintf(r.Out, "\nCOMMAND          MISSING IN NAMESPACE %s\n", c.namespace)
+			}
+			fmt.Fprintf(r.Out, "%-16s %s\n", need.Command, text)
+		}
+	}
+	if missing == 0 {
+		fmt.Fprintf(r.Out, "rights       all commands, in namespace %s\n", c.namespace)
+	} else if all := len(needs) - missing; all > 0 {
+		fmt.Fprintf(r.Out, "%-16s all rights\n", fmt.Sprintf("%d others", all))
 	}
 	return nil
 }
@@ -171,7 +181,7 @@ func (c *clients) grantUnserved(allowed map[Right]bool) {
 	}
 }
 
-// lacking lists the missing ones of the rights that a command needs.
+// lacking lists the missing ones of the rights that a command needs, empty for none.
 func lacking(rights []Right, allowed map[Right]bool) string {
 	var without, less []string
 	for _, right := range rights {
@@ -191,5 +201,5 @@ func lacking(rights []Right, allowed map[Right]bool) string {
 	case len(less) > 0:
 		return "shows less: you may not " + strings.Join(less, ", ")
 	}
-	return "yes"
+	return ""
 }

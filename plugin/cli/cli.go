@@ -110,6 +110,7 @@ func (r *root) command() *cobra.Command {
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)
 	atLeast(flags, "0", []string{"chunk-size"})
+	r.describe(cmd)
 	r.classifyUsage(cmd)
 	return cmd
 }

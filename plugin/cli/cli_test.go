@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		"help":           {[]string{"--help"}, 0, "kubectl happ [command]"},
+		"help":           {[]string{"--help"}, 0, "kubectl happ COMMAND"},
 		"version":        {[]string{"version"}, 0, "kubectl happ v9, commit abc"},
 		"completion":     {[]string{"completion", "bash"}, 0, "bash completion"},
 		"no shell":       {[]string{"completion", "csh"}, exitError, `"csh" is none of bash`},

@@ -71,7 +71,7 @@ func TestKindsThatTheClusterLacks(t *testing.T) {
 			t.Errorf("the cluster has %q, which is not said:\n%s", kind, said)
 		}
 		_, out, said = f.run(t, "check")
-		want := "eject --delete   yes"
+		want := "rights       all commands"
 		if kind != "" {
 			want = "eject --delete   you may not list " + kind
 		}

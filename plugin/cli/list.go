@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,67 +62,126 @@ func plural(kind view.Kind) string {
 	return kind.Name + "s"
 }
 
+// listOptions are the flags of list.
+type listOptions struct {
+	selection
+	output, states, order string
+	notReady, follow      bool
+	labels, noHead        bool
+}
+
 func (r *root) listCommand() *cobra.Command {
-	var s selection
-	var output string
-	var notReady, follow bool
+	var o listOptions
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "All resources in one table, worst first, with the cause", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "list [KIND | NAME]", Aliases: []string{"ls"}, Short: "All resources in one table, the most urgent first, with the cause", Args: takes(0, 1),
+		ValidArgsFunction: r.completeNames,
+		Long: "List the resources, the most urgent first: what needs you, what is in progress, what is on hold, and what is ready.\n" +
+			"KIND is one of " + view.NameKinds("and", view.AnyKind) + "; NAME is the name of a resource of any kind, or KIND/NAME.",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {
 				return err
 			}
 			read := func() (*view.List, error) {
-				found, missing, err := c.selected(cmd.Context(), &s)
+				found, missing, err := c.selected(cmd.Context(), &o.selection)
 				if err != nil {
 					return nil, err
 				}
-				return filtered(view.Rows(found, missing), notReady), nil
+				list := view.Rows(found, missing)
+				list.Items = slices.DeleteFunc(list.Items, func(row view.Row) bool { return !o.wanted(&row, args) })
+				list.Sort(o.order)
+				return list, nil
 			}
-			if output == "json" || output == "yaml" || output == "name" {
-				list, err := read()
-				if err != nil {
-					return err
-				}
-				if done, err := r.printData(output, list); done {
-					return err
-				}
-				for i := range list.Items {
-					fmt.Fprintln(r.Out, strings.ToLower(list.Items[i].Kind)+".app.huolala.cn/"+list.Items[i].Name)
-				}
-				return nil
-			}
-			return r.show(cmd.Context(), follow, func(style view.Style) (string, error) {
-				list, err := read()
-				if err != nil {
-					return "", err
-				}
-				if len(list.Items) == 0 && len(list.NotShown) == 0 {
-					return "No resources found.\n", nil
-				}
-				return list.Text(style, time.Now(), s.all, output == "wide"), nil
-			})
+			return r.printList(cmd.Context(), read, &o)
 		},
 	}
-	s.bind(cmd)
-	outputFlag(cmd, &output, "wide", "json", "yaml", "name")
-	cmd.Flags().BoolVar(&notReady, "not-ready", false, "Only resources that are not ready.")
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "Go on, and show what changes.")
+	o.bind(cmd)
+	outputFlag(cmd, &o.output, "wide", "json", "yaml", "name")
+	cmd.Flags().StringVar(&o.states, "state", "", "Only resources in these states, such as failing,stalled, or in these groups: needs-you, in-progress, on-hold, ready.")
+	cmd.Flags().BoolVar(&o.notReady, "not-ready", false, "Only resources that are not ready.")
+	cmd.Flags().StringVar(&o.order, "sort-by", view.Orders[0], "Sort by "+strings.Join(view.Orders, ", ")+".")
+	cmd.Flags().BoolVar(&o.labels, "show-labels", false, "Show the labels, too.")
+	cmd.Flags().BoolVar(&o.noHead, "no-headers", false, "Do not print the names of the columns.")
+	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "Go on, and show what changes.")
+	checkOutput := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		return checkOutput(cmd, args)
+	}
 	return cmd
 }
 
-// filtered returns the list, without ready resources if notReady is true.
-func filtered(list *view.List, notReady bool) *view.List {
-	if !notReady {
-		return list
-	}
-	kept := list.Items[:0]
-	for _, row := range list.Items {
-		if row.State.Group() != view.GroupReady {
-			kept = append(kept, row)
+// check returns the error in a flag.
+func (o *listOptions) check() error {
+	for _, word := range o.stateWords() {
+		known := slices.ContainsFunc(view.States, func(s view.State) bool { return strings.EqualFold(string(s), word) }) ||
+			slices.ContainsFunc(view.Groups, func(g view.Group) bool { return strings.EqualFold(string(g), word) })
+		if !known {
+			return fmt.Errorf("--state: %q is no state and no group of states", word)
 		}
 	}
-	list.Items = kept
-	return list
+	if !slices.Contains(view.Orders, o.order) {
+		return fmt.Errorf("--sort-by: %q is none of %s", o.order, strings.Join(view.Orders, ", "))
+	}
+	return nil
+}
+
+func (o *listOptions) stateWords() []string {
+	if o.states == "" {
+		return nil
+	}
+	return strings.Split(o.states, ",")
+}
+
+// wanted reports whether a row is in the list.
+func (o *listOptions) wanted(row *view.Row, args []string) bool {
+	if o.notReady && row.State.Group() == view.GroupReady {
+		return false
+	}
+	if words := o.stateWords(); len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool {
+		return strings.EqualFold(word, string(row.State)) || strings.EqualFold(word, string(row.State.Group()))
+	}) {
+		return false
+	}
+	if len(args) == 0 {
+		return true
+	}
+	word, name, named := strings.Cut(args[0], "/")
+	kind, known := view.KindOf(word)
+	switch {
+	case named:
+		return known && kind.Name == row.Kind && name == row.Name
+	case known:
+		return kind.Name == row.Kind
+	}
+	return args[0] == row.Name
+}
+
+// printList prints a list in the format of the flags, again and again if it is followed.
+func (r *root) printList(ctx context.Context, read func() (*view.List, error), o *listOptions) error {
+	if o.output == "json" || o.output == "yaml" || o.output == "name" {
+		list, err := read()
+		if err != nil {
+			return err
+		}
+		if done, err := r.printData(o.output, list); done {
+			return err
+		}
+		for i := range list.Items {
+			fmt.Fprintln(r.Out, strings.ToLower(list.Items[i].Kind)+".app.huolala.cn/"+list.Items[i].Name)
+		}
+		return nil
+	}
+	return r.show(ctx, o.follow, func(style view.Style) (string, error) {
+		list, err := read()
+		if err != nil {
+			return "", err
+		}
+		if len(list.Items) == 0 && len(list.NotShown) == 0 {
+			return "No resources found.\n", nil
+		}
+		return list.Text(style, time.Now(), view.ListOptions{Namespaces: o.all, Labels: o.labels, Wide: o.output == "wide", NoHead: o.noHead}), nil
+	})
 }

@@ -92,11 +92,22 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	if rev.NoHold != "" {
 		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
 	}
-	if err := r.confirm(o.yes, "Restore this? The pods restart."); err != nil {
+	if err := r.confirm(o.yes, restoreQuestion(s.Replaced(w, rev))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
 	return r.restore(ctx, c, t, &s.Resource, ops, rev.Number)
+}
+
+// restoreQuestion asks for a rollback that replaces so many pods.
+func restoreQuestion(pods int) string {
+	switch pods {
+	case 0:
+		return "Restore this? No pod restarts."
+	case 1:
+		return "Restore this? 1 pod restarts."
+	}
+	return fmt.Sprintf("Restore this? %d pods restart.", pods)
 }
 
 // restore writes the operations, if the resource is still as it was read.

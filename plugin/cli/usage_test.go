@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -65,28 +67,30 @@ func TestWrongUse(t *testing.T) {
 		})
 	})
 	for want, args := range map[string][]string{
-		"--to: 0 is less than 1":              {"rollback", "web", "--to", "0"},
-		"--to: 0 is less":                     {"plan", "web", "--to", "0"},
-		"--revision: 0 is less":               {"history", "web", "--revision", "0"},
-		`--diff: "0..1" is not A..B`:          {"history", "web", "--diff", "0..1"},
-		`--diff: "" is not A..B`:              {"history", "web", "--diff", ""},
-		`--wave: "0" is neither`:              {"refresh", "--all", "--wave", "0"},
-		"names and --all":                     {"refresh", "web", "--all"},
-		"add --all":                           {"refresh"},
-		"go with --all":                       {"refresh", "web", "-A"},
-		"--chunk-size: -1 is less than 0":     {"list", "--chunk-size", "-1"},
-		"2 arguments are given: a b; write ":  {"plan", "a", "b"},
-		`--output: "wide" is none of json`:    {"why", "web", "-o", "wide"},
-		"--timeout: -1s is less than 0":       {"wait", "web", "--timeout", "-1s"},
-		`unknown command "rollbck"`:           {"rollbck", "web"},
-		`name either a resource, or files`:    {"plan"},
-		`--for: "luck" is none of`:            {"wait", "web", "--for", "luck"},
-		"1 argument is given: all; write ":    {"list", "all"},
-		`"csh" is none of bash`:               {"completion", "csh"},
-		"--events: -3 is less than 0":         {"why", "web", "--events", "-3"},
-		"--limit: -2 is less than 0":          {"tree", "web", "--limit", "-2"},
-		"--depth: -2 is less than 0":          {"tree", "web", "--depth=-2"},
-		"2 arguments are given: web 2; write": {"rollback", "web", "2"},
+		"--to: 0 is less than 1":                                {"rollback", "web", "--to", "0"},
+		"--to: 0 is less":                                       {"plan", "web", "--to", "0"},
+		"--revision: 0 is less":                                 {"history", "web", "--revision", "0"},
+		`--diff: "0..1" is not A..B`:                            {"history", "web", "--diff", "0..1"},
+		`--diff: "" is not A..B`:                                {"history", "web", "--diff", ""},
+		`--wave: "0" is neither`:                                {"refresh", "--all", "--wave", "0"},
+		"names and --all":                                       {"refresh", "web", "--all"},
+		"add --all":                                             {"refresh"},
+		"go with --all":                                         {"refresh", "web", "-A"},
+		"--chunk-size: -1 is less than 0":                       {"list", "--chunk-size", "-1"},
+		"2 arguments are given: a b; write ":                    {"plan", "a", "b"},
+		`--output: "wide" is none of json`:                      {"why", "web", "-o", "wide"},
+		"--timeout: -1s is less than 0":                         {"wait", "web", "--timeout", "-1s"},
+		`unknown command "rollbck"`:                             {"rollbck", "web"},
+		`name either a resource, or files`:                      {"plan"},
+		`--for: "luck" is none of`:                              {"wait", "web", "--for", "luck"},
+		"2 arguments are given: a b; write \"kubectl happ list": {"list", "a", "b"},
+		`--state: "luck" is no state`:                           {"list", "--state", "failing,luck"},
+		`--sort-by: "luck" is none of need`:                     {"list", "--sort-by", "luck"},
+		`"csh" is none of bash`:                                 {"completion", "csh"},
+		"--events: -3 is less than 0":                           {"why", "web", "--events", "-3"},
+		"--limit: -2 is less than 0":                            {"tree", "web", "--limit", "-2"},
+		"--depth: -2 is less than 0":                            {"tree", "web", "--depth=-2"},
+		"2 arguments are given: web 2; write":                   {"rollback", "web", "2"},
 	} {
 		wrong(want, args...)
 	}
@@ -110,5 +114,57 @@ func TestWrongNames(t *testing.T) {
 		if code, out, said := f.run(t, c.args...); code != exitError || !strings.Contains(said, c.want) || out != "" || len(f.writes) > 0 {
 			t.Errorf("%v: exit status %d, %q; want %q", c.args, code, out+said, c.want)
 		}
+	}
+}
+
+// TestHelp checks that each command is in a group of the help and has examples, which begin with commands that there are.
+func TestHelp(t *testing.T) {
+	r := &root{flags: genericclioptions.NewConfigFlags(true)}
+	top := r.command()
+	for _, cmd := range top.Commands() {
+		if cmd.GroupID == "" || strings.TrimSpace(cmd.Example) == "" {
+			t.Errorf("%s has the group %q and the examples %q", cmd.Name(), cmd.GroupID, cmd.Example)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), r.name()))
+			if len(words) == 0 || words[0] != cmd.Name() {
+				t.Errorf("%s has the example %q", cmd.Name(), line)
+			}
+		}
+	}
+	for _, group := range helpGroups {
+		for _, name := range group.commands {
+			if found, _, err := top.Find([]string{name}); err != nil || found == top {
+				t.Errorf("there is no command %s", name)
+			}
+		}
+	}
+}
+
+// TestListed chooses rows by kind, name, state and group, and sorts them.
+func TestListed(t *testing.T) {
+	box := &appv1.ModelBox{ObjectMeta: objectMeta("search")}
+	box.Labels = map[string]string{"team": "ml"}
+	lists := map[string]runtime.Object{
+		"apps": &appv1.AppList{Items: []appv1.App{{ObjectMeta: objectMeta("web")}}}, "modelboxes": &appv1.ModelBoxList{Items: []appv1.ModelBox{*box}},
+	}
+	f := newFakeServer(t, nil)
+	f.answer = func(q *http.Request, _ string) runtime.Object { return lists[path.Base(q.URL.Path)] }
+	for want, args := range map[string][]string{
+		"app web": {"list", "app", "--no-headers"}, "app web ": {"list", "web", "--no-headers"}, "modelbox search": {"list", "mbox/search", "--no-headers"},
+		"modelbox search team=ml": {"list", "modelboxes", "--show-labels", "--no-headers"}, "No resources found.": {"list", "--state", "ready"},
+	} {
+		code, out, said := f.run(t, args...)
+		for word := range strings.FieldsSeq(want) {
+			if code != 0 || !strings.Contains(strings.ToLower(out), strings.ToLower(word)) {
+				t.Errorf("%v: exit status %d, want %q in\n%s%s", args, code, word, out, said)
+			}
+		}
+		if lines := strings.Count(out, "\n"); lines != 1 {
+			t.Errorf("%v: %d lines\n%s", args, lines, out)
+		}
+	}
+	if _, out, _ := f.run(t, "list", "--state", "unobserved,ready"); strings.Count(out, "\n") != 3 {
+		t.Errorf("all resources:\n%s", out)
 	}
 }

@@ -69,7 +69,7 @@ func views(t *testing.T, s *Snapshot) (data []any, texts []string) {
 	list, why, tree, progress := Rows([]Resource{s.Resource}, s.Missing), WhyOf(s, 9), TreeOf(s, TreeOptions{AllRevisions: true}), ProgressOf(s)
 	data = []any{list, why, tree, progress}
 	texts = []string{
-		list.Text(Style{}, now, true, true), why.Text(Style{}, now), tree.Text(Style{}, now), progress.Text(Style{}, time.Minute, time.Hour, 0), progress.Line() + "\n",
+		list.Text(Style{}, now, ListOptions{Namespaces: true, Wide: true}), why.Text(Style{}, now), tree.Text(Style{}, now), progress.Text(Style{}, time.Minute, time.Hour, 0), progress.Line() + "\n",
 	}
 	for _, w := range s.Resource.Workloads {
 		h, err := HistoryOf(s, w.Part)

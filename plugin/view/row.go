@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Row struct {
 	Serving string       `json:"serving,omitempty"`
 	Pods    PodCount     `json:"pods"`
 	Created *metav1.Time `json:"created,omitempty"`
+	// Labels are the labels of the resource.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // List is all resources, the most urgent first.
@@ -46,7 +49,7 @@ type List struct {
 func RowOf(r *Resource) Row {
 	row := Row{
 		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image, Pods: r.Pods,
-		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(),
+		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(), Labels: r.ObjectMeta.Labels,
 	}
 	switch verdict := r.verdict(); row.State {
 	case StateUnobserved:
@@ -124,29 +127,75 @@ func created(obj metav1.ObjectMeta) *metav1.Time {
 	return obj.CreationTimestamp.DeepCopy()
 }
 
-// Text returns the table as text. namespaces adds the column of the namespace, wide the column of the image and the whole messages.
-func (l *List) Text(s Style, now time.Time, namespaces, wide bool) string {
-	t := table{painted: 1, headed: true}
-	cells := func(row []string, namespace, image, message string) []string {
-		if namespaces {
+// ListOptions are the columns of a list.
+type ListOptions struct {
+	// Namespaces adds the namespaces, Labels the labels, Wide the images and the whole messages.
+	Namespaces, Labels, Wide bool
+	// NoHead leaves out the names of the columns.
+	NoHead bool
+}
+
+// Text returns the table as text.
+func (l *List) Text(s Style, now time.Time, o ListOptions) string {
+	t := table{painted: 1, headed: !o.NoHead}
+	cells := func(row []string, namespace, image, labels, message string) []string {
+		if o.Namespaces {
 			row = append([]string{namespace}, row...)
 		}
-		if wide {
+		if o.Wide {
 			row = append(row, image)
+		}
+		if o.Labels {
+			row = append(row, labels)
 		}
 		return append(row, message)
 	}
-	if namespaces {
+	if o.Namespaces {
 		t.painted = 2
 	}
-	t.add("", cells([]string{"NAME", "STATE", "READY", "SINCE"}, "NAMESPACE", "IMAGE", "MESSAGE")...)
+	if !o.NoHead {
+		t.add("", cells([]string{"NAME", "STATE", "READY", "SINCE"}, "NAMESPACE", "IMAGE", "LABELS", "MESSAGE")...)
+	}
 	for i := range l.Items {
 		row := &l.Items[i]
 		t.add(row.State.Mark(), cells([]string{
 			row.Kind + "/" + row.Name, string(row.State), cmp.Or(row.Ready, "-"), cmp.Or(age(row.Since, now), "-"),
-		}, row.Namespace, cmp.Or(row.Image, "-"), row.note(wide))...)
+		}, row.Namespace, cmp.Or(row.Image, "-"), row.labels(), row.note(o.Wide))...)
 	}
 	return t.text(s) + notShown(s, l.NotShown)
+}
+
+// labels returns the labels as kubectl prints them.
+func (r *Row) labels() string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
+		words = append(words, key+"="+r.Labels[key])
+	}
+	return cmp.Or(strings.Join(words, ","), "-")
+}
+
+// Orders are the ways to sort a list, the default first.
+var Orders = []string{"need", "name", "since"}
+
+// Sort sorts the list by one of Orders. The list is sorted by need when it is made.
+func (l *List) Sort(order string) {
+	slices.SortStableFunc(l.Items, func(a, b Row) int {
+		switch order {
+		case "name":
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)))
+		case "since":
+			return b.sinceTime().Compare(a.sinceTime())
+		}
+		return 0
+	})
+}
+
+// sinceTime is Since, the zero time if it is not known.
+func (r *Row) sinceTime() time.Time {
+	if r.Since == nil {
+		return time.Time{}
+	}
+	return r.Since.Time
 }
 
 // note returns the last column of the table: the reason and the cause, or the whole message.

@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 					"tree":     TreeOf(s, TreeOptions{Limit: 2}).Text(st.style, now),
 					"why":      WhyOf(s, 3).Text(st.style, now),
 					"progress": ProgressOf(s).Text(st.style, 42*time.Second, 10*time.Minute, 8),
-					"list":     Rows([]Resource{s.Resource}, nil).Text(st.style, now, true, false),
+					"list":     Rows([]Resource{s.Resource}, nil).Text(st.style, now, ListOptions{Namespaces: true}),
 				}
 				if h, err := HistoryOf(s, ""); err == nil {
 					shown["history"] = h.Text(st.style, now)
@@ -393,7 +393,7 @@ func TestPending(t *testing.T) {
 	r.Status.Pending = []string{"1 object waits, 2 pods would be replaced", "Deployment cart: image nginx:1 -> nginx:2"}
 	s := &Snapshot{Resource: r, Now: now}
 	for what, text := range map[string]string{
-		"list": Rows([]Resource{r}, nil).Text(Style{}, now, false, false), "why": WhyOf(s, 0).Text(Style{}, now),
+		"list": Rows([]Resource{r}, nil).Text(Style{}, now, ListOptions{}), "why": WhyOf(s, 0).Text(Style{}, now),
 	} {
 		if !strings.Contains(text, r.Status.Pending[0]) || what == "why" && !strings.Contains(text, r.Status.Pending[1]) {
 			t.Errorf("%s:\n%s", what, text)
