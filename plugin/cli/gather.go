@@ -71,9 +71,9 @@ func gather[T any, P interface {
 }
 
 // snapshot reads a resource and the objects below it in at most nine requests, whatever the size of the cluster, plus one for an adopted
-// Service that keeps the label app.kubernetes.io/instance of others; one for each of an HTTPRoute, a PodMonitor, a NetworkPolicy and a
-// ServiceAccount in the spec; two for Jobs and their pods, if the spec has a command before its rollouts; and one for each auxiliary type
-// that the user may not list, to find out whether the cluster has the type.
+// Service that keeps the label app.kubernetes.io/instance of others; one for the Deployment of a canary; one for each of an HTTPRoute, a
+// PodMonitor, a NetworkPolicy and a ServiceAccount in the spec; two for Jobs and their pods, if the spec has a command before its rollouts;
+// and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
 // Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
 func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
 	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
@@ -86,6 +86,9 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
 	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
 	gather(g, "Deployments", apps.Deployments(t.namespace), workloads, &s.Deployments)
+	if r.Canary != nil {
+		gather(g, "Deployments", apps.Deployments(t.namespace), named(r.Canary.Name), &s.Deployments)
+	}
 	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
 	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
 	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
@@ -112,6 +115,7 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	}
 	s.Missing = g.missing
 	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
+	s.Missing = slices.Compact(s.Missing)
 	return s, ctx.Err()
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -141,23 +140,6 @@ const maxName = 36
 
 // Long reports whether the row may be too narrow for the name.
 func (i *item) Long() bool { return len(i.Namespace)+len(i.Name) > maxName }
-
-// Why is the reason, empty where it repeats the state or adds nothing to the cause.
-func (i *item) Why() string {
-	switch i.State {
-	case view.StateStalled, view.StateFailing:
-		return i.Reason
-	case view.StateHeld:
-		if i.Reason != string(view.StateHeld) {
-			return i.Reason
-		}
-	case view.StateReady:
-		if i.TemplateKept {
-			return appv1.ReasonTemplateKept
-		}
-	}
-	return ""
-}
 
 // count is how many resources a filter finds.
 type count struct {

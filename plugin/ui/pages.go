@@ -7,10 +7,8 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -23,7 +21,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": ago, "stamp": stamp}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -59,12 +57,6 @@ func shape(of any) string {
 	mark, _ := of.(view.Mark)
 	return mark.Sign()
 }
-
-// ago returns the time since a moment in words, as "12 min ago".
-func ago(now time.Time, t *metav1.Time) string { return view.Lasting(now.Sub(t.Time)) + " ago" }
-
-// stamp returns a moment in the time of UTC.
-func stamp(t *metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
 // noPage answers a request for a page that does not exist.
 func (s *Server) noPage(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +136,6 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	if err != nil {
 		data["Problem"] = view.Clean(err.Error())
 	}
-	data["Kind"], data["Namespace"], data["Name"] = kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name
 	data["Spec"], data["Now"] = text, s.options.Now()
 	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})
 	data["Facts"], data["Way"], data["PodRows"] = view.FactsOf(found), view.WayOf(found), view.PodRows(found)
@@ -154,7 +145,8 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	if why.Since != nil {
 		data["For"] = view.Lasting(s.options.Now().Sub(why.Since.Time))
 	}
-	data["Pods"], data["MorePods"] = view.PodLines(found)
+	lines, more := view.PodLines(found)
+	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, view.CountPods(len(lines)+more)
 	s.addActions(r, data, kind, found)
 }
 

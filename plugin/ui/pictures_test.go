@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestHostilePictures(t *testing.T) {
 	f.snapshot = hostileRollout()
 	s := listen(t, f)
 	secret, _ := s.sessions.login(s.NewCode())
-	text := visit(s, secret, "app/shop/cart", nil).Body.String()
+	text := visit(s, secret, "app/shop/"+url.PathEscape(evil), nil).Body.String()
 	if strings.Contains(text, "<img") || strings.Contains(text, `href="javascript:`) {
 		t.Errorf("the page has markup of the cluster:\n%s", text)
 	}

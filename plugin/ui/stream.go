@@ -122,6 +122,7 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 			now.Now = s.options.Now()
 			found = &now
 		}
+		data["Kind"], data["Namespace"], data["Name"] = kind.Name, topic.Namespace, topic.Name
 		s.addResource(r, data, kind, found, c.err)
 		all, err := fragmentsOf(resourceFragments, data)
 		return all, nil, err

@@ -54,7 +54,7 @@ func HappenedOf(s *Snapshot, events int) []Happening {
 		if e.Message == why.Message || e.Reason == reasonScaling && !e.Warning { // The page has the text, and the revision, already.
 			continue
 		}
-		h := Happening{Time: e.Time, Sign: signEvent, Title: e.Reason, Text: e.Message}
+		h := Happening{Time: e.Time, Sign: signEvent, Title: e.Reason, Text: afterTitle(e.Reason, e.Message)}
 		if e.Warning {
 			h.Mark, h.Sign = MarkFail, MarkFail.Sign()
 		}
@@ -64,6 +64,9 @@ func HappenedOf(s *Snapshot, events int) []Happening {
 	slices.SortStableFunc(all, func(a, b Happening) int { return b.when().Compare(a.when()) })
 	return shown(all)
 }
+
+// afterTitle returns a text without the title that it begins with, as an entry has the title already.
+func afterTitle(title, text string) string { return strings.TrimPrefix(text, title+" ") }
 
 // when returns the time by which entries are sorted.
 func (h *Happening) when() time.Time {

@@ -136,7 +136,7 @@ func TestHappened(t *testing.T) {
 	}
 	want := []string{
 		"FailedCreate: Deployment: words", "Revision 5: +envs, image 1.16.1 → 1.17.0, ", "Stalled: nginx:1.17.0 cannot be pulled: 429 Too Many Requests",
-		"Configured: Configured Deployment cart", "Revision 4: image nginx:1.16.1", "Revision 3: image nginx:1.15.0", "Revision 2: image nginx:1.15.0",
+		"Configured: Deployment cart", "Revision 4: image nginx:1.16.1", "Revision 3: image nginx:1.15.0", "Revision 2: image nginx:1.15.0",
 	}
 	if diff := cmp.Diff(want, titles); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -193,6 +193,31 @@ func TestPieces(t *testing.T) {
 	long := strings.Repeat("a ", maxPieces)
 	if from, to := pieces(long, long+"b"); len(from) != 1 || len(to) != 1 {
 		t.Errorf("of long values, %d and %d pieces", len(from), len(to))
+	}
+}
+
+// TestReplaced counts the pods that a rollback replaces: those of other revisions, as far as the revision lacks pods.
+func TestReplaced(t *testing.T) {
+	s := cases()["image"]
+	w, err := s.Resource.Recorded("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, want := range map[int64]int{5: 2, 4: 2, 2: 4} {
+		if got := s.Replaced(w, &Revision{Number: number}); got != want {
+			t.Errorf("revision %d: %d pods, want %d", number, got, want)
+		}
+	}
+}
+
+// TestSummary has the effects of a plan as a sentence.
+func TestSummary(t *testing.T) {
+	for want, objects := range map[string]Objects{
+		"No object changes.": {}, "1 object changes.": {Changed: 1}, "2 objects change, 1 object is created, 3 objects are deleted.": {Created: 1, Changed: 2, Deleted: 3},
+	} {
+		if got := (&Plan{Objects: objects}).Summary(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -152,12 +152,21 @@ func splitWords(text string) []string {
 
 // Summary returns the effects of the plan as a sentence.
 func (p *Plan) Summary() string {
-	count := func(n int, one, many string) string {
-		if n == 1 {
-			return "1 object " + one
+	var parts []string
+	for _, effect := range []struct {
+		n         int
+		one, many string
+	}{{p.Objects.Changed, "changes", "change"}, {p.Objects.Created, "is created", "are created"}, {p.Objects.Deleted, "is deleted", "are deleted"}} {
+		switch effect.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 object "+effect.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d objects %s", effect.n, effect.many))
 		}
-		return fmt.Sprintf("%d objects %s", n, many)
 	}
-	return count(p.Objects.Changed, "changes", "change") + ", " + count(p.Objects.Created, "is created", "are created") + ", " +
-		count(p.Objects.Deleted, "is deleted", "are deleted") + "."
+	if len(parts) == 0 {
+		return "No object changes."
+	}
+	return strings.Join(parts, ", ") + "."
 }

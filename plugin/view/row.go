@@ -77,6 +77,17 @@ func (r *Resource) changedAt() *metav1.Time {
 	return cmp.Or(r.changedBy().Time, created(r.ObjectMeta))
 }
 
+// Why is the reason, empty where it repeats the state or adds nothing to the cause.
+func (r *Row) Why() string {
+	switch {
+	case r.State == StateReady && r.TemplateKept:
+		return appv1.ReasonTemplateKept
+	case r.State.Group() == GroupNeedsYou, r.State == StateHeld && r.Reason != string(StateHeld):
+		return r.Reason
+	}
+	return ""
+}
+
 // Words returns the message of the row, with how much waits and whether the Deployment keeps the pod template of before an adoption.
 func (r *Row) Words() string {
 	words := r.Message

@@ -68,3 +68,9 @@ func Lasting(d time.Duration) string {
 	}
 	return longDuration(d)
 }
+
+// Ago returns the time since a moment, such as "12 min ago".
+func Ago(now time.Time, t *metav1.Time) string { return Lasting(now.Sub(t.Time)) + " ago" }
+
+// Stamp returns a moment in UTC.
+func Stamp(t *metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
