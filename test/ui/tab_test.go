@@ -244,8 +244,13 @@ func (b *tab) theme(name string) {
 // withoutScript switches scripts off in the tab.
 func (b *tab) withoutScript() {
 	b.t.Helper()
-	off := emulation.SetScriptExecutionDisabledParams{Value: true}
-	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, off); err != nil {
+	b.scripts(false)
+}
+
+// scripts switches scripts off or on again. A page that was opened without scripts stays as it is once they are on.
+func (b *tab) scripts(on bool) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
 		b.t.Fatal(err)
 	}
 }

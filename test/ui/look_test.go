@@ -1,0 +1,111 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+const (
+	// maxWeight is how many bytes a page has at most with all that the browser loads for it.
+	maxWeight = 110 << 10
+	// maxHeight is how many pixels the page of an App whose rollout has failed has at most in a window of 1280 pixels.
+	maxHeight = 1000
+)
+
+// seen is a script that returns how many resources the window shows as a whole without scrolling.
+const seen = `[...document.querySelectorAll("#rows > :not(.group)")].filter(e => e.getBoundingClientRect().bottom <= innerHeight).length`
+
+// withoutScripts are the pages that are also looked at without scripts: one of each template.
+var withoutScripts = []string{"list", "wall", "failed", "plan"}
+
+// weight is a script that returns how many bytes the browser has loaded.
+const weight = `performance.getEntries().reduce((sum, e) => sum + (e.transferSize ?? 0), 0)`
+
+// TestLook looks at a shop with resources in all states: how much of it a window shows, how far the way back is, and how much the browser loads.
+// Each page keeps the rules of accessibility in wide and narrow windows, light and dark, with and without scripts.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	need(t)
+	stage(t)
+	c, b := open(t, nameContext(t, "dev"), "-A"), newTab(t)
+	b.login(c)
+	t.Run("Size", func(t *testing.T) { measureLook(t, b.another(t), c) })
+	pages := map[string]string{
+		"list": "", "wall": "?view=wall", "failed": "app/shop/checkout", "paused": "app/shop/coupons", "held": "app/shop/basket", "canary": "app/shop/offers",
+		"rolling": "app/shop/fleet", "outage": "app/legacy/wiki", "tiers": "cloudmanager/media/office", "plan": "app/shop/checkout/rollback?value=2",
+		"united": "uniteddeployment/legacy/erp", "zero": "app/pay/batch", "waiting": "app/media/thumbs", "empty": "?filter=none-of-it",
+	}
+	for _, width := range []int64{1280, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			for _, scripts := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%d/%s/scripts=%t", width, theme, scripts), func(t *testing.T) {
+					axe, b := axe(t), b.another(t)
+					b.view(width, 800, 1)
+					b.theme(theme)
+					for name, page := range pages {
+						if !scripts && !slices.Contains(withoutScripts, name) {
+							continue // The server renders the same.
+						}
+						b.scripts(scripts)
+						b.visit(c.base+page, http.StatusOK)
+						b.scripts(true) // The checks are a script.
+						for _, wrong := range append(audit(b, axe), fits(b)...) {
+							t.Errorf("%s: %s", name, wrong)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// measureLook checks the numbers of the pages.
+func measureLook(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for _, window := range []struct {
+		page          string
+		width, height int64
+		rows          int
+	}{{"", 1280, 800, 17}, {"?view=wall", 1920, 1080, 27}, {"", 390, 844, 10}} {
+		b.view(window.width, window.height, 1)
+		b.visit(c.base+window.page, http.StatusOK)
+		rows := value[int](b, seen)
+		t.Logf("%d resources at %dx%d", rows, window.width, window.height)
+		if rows < window.rows {
+			t.Errorf("a window of %dx%d shows %d resources, want %d at least", window.width, window.height, rows, window.rows)
+		}
+	}
+	b.view(1280, 800, 1)
+	for _, page := range []string{"", "?view=wall", "app/shop/checkout", "app/shop/fleet"} {
+		b.visit(c.base+page, http.StatusOK)
+		bytes, height := value[int](b, weight), value[int](b, `document.documentElement.scrollHeight`)
+		t.Logf("%q: %d bytes, %d pixels", page, bytes, height)
+		if bytes > maxWeight {
+			t.Errorf("%q takes %d bytes, want at most %d", page, bytes, maxWeight)
+		}
+		if page == "app/shop/checkout" && height > maxHeight {
+			t.Errorf("%q is %d pixels high, want at most %d", page, height, maxHeight)
+		}
+	}
+	for _, size := range [][2]int64{{1280, 800}, {390, 844}} {
+		b.view(size[0], size[1], 1)
+		b.visit(c.base+"app/shop/checkout", http.StatusOK)
+		if bottom := value[float64](b, `document.querySelector("#lead a.first").getBoundingClientRect().bottom`); bottom > float64(size[1]) {
+			t.Errorf("at %d pixels, the way back ends at %.0f", size[0], bottom)
+		}
+	}
+	checkRed(t, b, c)
+}
+
+// checkRed checks that red is for trouble: a rollout, a hold, a pause and a canary have none on their pages.
+func checkRed(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for _, name := range []string{"fleet", "basket", "coupons", "offers"} {
+		b.visit(c.base+"app/shop/"+name, http.StatusOK)
+		if found := value[[]string](b, `[...document.querySelectorAll("main .bad")].map(e => e.outerHTML)`); len(found) > 0 {
+			t.Errorf("%s has red parts: %q", name, found)
+		}
+	}
+}
