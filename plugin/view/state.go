@@ -94,6 +94,7 @@ func (s State) Sign() string { return appearances[s].sign }
 var reasonStates = map[string]State{
 	appv1.ReasonScaledToZero:       StateZero,
 	appv1.ReasonDependencyNotReady: StateWaiting,
+	appv1.ReasonBeforeRollout:      StateWaiting,
 	appv1.ReasonReadFailed:         StateWaiting,
 	appv1.ReasonApplyFailed:        StateWaiting,
 	appv1.ReasonTerminating:        StateDeleting,
