@@ -69,18 +69,27 @@ func stage(t testing.TB) {
 		}
 	}
 	plane.Start(t, "shop", harness.WithNamespaces(namespaces...), harness.WithWebhooks(plane.Webhooks(t, "shop")))
-	var resources []*unstructured.Unstructured
-	for _, obj := range objects {
-		if obj.GetKind() == "Namespace" {
-			continue
-		}
+	create := func(obj *unstructured.Unstructured) {
 		harness.Eventually(t, func() error { return client.IgnoreAlreadyExists(plane.Client.Create(t.Context(), obj.DeepCopy())) })
-		if obj.GroupVersionKind().Group == appv1.GroupVersion.Group && !slices.Contains(unsettled, obj.GetName()) {
+	}
+	var resources, later []*unstructured.Unstructured
+	for _, obj := range objects {
+		switch isOurs := obj.GroupVersionKind().Group == appv1.GroupVersion.Group; {
+		case obj.GetKind() == "Namespace":
+			continue
+		case isOurs && slices.Contains(unsettled, obj.GetName()): // It must not take what another one has, such as a port of the nodes.
+			later = append(later, obj)
+			continue
+		case isOurs:
 			resources = append(resources, obj)
 		}
+		create(obj)
 	}
 	for _, obj := range resources {
 		reaches(t, obj, appv1.ReasonReady)
+	}
+	for _, obj := range later {
+		create(obj)
 	}
 	for _, steps := range [][]step{settled, troubled} {
 		for _, s := range steps {
