@@ -24,9 +24,9 @@ var withoutScripts = []string{"list", "wall", "failed", "plan"}
 const weight = `performance.getEntries().reduce((sum, e) => sum + (e.transferSize ?? 0), 0)`
 
 // TestLook looks at a shop with resources in all states: how much of it a window shows, how far the way back is, and how much the browser loads.
-// Each page keeps the rules of accessibility in wide and narrow windows, light and dark, with and without scripts.
+// Each page keeps the rules of accessibility in wide and narrow windows, light and dark, with and without scripts. No other test runs at that time:
+// the list has the resources of all namespaces.
 func TestLook(t *testing.T) {
-	t.Parallel()
 	need(t)
 	stage(t)
 	c, b := open(t, nameContext(t, "dev"), "-A"), newTab(t)
