@@ -135,3 +135,59 @@ func TestPlanOfCommand(t *testing.T) {
 		})
 	}
 }
+
+// withField returns a spec with a further field.
+func withField(spec, field string) string { return strings.Replace(spec, "{", "{"+field+",", 1) }
+
+// TestCommandOfPodsAlone changes fields that replace no pod, deletes the Deployment while a command runs and after it has failed, and returns
+// to an earlier change after another one: a command runs for changes of the pods alone, and no pod of a change is there before its command
+// has succeeded.
+func TestCommandOfPodsAlone(t *testing.T) {
+	for _, kindName := range heldKinds() {
+		t.Run(kindName, func(t *testing.T) {
+			w := newWorld(t, newStored(t, kindNamed(t, kindName), commandSpecOf(kindName, "nginx:1")))
+			w.generations = true
+			w.settle(kindName)
+			w.endJob(batchv1.JobComplete)
+			w.settle(kindName)
+			w.makeAvailable()
+			w.settle(kindName)
+			for _, field := range []string{
+				`"progressDeadlineSeconds":700`, `"minReadySeconds":3`, `"revisionHistoryLimit":3`, `"labels":{"a":"b"}`, `"workloadLabels":{"a":"c"}`, `"maxSurge":2`,
+			} {
+				w.setSpec(kindName, withField(commandSpecOf(kindName, "nginx:1"), field))
+				w.settle(kindName)
+				if n := len(w.jobs()); n != 1 {
+					t.Fatalf("%d Jobs after a change of %s", n, field)
+				}
+			}
+			change := func(image string, end batchv1.JobConditionType, runs string) {
+				t.Helper()
+				w.clock.SetTime(w.clock.Now().Add(time.Minute))
+				w.setSpec(kindName, commandSpecOf(kindName, image))
+				w.settle(kindName)
+				if w.image() == image {
+					t.Fatalf("%s has not waited for its command", image)
+				}
+				w.remove(w.deployment())
+				w.settle(kindName)
+				if w.image() != runs {
+					t.Fatalf("the deleted Deployment comes back with %s", w.image())
+				}
+				w.endJob(end)
+				w.settle(kindName)
+			}
+			change("nginx:2", batchv1.JobFailed, "nginx:1")
+			w.remove(w.deployment())
+			w.settle(kindName)
+			if w.image() != "nginx:1" {
+				t.Fatalf("after a failed command, the deleted Deployment comes back with %s", w.image())
+			}
+			change("nginx:3", batchv1.JobFailed, "nginx:1")
+			change("nginx:2", batchv1.JobComplete, "nginx:1")
+			if w.image() != "nginx:2" {
+				t.Fatalf("the Deployment runs %s", w.image())
+			}
+		})
+	}
+}

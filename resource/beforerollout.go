@@ -28,9 +28,10 @@ const (
 type Rollout struct {
 	// Owner is the UID of the custom resource.
 	Owner types.UID
-	// Identity is the hash of the spec of the pods, Refresh the value of the refresh annotation.
-	Identity, Refresh string
-	// Before is the name of the Job of the rollout before, empty without one. With it, the same spec has another Job each time.
+	// Template is the pod template of the rollout, Refresh the value of the refresh annotation.
+	Template *corev1.PodTemplateSpec
+	Refresh  string
+	// Before is the name of the Job before, or else what the Deployment has in its place. With it, the same template has another Job each time.
 	Before string
 }
 

@@ -15,9 +15,10 @@ import (
 func TestJobName(t *testing.T) {
 	spec := &appv1.BeforeRolloutSpec{Command: []string{"migrate"}}
 	names := map[string]bool{}
+	a, b := &corev1.PodTemplateSpec{}, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
 	for _, rollout := range []Rollout{
-		{}, {Owner: "1"}, {Owner: "1", Identity: "a"}, {Owner: "1", Identity: "b"}, {Owner: "1", Identity: "a", Refresh: "x"},
-		{Owner: "1", Identity: "a", Before: "x"},
+		{}, {Owner: "1"}, {Owner: "1", Template: a}, {Owner: "1", Template: b}, {Owner: "1", Template: a, Refresh: "x"},
+		{Owner: "1", Template: a, Before: "x"},
 	} {
 		name := JobName(strings.Repeat("a", 63), &rollout, spec)
 		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != JobName(strings.Repeat("a", 63), &rollout, spec) {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,7 +91,7 @@ func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, err
 	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.releases(present) {
 		return nil, nil
 	}
-	name := resource.JobName(c.in.Name, c.awaitedRollout(present), spec)
+	name := c.awaitedJob(present)
 	live := c.jobNamed(name)
 	if live != nil && hasJobCondition(live, batchv1.JobComplete) || c.ranBeforeCanary(name) {
 		return nil, c.noteJob(present, name)
@@ -102,6 +104,9 @@ func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, err
 	}
 	waits := *want
 	waits.source, waits.how = sourceBeforeRollout, How{Earlier: true}
+	if c.hasCanary() { // Of a spec before the present one.
+		waits.how.canary = canaryDecision{fate: canaryDropped, event: appv1.ReasonCanaryAborted}
+	}
 	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true
 	}
@@ -125,7 +130,11 @@ func (c decider) whyJob(job *jobDecision) error {
 	case live == nil:
 		waits.Message = fmt.Sprintf(messageJobStarts, job.name)
 	case hasJobCondition(live, batchv1.JobFailed):
-		return reconciler.Stalled(appv1.ReasonBeforeRolloutFailed, messageJobFailed, live.Name, jobFailure(live), namespace, live.Name, appv1.AnnotationRefresh)
+		serves := ""
+		if c.seen.Deployment() != nil {
+			serves = messageBeforeServes
+		}
+		return reconciler.Stalled(appv1.ReasonBeforeRolloutFailed, messageJobFailed, live.Name, jobFailure(live), namespace, live.Name, serves, appv1.AnnotationRefresh)
 	case live.DeletionTimestamp != nil:
 		waits.Message = fmt.Sprintf(messageJobDeleted, live.Name)
 	case live.Status.Active+live.Status.Failed+live.Status.Succeeded == 0:
@@ -149,31 +158,80 @@ func jobFailure(job *batchv1.Job) string {
 	return messageJobCommand
 }
 
-// releases reports whether the present spec changes what the pods run, or there are no pods yet.
+// releases reports whether the present spec changes what the pods run, or there are no pods yet. A Deployment of others is no release: it
+// is in the way.
 func (c decider) releases(present *chosenInputs) bool {
 	live := c.seen.Deployment()
-	if live == nil {
-		return !c.in.HadWorkload() && c.seen.Remembered.record.spec == ""
-	}
-	if !c.seen.isOwned(c.in.Owner) {
-		return true
+	switch {
+	case live == nil:
+		return c.releasesAnew(present)
+	case !c.seen.isOwned(c.in.Owner):
+		return c.in.adopts()
 	}
 	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	return present.liveChanged || err == nil && recorded.Refresh != present.inputs.Refresh
+	if err == nil && recorded.Refresh != present.inputs.Refresh {
+		return true
+	}
+	stable := c.stableWorkload()
+	if stable == nil || stable.TemplateKept { // The record is a hash.
+		return present.liveChanged
+	}
+	return !equality.Semantic.DeepEqual(withoutConfig(&stable.Template), withoutConfig(&present.workload.Template))
 }
 
-// awaitedRollout returns what identifies the rollout of the present spec.
-func (c decider) awaitedRollout(present *chosenInputs) *resource.Rollout {
-	rollout := &resource.Rollout{Owner: c.in.Owner.GetUID(), Identity: c.in.Spec.Identity(), Refresh: present.inputs.Refresh}
-	live := c.seen.Deployment()
-	if live == nil {
-		return rollout
+// releasesAnew is releases for a spec without a Deployment: one that never had pods, or whose Deployment was deleted. The latter comes back by
+// its spec, unless a change of it has not had its command.
+func (c decider) releasesAnew(present *chosenInputs) bool {
+	if !c.in.HadWorkload() {
+		return true
 	}
-	rollout.Before = string(live.UID)
-	if recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && recorded.Job != "" {
-		rollout.Before = recorded.Job
+	if before, _, err := c.lastApplied(); err == nil && before != nil {
+		return !equality.Semantic.DeepEqual(withoutConfig(&before.Template), withoutConfig(&present.workload.Template))
 	}
-	return rollout
+	if len(c.seen.jobs) == 0 {
+		return false
+	}
+	latest := &c.seen.jobs[0]
+	return latest.Name != c.awaitedJob(present) || !hasJobCondition(latest, batchv1.JobComplete)
+}
+
+// withoutConfig returns a pod template without the digest of the content that the pods follow: a change of it runs no command.
+func withoutConfig(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	kept := *template
+	kept.Annotations = maps.Clone(template.Annotations)
+	delete(kept.Annotations, appv1.AnnotationConfig)
+	return &kept
+}
+
+// awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if it is about the present spec, else a
+// Job after the latest one. So a spec that comes back after another one, whatever became of that, has a Job of its own.
+func (c decider) awaitedJob(present *chosenInputs) string {
+	named := func(before string) string {
+		return resource.JobName(c.in.Name, &resource.Rollout{
+			Owner: c.in.Owner.GetUID(), Template: withoutConfig(&present.workload.Template), Refresh: present.inputs.Refresh, Before: before,
+		}, c.in.beforeRollout())
+	}
+	first := "" // What the name of a Job without an earlier one is made of.
+	if live := c.seen.Deployment(); live != nil {
+		first = string(live.UID)
+		if recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && recorded.Job != "" {
+			first = recorded.Job
+		}
+	}
+	if len(c.seen.jobs) == 0 {
+		return named(first)
+	}
+	latest, earlier := c.seen.jobs[0].Name, []string{"", first}
+	if live := c.seen.Deployment(); live != nil {
+		earlier = append(earlier, string(live.UID))
+	}
+	for i := range c.seen.jobs[1:] {
+		earlier = append(earlier, c.seen.jobs[i+1].Name)
+	}
+	if slices.ContainsFunc(earlier, func(before string) bool { return named(before) == latest }) {
+		return latest
+	}
+	return named(latest)
 }
 
 // noteJob has the record of the present workload name the Job that has run.
@@ -186,14 +244,15 @@ func (c decider) noteJob(present *chosenInputs, name string) error {
 	return nil
 }
 
-// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded.
+// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded. It counts the Job of a
+// canary whose Jobs were deleted.
 func (c decider) ranBeforeCanary(name string) bool {
 	history, ok := c.canaryHistory()
 	if !ok {
 		return false
 	}
 	is, err := resource.DecodeInputs(history.Inputs)
-	return err == nil && is.Job == name
+	return err == nil && (is.Job == name || is.Job != "" && len(c.seen.jobs) == 0)
 }
 
 // jobNamed returns the Job of a name, nil if there is none.
