@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +62,10 @@ func (w *world) writes() interceptor.Funcs {
 		Get: w.get,
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			o := (&client.CreateOptions{}).ApplyOptions(opts)
+			if job, ok := obj.(*batchv1.Job); ok { // As the API server does. No two Jobs are of the same second.
+				job.CreationTimestamp = metav1.NewTime(w.clock.Now())
+				w.clock.SetTime(w.clock.Now().Add(time.Second))
+			}
 			err := c.Create(ctx, obj, opts...)
 			w.request("create", obj, describe(o.FieldManager, o.DryRun), nil, err)
 			return err

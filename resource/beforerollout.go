@@ -10,7 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -24,23 +23,36 @@ const (
 	defaultCommandDeadline = 600
 )
 
-// Rollout has what identifies a rollout of a workload.
+// Rollout identifies the rollout of a pod template.
 type Rollout struct {
-	// Owner is the UID of the custom resource.
-	Owner types.UID
-	// Template is the pod template of the rollout, Refresh the value of the refresh annotation.
-	Template *corev1.PodTemplateSpec
-	Refresh  string
-	// Before is the name of the Job before, or else what the Deployment has in its place. With it, the same template has another Job each time.
-	Before string
+	// workload is the name of the workload, sum a hash of the rollout.
+	workload, sum string
 }
 
-// JobName returns the name of the Job before a rollout of a workload.
-func JobName(workload string, rollout *Rollout, spec *appv1.BeforeRolloutSpec) string {
+// NewRollout returns the rollout of a workload. It depends on the owner, the pod template without the digest of followed content, the value of
+// the refresh annotation, and the command.
+func NewRollout(w *Workload, refresh string, spec *appv1.BeforeRolloutSpec) Rollout {
 	// Structs of texts, numbers and lists always have a JSON form.
-	data, _ := json.Marshal([]any{rollout, spec})
+	data, _ := json.Marshal([]any{w.Owner.UID, WithoutConfig(&w.Template), refresh, spec})
+	return Rollout{w.Name, hexSum(data)}
+}
+
+// JobAfter returns the name of the Job of the rollout after another Job, so that the same template has another Job each time.
+func (r Rollout) JobAfter(before string) string {
+	return r.workload[:min(len(r.workload), jobNamePrefix)] + "-" + hexSum([]byte(r.sum + before))[:jobNameHash]
+}
+
+func hexSum(data []byte) string {
 	sum := sha256.Sum256(data)
-	return workload[:min(len(workload), jobNamePrefix)] + "-" + hex.EncodeToString(sum[:])[:jobNameHash]
+	return hex.EncodeToString(sum[:])
+}
+
+// WithoutConfig returns a pod template without the digest of the content that the pods follow.
+func WithoutConfig(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	kept := *template
+	kept.Annotations = maps.Clone(template.Annotations)
+	delete(kept.Annotations, appv1.AnnotationConfig)
+	return &kept
 }
 
 // BuildJob returns the Job that runs a command before the rollout of a workload, by the pod template of the workload.
@@ -53,7 +65,7 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: merged(w.jobLabels(), label), Annotations: w.jobAnnotations()},
+				ObjectMeta: metav1.ObjectMeta{Labels: merged(w.jobLabels(), label), Annotations: WithoutConfig(&w.Template).Annotations},
 				Spec:       w.jobPod(spec),
 			},
 			BackoffLimit:          ptr.To(ptr.Deref(spec.Retries, 0)),
@@ -82,16 +94,6 @@ func (w *Workload) jobLabels() map[string]string {
 var podIdentity = []string{
 	appv1.LabelName, appv1.LabelInstance, appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager,
 	appv1.LabelCanary,
-}
-
-// jobAnnotations returns the annotations of the pod of a Job.
-func (w *Workload) jobAnnotations() map[string]string {
-	annotations := maps.Clone(w.Template.Annotations)
-	delete(annotations, appv1.AnnotationConfig)
-	if len(annotations) == 0 {
-		return nil
-	}
-	return annotations
 }
 
 // jobPod returns the spec of the pod of a Job: the main container with another command, and the sidecars.

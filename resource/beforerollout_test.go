@@ -6,28 +6,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// TestJobName has rollouts that differ in one part: each has a Job of its own, by a name that is a label.
+// TestJobName has rollouts that differ in one part: each has a Job of its own, by a name that is a label. The digest of followed content changes
+// no name.
 func TestJobName(t *testing.T) {
-	spec := &appv1.BeforeRolloutSpec{Command: []string{"migrate"}}
+	spec, other := &appv1.BeforeRolloutSpec{Command: []string{"migrate"}}, &appv1.BeforeRolloutSpec{Command: []string{"other"}}
+	a, b := corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
 	names := map[string]bool{}
-	a, b := &corev1.PodTemplateSpec{}, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
-	for _, rollout := range []Rollout{
-		{}, {Owner: "1"}, {Owner: "1", Template: a}, {Owner: "1", Template: b}, {Owner: "1", Template: a, Refresh: "x"},
-		{Owner: "1", Template: a, Before: "x"},
+	for _, r := range []struct {
+		owner           types.UID
+		template        corev1.PodTemplateSpec
+		refresh, before string
+		spec            *appv1.BeforeRolloutSpec
+	}{
+		{"", a, "", "", spec}, {"1", a, "", "", spec}, {"1", b, "", "", spec}, {"1", a, "x", "", spec}, {"1", a, "", "x", spec}, {"1", a, "", "", other},
 	} {
-		name := JobName(strings.Repeat("a", 63), &rollout, spec)
-		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != JobName(strings.Repeat("a", 63), &rollout, spec) {
-			t.Errorf("%+v: %s, %v", rollout, name, errs)
+		w := &Workload{Name: strings.Repeat("a", 63), Owner: metav1.OwnerReference{UID: r.owner}, Template: r.template}
+		name := NewRollout(w, r.refresh, r.spec).JobAfter(r.before)
+		w.Template.Annotations = map[string]string{appv1.AnnotationConfig: "followed content"}
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != NewRollout(w, r.refresh, r.spec).JobAfter(r.before) {
+			t.Errorf("%+v: %s, %v", r, name, errs)
 		}
 		names[name] = true
-	}
-	if JobName("web", &Rollout{}, spec) == JobName("web", &Rollout{}, &appv1.BeforeRolloutSpec{Command: []string{"other"}}) {
-		t.Error("another command has the same Job")
 	}
 }
 

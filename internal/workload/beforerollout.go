@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// While spec.beforeRollout is set, a change of what the pods run waits for a Job that runs a command with the new image. Meanwhile the
+// While spec.beforeRollout is set, a change of the pods waits for a Job that runs a command with the new image. Meanwhile the
 // Deployment is built from the record on it. The Job is the state: its name is a hash of the change and of the Job before, so that a manager
 // finds the Job of another manager, and each rollout has a Job of its own. A Job is created and never applied, as an apply would succeed on a
 // Job that is being deleted, and only when no other Job of the resource has a pod.
@@ -43,11 +42,11 @@ type jobDecision struct {
 	workload *resource.Workload
 	// waitsFor is the name of another Job that has not ended, empty if there is none.
 	waitsFor string
-	// live is the Job, nil if there is none yet.
+	// live is the live Job, nil before its creation.
 	live *batchv1.Job
 }
 
-// beforeRollout returns the valid command that the spec asks for, nil for none.
+// beforeRollout returns the command of a valid spec, nil for a spec without a command.
 func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
 	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
 		return nil
@@ -65,11 +64,22 @@ func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job
 		client.MatchingFields{children.IndexOwner: string(in.Owner.GetUID())}); err != nil {
 		return nil, fmt.Errorf("list Jobs: %w", err)
 	}
-	jobs := slices.DeleteFunc(list.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, in.Owner) })
+	return jobsOf(in.Owner, list.Items), nil
+}
+
+// jobsOf returns the Jobs of an owner, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+func jobsOf(owner client.Object, all []batchv1.Job) []batchv1.Job {
+	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, owner) })
+	ended := func(job *batchv1.Job) int {
+		if hasEnded(job) {
+			return 1
+		}
+		return 0
+	}
 	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(&a), ended(&b)), cmp.Compare(a.Name, b.Name))
 	})
-	return jobs, nil
+	return jobs
 }
 
 // hasEnded reports whether a Job has succeeded or failed. The Job's controller sets these conditions once no pod of the Job runs.
@@ -84,8 +94,8 @@ func hasJobCondition(job *batchv1.Job, name batchv1.JobConditionType) bool {
 	})
 }
 
-// awaitJob decides whether a valid spec waits for its command. It returns nil for a spec that does not wait: present then has the name of the
-// Job that has succeeded, if there was one. In a plan, no spec waits, and want has the name of the Job that would be created.
+// awaitJob decides whether a valid spec waits for its command. It returns nil for a spec that does not wait: the inputs of present
+// then have the name of the Job, if a Job has succeeded. In a plan, no spec waits, and want has the name of the Job to create.
 func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, error) {
 	spec := c.in.beforeRollout()
 	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.releases(present) {
@@ -158,8 +168,8 @@ func jobFailure(job *batchv1.Job) string {
 	return messageJobCommand
 }
 
-// releases reports whether the present spec changes what the pods run, or there are no pods yet. A Deployment of others is no release: it
-// is in the way.
+// releases reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt
+// blocks the spec, so the spec releases nothing.
 func (c decider) releases(present *chosenInputs) bool {
 	live := c.seen.Deployment()
 	switch {
@@ -176,17 +186,17 @@ func (c decider) releases(present *chosenInputs) bool {
 	if stable == nil || stable.TemplateKept { // The record is a hash.
 		return present.liveChanged
 	}
-	return !equality.Semantic.DeepEqual(withoutConfig(&stable.Template), withoutConfig(&present.workload.Template))
+	return !equality.Semantic.DeepEqual(resource.WithoutConfig(&stable.Template), resource.WithoutConfig(&present.workload.Template))
 }
 
-// releasesAnew is releases for a spec without a Deployment: one that never had pods, or whose Deployment was deleted. The latter comes back by
-// its spec, unless a change of it has not had its command.
+// releasesAnew is releases for a workload without a Deployment. A deleted Deployment is restored without a command, unless the command of a
+// change has not succeeded.
 func (c decider) releasesAnew(present *chosenInputs) bool {
 	if !c.in.HadWorkload() {
 		return true
 	}
 	if before, _, err := c.lastApplied(); err == nil && before != nil {
-		return !equality.Semantic.DeepEqual(withoutConfig(&before.Template), withoutConfig(&present.workload.Template))
+		return !equality.Semantic.DeepEqual(resource.WithoutConfig(&before.Template), resource.WithoutConfig(&present.workload.Template))
 	}
 	if len(c.seen.jobs) == 0 {
 		return false
@@ -195,43 +205,28 @@ func (c decider) releasesAnew(present *chosenInputs) bool {
 	return latest.Name != c.awaitedJob(present) || !hasJobCondition(latest, batchv1.JobComplete)
 }
 
-// withoutConfig returns a pod template without the digest of the content that the pods follow: a change of it runs no command.
-func withoutConfig(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	kept := *template
-	kept.Annotations = maps.Clone(template.Annotations)
-	delete(kept.Annotations, appv1.AnnotationConfig)
-	return &kept
-}
-
 // awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if it is about the present spec, else a
-// Job after the latest one. So a spec that comes back after another one, whatever became of that, has a Job of its own.
+// Job after the latest Job. A spec that comes back after another spec has a Job of its own, also after a failure of the other one.
 func (c decider) awaitedJob(present *chosenInputs) string {
-	named := func(before string) string {
-		return resource.JobName(c.in.Name, &resource.Rollout{
-			Owner: c.in.Owner.GetUID(), Template: withoutConfig(&present.workload.Template), Refresh: present.inputs.Refresh, Before: before,
-		}, c.in.beforeRollout())
-	}
-	first := "" // What the name of a Job without an earlier one is made of.
+	rollout := resource.NewRollout(present.workload, present.inputs.Refresh, c.in.beforeRollout())
+	earlier := []string{""} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
-		first = string(live.UID)
+		earlier = append(earlier, string(live.UID))
 		if recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && recorded.Job != "" {
-			first = recorded.Job
+			earlier = append(earlier, recorded.Job)
 		}
 	}
 	if len(c.seen.jobs) == 0 {
-		return named(first)
+		return rollout.JobAfter(earlier[len(earlier)-1])
 	}
-	latest, earlier := c.seen.jobs[0].Name, []string{"", first}
-	if live := c.seen.Deployment(); live != nil {
-		earlier = append(earlier, string(live.UID))
-	}
+	latest := c.seen.jobs[0].Name
 	for i := range c.seen.jobs[1:] {
 		earlier = append(earlier, c.seen.jobs[i+1].Name)
 	}
-	if slices.ContainsFunc(earlier, func(before string) bool { return named(before) == latest }) {
+	if slices.ContainsFunc(earlier, func(before string) bool { return rollout.JobAfter(before) == latest }) {
 		return latest
 	}
-	return named(latest)
+	return rollout.JobAfter(latest)
 }
 
 // noteJob has the record of the present workload name the Job that has run.
@@ -280,7 +275,7 @@ func (c decider) unfinishedJob(other string) string {
 // oldest finished Jobs are deleted.
 func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *Outcomes) *Outcomes {
 	seen := before.Seen
-	if missing := before.missingPrerequisite(); missing != nil {
+	if missing := missingPrerequisite(before.auxiliary); missing != nil {
 		return FailApply(seen, missing)
 	}
 	waitsFor, finished, err := r.readJobs(ctx, in, job.name)
@@ -294,7 +289,7 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 	}
 	for _, old := range finished[min(len(finished), jobsKept-1):] {
 		if err := r.Engine.Discard(ctx, &old); err != nil {
-			return FailApply(seen, fmt.Errorf("delete Job %s: %w", old.Name, err))
+			return FailApply(seen, err)
 		}
 	}
 	created := resource.BuildJob(job.workload, job.spec, job.name)
@@ -329,19 +324,16 @@ func (r *Reconciler) readJobs(ctx context.Context, in *Input, name string) (wait
 	if err := r.Live.List(ctx, &jobs, namespace, label); err != nil {
 		return "", nil, fmt.Errorf("list Jobs: %w", err)
 	}
-	for i := range jobs.Items {
-		job := &jobs.Items[i]
+	for _, job := range jobsOf(in.Owner, jobs.Items) {
 		switch {
-		case !metav1.IsControlledBy(job, in.Owner):
 		case job.Name == name && job.DeletionTimestamp == nil: // The cache lacks it yet.
 			return "", nil, nil
-		case !hasEnded(job), job.Name == name:
+		case !hasEnded(&job), job.Name == name:
 			return "Job " + job.Name, nil, nil
 		default:
-			finished = append(finished, *job)
+			finished = append(finished, job)
 		}
 	}
-	slices.SortFunc(finished, func(a, b batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
 	var pods corev1.PodList
 	if err := r.Live.List(ctx, &pods, namespace, label); err != nil {
 		return "", nil, fmt.Errorf("list pods of Jobs: %w", err)

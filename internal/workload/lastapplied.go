@@ -30,7 +30,7 @@ type How struct {
 	Earlier bool
 	// Alone is true to apply the workload object and its prerequisites alone.
 	Alone bool
-	// Prerequisites is true to apply what must be there before the first pod, and nothing else.
+	// Prerequisites is true to apply the prerequisites of the first pod alone.
 	Prerequisites bool
 	// canary is the decision on the canary.
 	canary canaryDecision

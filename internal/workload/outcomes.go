@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 
@@ -56,14 +57,22 @@ func (a *Outcomes) then(b *Outcomes) *Outcomes {
 	return &all
 }
 
-// missingPrerequisite returns the obstacle to an object that must be in place before the first pod, nil if there is none.
-func (a *Outcomes) missingPrerequisite() error {
-	for i := range a.auxiliary {
-		if done := &a.auxiliary[i]; done.Object.Prerequisite && done.Err != nil {
-			return done.Err
+// missingPrerequisite returns the obstacle to the first object of those that must be in place before the first pod, nil if there is none. Of
+// several applications of an object, the last one counts.
+func missingPrerequisite(auxiliary []apply.Outcome) error {
+	var missing error
+	last := map[reflect.Type]bool{}
+	for i := range slices.Backward(auxiliary) {
+		done := &auxiliary[i]
+		of := reflect.TypeOf(done.Object.Desired)
+		if !done.Object.Prerequisite || last[of] {
+			continue
+		}
+		if last[of] = true; done.Err != nil {
+			missing = done.Err
 		}
 	}
-	return nil
+	return missing
 }
 
 // NewOutcomes returns the outcome of a request as the engine has left it.

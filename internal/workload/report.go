@@ -3,8 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -353,19 +351,12 @@ func troubleOf(troubles []error) (reconciler.Trouble, time.Duration) {
 // withPrerequisite returns the health of the pods of a workload without a Deployment, with the obstacle to an object that its first pod
 // waits for.
 func withPrerequisite(pods health.Verdict, auxiliary []apply.Outcome) health.Verdict {
-	last := map[reflect.Type]bool{}
-	for i := range slices.Backward(auxiliary) { // The last application counts.
-		done := &auxiliary[i]
-		of := reflect.TypeOf(done.Object.Desired)
-		if !done.Object.Prerequisite || last[of] {
-			continue
-		}
-		last[of] = true
-		if done.Err != nil {
-			pods.Reason, pods.Message = reconciler.ReasonAndMessageOf(done.Err)
-			var stalled *reconciler.StalledError
-			pods.Stalled = errors.As(done.Err, &stalled)
-		}
+	missing := missingPrerequisite(auxiliary)
+	if missing == nil {
+		return pods
 	}
+	pods.Reason, pods.Message = reconciler.ReasonAndMessageOf(missing)
+	var stalled *reconciler.StalledError
+	pods.Stalled = errors.As(missing, &stalled)
 	return pods
 }
