@@ -10,13 +10,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
@@ -124,42 +122,6 @@ func (f facts) lacks(before facts) error {
 	return nil
 }
 
-// importAll returns the Apps of all Deployments of a namespace, as their files have them.
-func importAll(t *testing.T, ns string) []*appv1.App {
-	t.Helper()
-	var around view.Namespace
-	var deployments appsv1.DeploymentList
-	var services corev1.ServiceList
-	for _, list := range []client.ObjectList{&deployments, &services} {
-		if err := plane.Client.List(t.Context(), list, client.InNamespace(ns)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	around.Deployments, around.Services = deployments.Items, services.Items
-	var apps []*appv1.App
-	for i := range around.Deployments {
-		from := around.SourceOf(&around.Deployments[i])
-		made, err := view.ImportOf(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		verified, err := view.Verify(made, from)
-		if err != nil || len(verified.Differences) > 0 {
-			t.Errorf("%v: %s", err, verified.Text())
-		}
-		fields, err := made.Manifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		app := &appv1.App{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, app); err != nil {
-			t.Fatal(err)
-		}
-		apps = append(apps, app)
-	}
-	return apps
-}
-
 // TestImportComesBack imports an application, lets the Apps take it over, refreshes them, deletes them and applies them again: the labels of pods
 // and Services, and the number of pods behind each Service, are what they were at each step.
 func TestImportComesBack(t *testing.T) {
@@ -189,7 +151,7 @@ func TestImportComesBack(t *testing.T) {
 		})
 	}
 	plane.Start(t, ns)
-	files := importAll(t, ns)
+	files := plane.ImportAll(t, ns)
 	apps := make([]*appv1.App, len(files))
 	for i, file := range files {
 		apps[i] = file.DeepCopy()
