@@ -17,10 +17,10 @@ type ReleaseSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Canary *CanarySpec `json:"canary,omitempty"`
 
-	// beforeRollout is a command that the new image runs in a Job before a change of what the pods run is rolled out, and before the
-	// first pods: a migration of a database, for instance. Until the command has succeeded, the pods of before stay as they are. Changes
-	// of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and promotions run
-	// no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
+	// beforeRollout is a command, such as the migration of a database. A Job runs the command with the new image before the first
+	// pods, and before each change of the pod template is rolled out. Until the command has succeeded, the present pods stay as they
+	// are. Changes of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and
+	// promotions run no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	BeforeRollout *BeforeRolloutSpec `json:"beforeRollout,omitempty"`
@@ -40,8 +40,8 @@ type BeforeRolloutSpec struct {
 	// +optional
 	Args []string `json:"args,omitempty"`
 
-	// envs are environment variables in addition to those of the pods; a name may occur once. They take precedence over the
-	// variables of the pods.
+	// envs are further environment variables; a name may occur once. A variable takes precedence over the variable of the pods with
+	// the same name.
 	// +listType=map
 	// +listMapKey=name
 	// +optional

@@ -70,7 +70,7 @@ func (w *Watch) ensureWatched(ctx context.Context, kind string) error {
 	return nil
 }
 
-// metadataOf returns the watch of a kind, which it starts if it is the first to ask for it.
+// metadataOf returns the watch of a kind. The first call for a kind starts the watch.
 func (w *Watch) metadataOf(ctx context.Context, kind string) (*metadata, error) {
 	select {
 	case <-w.running:

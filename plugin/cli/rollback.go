@@ -99,7 +99,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	return r.restore(ctx, c, t, &s.Resource, ops, rev.Number)
 }
 
-// restoreQuestion asks for a rollback that replaces so many pods.
+// restoreQuestion returns the question before a rollback that replaces a number of pods.
 func restoreQuestion(pods int) string {
 	switch pods {
 	case 0:

@@ -231,7 +231,7 @@ func (s *Server) itemsOf(rows []*view.Row, numbers map[view.Group]int, wall bool
 	return items
 }
 
-// countsOf counts the resources without a ready pod and those of each group, regardless of the filter, with links to them.
+// countsOf returns the numbers of the resources without a ready pod and of the resources of each group, regardless of the filter, with links.
 func countsOf(all []view.Row, chosen choice) []count {
 	down, numbers := 0, map[view.Group]int{}
 	for i := range all {

@@ -61,11 +61,7 @@ func beforeRollout(spec *appv1.BeforeRolloutSpec, at *field.Path) field.ErrorLis
 	if len(spec.Command) == 0 {
 		errs = append(errs, field.Required(at.Child("command"), messageRolloutCommandRequired))
 	}
-	errs = append(errs, eachWithoutNUL(at.Child("command"), spec.Command)...)
-	errs = append(errs, eachWithoutNUL(at.Child("args"), spec.Args)...)
-	for i := range spec.Envs {
-		errs = append(errs, withoutNUL(at.Child("envs").Index(i).Child("value"), spec.Envs[i].Value)...)
-	}
+	errs = append(errs, texts(&corev1.Container{Command: spec.Command, Args: spec.Args, Env: spec.Envs}, mainPlace(at))...)
 	errs = append(errs, envs(spec.Envs, at.Child("envs"))...)
 	errs = append(errs, unique(spec.Envs, at.Child("envs"), func(v corev1.EnvVar) string { return v.Name })...)
 	if n := spec.DeadlineSeconds; n != nil && (*n < 1 || *n > maxCommandDeadline) {

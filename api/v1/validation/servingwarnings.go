@@ -18,8 +18,8 @@ import (
 // dnsPort is the port of DNS.
 const dnsPort = 53
 
-// leastPods returns the number of pods below which nothing scales the workload, nil if the spec does not state it: then the live number stays,
-// and a new workload has one pod.
+// leastPods returns the number of pods below which nothing scales the workload, nil if the spec does not state the number. A workload with an
+// unstated number keeps its live number, and a new workload has one pod.
 func leastPods(spec *appv1.ServingSpec, replicas *int32) *int32 {
 	if spec.Autoscaling == nil || ptr.Deref(replicas, 1) == 0 { // 0 stops it, with an autoscaler too.
 		return replicas

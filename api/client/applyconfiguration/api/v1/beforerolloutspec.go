@@ -19,8 +19,8 @@ type BeforeRolloutSpecApplyConfiguration struct {
 	Command []string `json:"command,omitempty"`
 	// args are the arguments of the command. Defaults to none.
 	Args []string `json:"args,omitempty"`
-	// envs are environment variables in addition to those of the pods; a name may occur once. They take precedence over the
-	// variables of the pods.
+	// envs are further environment variables; a name may occur once. A variable takes precedence over the variable of the pods with
+	// the same name.
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 	// deadlineSeconds is the time that the command has, with all retries, before it counts as failed, in seconds. Defaults to 600.
 	DeadlineSeconds *int32 `json:"deadlineSeconds,omitempty"`

@@ -14,10 +14,10 @@ type ReleaseSpecApplyConfiguration struct {
 	// second Deployment with the name of the resource and "-canary". Promotion rolls the change out to all pods; until then no
 	// pod of before is touched. The first pods, and changes that no pod is replaced for, are no canaries.
 	Canary *CanarySpecApplyConfiguration `json:"canary,omitempty"`
-	// beforeRollout is a command that the new image runs in a Job before a change of what the pods run is rolled out, and before the
-	// first pods: a migration of a database, for instance. Until the command has succeeded, the pods of before stay as they are. Changes
-	// of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and promotions run
-	// no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
+	// beforeRollout is a command, such as the migration of a database. A Job runs the command with the new image before the first
+	// pods, and before each change of the pod template is rolled out. Until the command has succeeded, the present pods stay as they
+	// are. Changes of the number of pods, of the objects around the pods and of followed ConfigMaps and Secrets, holds, rollbacks and
+	// promotions run no command. Kubernetes may start the pod of a Job twice, so the command must be idempotent.
 	BeforeRollout *BeforeRolloutSpecApplyConfiguration `json:"beforeRollout,omitempty"`
 }
 
