@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/health"
 )
 
@@ -16,9 +17,9 @@ const maxDigest = 12
 // splitImage returns the repository of an image and its version: the tag, or the beginning of the digest.
 func splitImage(image string) (repository, version string) {
 	named, digest, _ := strings.Cut(image, "@")
-	repository = named
-	if at := strings.LastIndexByte(named, ':'); at > strings.LastIndexByte(named, '/') {
-		repository, version = named[:at], named[at+1:]
+	version, tagged, _ := validation.ImageTag(image)
+	if repository = named; tagged {
+		repository = strings.TrimSuffix(named, ":"+version)
 	}
 	if version == "" && digest != "" {
 		_, digits, _ := strings.Cut(digest, ":")
