@@ -206,6 +206,9 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 	case !c.seen.isOwned(c.in.Owner) || present.TemplateKept:
 		return false, nil
 	case stable == nil || stable.TemplateKept:
+		if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err == nil && changed && c.in.OwnsRecord(live) {
+			return true, nil // Also where another writer has put the change into the live template.
+		}
 		holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
 		return !holds, err
 	}
@@ -238,18 +241,31 @@ func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32
 	return resource.CanaryPods(spec, before)
 }
 
-// canaryHistory returns the history of the canary, if it was made for the present spec: the inputs of the canary are those of the change.
+// canaryHistory returns the history of the canary, if it was made for the pods of the present spec: the inputs of the canary are those of the
+// change.
 func (c decider) canaryHistory() (resource.Provenance, bool) {
 	live := c.seen.canary.object
 	if c.in.canarySpec() == nil || !c.hasCanary() || !c.in.OwnsRecord(live) {
 		return resource.Provenance{}, false
 	}
-	if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err != nil || changed {
-		return resource.Provenance{}, false
-	}
 	h := resource.Provenance{Exists: true, Ours: true, Inputs: live.Annotations[appv1.AnnotationLastAppliedInputs]}
 	in, err := resource.DecodeInputs(h.Inputs)
-	return h, err == nil && in.ServiceAccount == resource.AccountName(c.in.Around, c.in.Name)
+	if err != nil || in.ServiceAccount != resource.AccountName(c.in.Around, c.in.Name) {
+		return resource.Provenance{}, false
+	}
+	changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods)
+	return h, err == nil && (!changed || c.makesSamePods(recordOf(live), in))
+}
+
+// makesSamePods reports whether the present spec makes the pod template that a record makes with the same inputs: a change that replaces no
+// pod, such as a change of labels of the Deployment, leaves a canary as it is.
+func (c decider) makesSamePods(record string, inputs resource.Inputs) bool {
+	recorded, err := resource.BuildRecorded(c.in.Spec, record, c.seen.options(inputs, c.in.Around))
+	if err != nil {
+		return false // The record is a hash, or cannot be read.
+	}
+	present, errs := c.build(inputs)
+	return len(errs) == 0 && equality.Semantic.DeepEqual(recorded.Template, present.Template)
 }
 
 // runsInCanary reports whether the canary was made for the present spec with the chosen inputs.

@@ -168,7 +168,10 @@ func TestDecideCanary(t *testing.T) {
 			func(s *situation) { s.app.Spec.Image = "nginx:1"; s.annotate(appv1.AnnotationRefresh, "5") }, "present nginx:1",
 		},
 		"the record is a hash": {func(s *situation) { s.compare = false; s.hash() }, "canary nginx:2 earlier remembers record, canary applied nginx:2 x1, alone, CanaryStarted"},
-		"the name is taken":    {func(s *situation) { s.run(t, "nginx:2"); s.seen.canary.object.OwnerReferences = nil }, "canary nginx:1 earlier remembers record ResourceExists"},
+		"the record is a hash, another writer has set the image": {
+			func(s *situation) { s.hash(); s.run(t, "nginx:2") }, "canary nginx:2 earlier remembers record, canary applied nginx:2 x1, alone",
+		},
+		"the name is taken": {func(s *situation) { s.run(t, "nginx:2"); s.seen.canary.object.OwnerReferences = nil }, "canary nginx:1 earlier remembers record ResourceExists"},
 		"the name is adoptable": {func(s *situation) {
 			s.run(t, "nginx:2")
 			s.seen.canary.object.OwnerReferences = nil
@@ -199,7 +202,16 @@ func TestDecideCanary(t *testing.T) {
 			},
 			"canary nginx:1 earlier remembers record, canary applied nginx:2 x1",
 		},
-		"another spec in the middle":    {func(s *situation) { s.run(t, "nginx:2"); s.app.Spec.Image = "nginx:3" }, "canary nginx:1 earlier remembers record, canary replaced nginx:3 x1"},
+		"another spec in the middle": {func(s *situation) { s.run(t, "nginx:2"); s.app.Spec.Image = "nginx:3" }, "canary nginx:1 earlier remembers record, canary replaced nginx:3 x1"},
+		"a change in the middle that replaces no pod": {func(s *situation) {
+			s.run(t, "nginx:2")
+			s.app.Spec.Labels, s.app.Spec.ProgressDeadlineSeconds = map[string]string{"team": "shop"}, ptr.To[int32](99)
+		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
+		"a change that replaces no pod, promoted": {func(s *situation) {
+			s.run(t, "nginx:2")
+			s.app.Spec.Labels = map[string]string{"team": "shop"}
+			promote(s, "uid-of-canary")
+		}, "present nginx:2 whole, CanaryPromoted"},
 		"another refresh in the middle": {func(s *situation) { s.run(t, "nginx:2"); s.annotate(appv1.AnnotationRefresh, "5") }, "canary nginx:1 earlier remembers record, canary replaced nginx:2 x1"},
 		"it lost its record":            {func(s *situation) { s.run(t, "nginx:2"); s.seen.canary.object.ManagedFields = nil }, "canary nginx:1 earlier remembers record, canary replaced nginx:2 x1"},
 		"it missed its deadline":        {func(s *situation) { s.stallCanary(t) }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1, stalled"},

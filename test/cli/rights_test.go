@@ -113,6 +113,7 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 	app.Spec.Ports[0].Name = "http"
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=True", "Applied=True")
+	migrate := &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}
 	switch command {
 	case "resume":
 		plane.Change(t, app, func() { app.Spec.Paused = true })
@@ -120,13 +121,16 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 		plane.Change(t, app, func() { app.Annotations = map[string]string{appv1.AnnotationHold: appv1.HoldLastGood} })
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonHeld) })
 	case "promote", "abort":
-		plane.Change(t, app, func() { app.Spec.Canary, app.Spec.Image = &appv1.CanarySpec{}, "nginx:2" })
+		plane.Change(t, app, func() {
+			app.Spec.Canary, app.Spec.Image, app.Spec.BeforeRollout = &appv1.CanarySpec{}, "nginx:2", migrate
+		})
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonCanary) })
+		return // Another command would replace the canary.
 	case "rollback":
 		plane.Change(t, app, func() { app.Spec.Image = "nginx:2" })
 		plane.Until(t, app, func() error { return standing(app, appv1.ReasonReady) })
 	}
-	plane.Change(t, app, func() { app.Spec.BeforeRollout = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}} })
+	plane.Change(t, app, func() { app.Spec.BeforeRollout = migrate })
 }
 
 // concerns reports whether a command makes use of a right for an App. Nothing waits to be refreshed, and the App is there.
