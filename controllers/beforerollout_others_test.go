@@ -1,0 +1,101 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// newCommandWorld returns a world whose resource runs nginx:1 after its command, and then nginx:2.
+func newCommandWorld(t *testing.T, kindName string) *world {
+	t.Helper()
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), commandSpecOf(kindName, "nginx:1")))
+	w.generations = true
+	w.settle(kindName)
+	w.endJob(batchv1.JobComplete)
+	w.settle(kindName)
+	w.run(kindName, w.replicaSet("web-1"))
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.setSpec(kindName, commandSpecOf(kindName, "nginx:2"))
+	w.settle(kindName)
+	w.endJob(batchv1.JobComplete)
+	w.settle(kindName)
+	w.run(kindName, w.replicaSet("web-2"))
+	w.settle(kindName)
+	if n := len(w.jobs()); n != 2 || w.image() != "nginx:2" {
+		t.Fatalf("%d Jobs, and the Deployment runs %s", n, w.image())
+	}
+	return w
+}
+
+// TestCommandOnce returns to the present spec from an earlier revision, by the end of a hold and after a change of the Deployment by another
+// writer, such as kubectl rollout undo: the command of the present spec has succeeded, and does not run again.
+func TestCommandOnce(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		w.annotate(name, appv1.AnnotationHold, "web-1")
+		w.settle(name)
+		if w.image() != "nginx:1" {
+			t.Fatalf("the hold has no effect: the Deployment runs %s", w.image())
+		}
+		w.annotate(name, appv1.AnnotationHold, "")
+		w.settle(name)
+		if n := len(w.jobs()); n != 2 || w.image() != "nginx:2" {
+			t.Errorf("after the hold, there are %d Jobs, and the Deployment runs %s", n, w.image())
+		}
+		d := w.deployment()
+		d.Spec.Template.Spec.Containers[0].Image = "nginx:1"
+		if err := w.Client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(name)
+		if n := len(w.jobs()); n != 2 || w.image() != "nginx:2" {
+			t.Errorf("after an undo, there are %d Jobs, and the Deployment runs %s", n, w.image())
+		}
+	})
+}
+
+// TestCommandAndEarlierCanary replaces a canary that waits by a change whose command fails: no pods of the earlier change stay.
+func TestCommandAndEarlierCanary(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		canary := func(image string) string { return withField(commandSpecOf(name, image), `"canary":{}`) }
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, canary("nginx:3"))
+		w.settle(name)
+		w.runs("the command runs", "nginx:2", "")
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		w.runs("the command has succeeded", "nginx:2", "nginx:3")
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, canary("nginx:4"))
+		w.settle(name)
+		w.runs("another command runs", "nginx:2", "")
+		w.endJob(batchv1.JobFailed)
+		w.settle(name)
+		w.runs("another command has failed", "nginx:2", "")
+		w.stands("another command has failed", name, "Applied=False/BeforeRolloutFailed", "Stalled=True/BeforeRolloutFailed")
+	})
+}
+
+// TestNoCommandForOthers runs no command where the Deployment of that name belongs to others.
+func TestNoCommandForOthers(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		d := w.deployment()
+		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other", Controller: new(true)}}
+		if err := w.Client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		w.setSpec(name, commandSpecOf(name, "nginx:3"))
+		w.settle(name)
+		if n := len(w.jobs()); n != 2 {
+			t.Errorf("%d Jobs", n)
+		}
+		w.stands("a Deployment of others", name, "Applied=False/ResourceExists")
+	})
+}
