@@ -45,6 +45,8 @@ var troubled = []step{
 	},
 	{"App", "shop", "inventory", `{"spec":{"image":"imagepullbackoff.test/shop/inventory:7.1.0"}}`, appv1.ReasonRolledBack},
 	{"App", "shop", "offers", `{"spec":{"image":"registry.example.com/shop/offers:3.5.0"}}`, appv1.ReasonCanary},
+	{"App", "shop", "orders", `{"spec":{"image":"jobfails.test/shop/orders:2.2.0"}}`, appv1.ReasonBeforeRolloutFailed},
+	{"App", "shop", "shipping", `{"spec":{"image":"jobruns.test/shop/shipping:1.5.0"}}`, appv1.ReasonBeforeRollout},
 	{"App", "pay", "fraud", `{"spec":{"image":"oomkilled.test/pay/fraud:0.4.0"}}`, appv1.ReasonOOMKilled},
 	{"App", "shop", "fleet", `{"spec":{"image":"registry.example.com/shop/fleet:1.2.0","minReadySeconds":60}}`, appv1.ReasonProgressing},
 	{"App", "legacy", "wiki", "", appv1.ReasonResourceExists},
