@@ -33,6 +33,7 @@ func TestLook(t *testing.T) {
 	b.login(c)
 	t.Run("Size", func(t *testing.T) { measureLook(t, b.another(t), c) })
 	t.Run("Command", func(t *testing.T) { lookAtCommands(t, b.another(t), c) })
+	t.Run("Hold", func(t *testing.T) { lookAtHold(t, b.another(t), c) })
 	pages := map[string]string{
 		"list": "", "wall": "?view=wall", "failed": "app/shop/checkout", "paused": "app/shop/coupons", "held": "app/shop/basket", "canary": "app/shop/offers",
 		"rolling": "app/shop/fleet", "outage": "app/legacy/wiki", "tiers": "cloudmanager/media/office", "plan": "app/shop/checkout/rollback?value=2",
@@ -121,5 +122,17 @@ func lookAtCommands(t *testing.T, b *tab, c *centre) {
 	} {
 		b.visit(c.base+"app/shop/"+name, http.StatusOK)
 		b.until(words...)
+	}
+}
+
+// lookAtHold checks that no way back leads to the revision that a hold keeps from running, nor to the one that was rolled back.
+func lookAtHold(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for _, name := range []string{"basket", "inventory"} {
+		b.visit(c.base+"app/shop/"+name, http.StatusOK)
+		b.until("What has happened", "of the present spec")
+		if links := value[[]string](b, `[...document.querySelectorAll("#happened .then a")].map(e => e.ariaLabel)`); len(links) > 0 {
+			t.Errorf("%s offers %q", name, links)
+		}
 	}
 }
