@@ -86,7 +86,8 @@ func TestBefore(t *testing.T) {
 func TestHostileCommand(t *testing.T) {
 	s := commanded(appv1.ReasonBeforeRolloutFailed, func(job *batchv1.Job, pod *corev1.Pod) {
 		job.Name, job.Status.Conditions[0].Reason, job.Spec.Template.Spec.Containers[0].Image = hostileMarkup, hostileMarkup, hostileMarkup
-		pod.Status.ContainerStatuses[0].Name, pod.Status.ContainerStatuses[0].State.Waiting.Message = hostileMarkup, hostileMarkup
+		status := &pod.Status.ContainerStatuses[0]
+		status.Name, status.State.Waiting = hostileMarkup, &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: hostileMarkup}
 	})
 	s.Resource.Image = hostileMarkup
 	text := fmt.Sprintf("%+v %+v", BeforeOf(s), HappenedOf(s, 0))

@@ -26,7 +26,7 @@ func reported() *Snapshot {
 	r, _ := Of(app)
 	s := crashing()
 	s.Resource = r
-	s.Pods[2].Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = "S3CR3T-end"
+	s.Pods[2].Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Message: "S3CR3T-end"}
 	s.ReplicaSets[3] = replicaSet("cart-7d9c4", 5, 4, 2, "nginx:1.17.0", `{"image":"nginx:1.17.0","envs":[{"name":"TZ","value":"S3CR3T-earlier"}]}`, 42*time.Second)
 	s.Events = append(s.Events, corev1.Event{Reason: "Unhealthy", Message: said, Type: corev1.EventTypeWarning, LastTimestamp: before(time.Minute)})
 	return s
