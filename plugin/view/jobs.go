@@ -55,6 +55,14 @@ func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 		}
 		n.State, n.Mark = jobState(job)
 		n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
+		for i := range n.Children { // Of a Job, pods end for good.
+			switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
+			case corev1.PodSucceeded:
+				pod.Mark = MarkGood
+			case corev1.PodFailed:
+				pod.Mark = MarkBad
+			}
+		}
 		nodes = append(nodes, n)
 	}
 	return nodes

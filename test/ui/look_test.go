@@ -40,6 +40,8 @@ func TestLook(t *testing.T) {
 		"united": "uniteddeployment/legacy/erp", "zero": "app/pay/batch", "waiting": "app/media/thumbs", "empty": "?filter=none-of-it",
 		"command": "app/shop/shipping", "failed command": "app/shop/orders",
 	}
+	t.Run("Printed", func(t *testing.T) { lookAtPrints(t, b.another(t), c, pages) })
+	t.Run("Gray", func(t *testing.T) { lookInGray(t, b.another(t), c, pages) })
 	for _, width := range []int64{1280, 390} {
 		for _, theme := range []string{"light", "dark"} {
 			for _, scripts := range []bool{true, false} {
