@@ -36,7 +36,7 @@ const (
 	// second a tab gets during a rollout of so many Apps.
 	changes, maxDelay, maxRate, rollout = 20, 500, 50 << 10, 100
 	// maxMemory is what the application centre may have had at a time with 5,000 Apps and 10,000 pods.
-	maxMemory = 250 << 20
+	maxMemory = 110 << 20
 	// idle is for how long nothing happens while the requests of an open page are counted, pulse how often the page asks for a sign of life of
 	// the API server at most.
 	idle, pulse = 10 * time.Second, 5 * time.Second
