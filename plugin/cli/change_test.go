@@ -24,8 +24,8 @@ func TestBeingDeleted(t *testing.T) {
 		"wait --fail never": {"wait", "web", "--fail", "never"},
 	}
 	shown := map[string][]string{
-		"list": {"list"}, "tree": {"tree", "web"}, "why": {"why", "web"}, "history": {"history", "web"}, "version": {"version"}, "check": {"check"},
-		"completion": {"completion", "bash"}, "import": {"import", "deployment/web"}, "ui": nil,
+		"list": {"list"}, "tree": {"tree", "web"}, "why": {"why", "web"}, "history": {"history", "web"}, "logs": {"logs", "web"},
+		"report": {"report", "web"}, "version": {"version"}, "check": {"check"}, "completion": {"completion", "bash"}, "import": {"import", "deployment/web"}, "ui": nil,
 	}
 	r := &root{flags: genericclioptions.NewConfigFlags(true)}
 	for _, cmd := range r.command().Commands() {
@@ -47,7 +47,7 @@ func TestBeingDeleted(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s%s", name, code, out, said)
 		}
 	}
-	for _, name := range []string{"tree", "why"} {
+	for _, name := range []string{"tree", "why", "report"} {
 		if code, out, said := f.run(t, shown[name]...); code != 0 {
 			t.Errorf("%s: exit status %d\n%s%s", name, code, out, said)
 		}

@@ -104,8 +104,8 @@ func (r *root) command() *cobra.Command {
 	flags.Int64Var(&r.chunk, "chunk-size", 500, "How many objects to request at a time.")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(
-		r.listCommand(), r.treeCommand(), r.whyCommand(), r.waitCommand(), r.planCommand(), r.historyCommand(), r.rollbackCommand(),
-		r.holdCommand(), r.unholdCommand(), r.promoteCommand(), r.abortCommand(),
+		r.listCommand(), r.treeCommand(), r.whyCommand(), r.logsCommand(), r.reportCommand(), r.waitCommand(), r.planCommand(), r.historyCommand(),
+		r.rollbackCommand(), r.holdCommand(), r.unholdCommand(), r.promoteCommand(), r.abortCommand(),
 		r.pauseCommand(true), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)

@@ -82,25 +82,13 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
-	ours, workloads := oursOf(t, &r), workloadsOf(t, &r)
-	pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
-	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
-	gather(g, "Deployments", apps.Deployments(t.namespace), workloads, &s.Deployments)
-	if r.Canary != nil {
-		gather(g, "Deployments", apps.Deployments(t.namespace), named(r.Canary.Name), &s.Deployments)
-	}
-	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
-	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	c.gatherPods(g, s, t)
+	ours, pods := oursOf(t, &r), metav1.ListOptions{LabelSelector: podSelector(t, &r)}
+	core := c.kube.CoreV1()
 	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
 	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
 	if r.KeepsData() {
-		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), ours, &s.StatefulSets)
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
-	}
-	if r.HasCommand {
-		jobs := jobsOf(t)
-		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
-		gather(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
 	}
 	if r.Serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
@@ -113,10 +101,50 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 		gather(g, "Services", core.Services(t.namespace), named(r.Service), &s.Services)
 		g.wait.Wait()
 	}
+	g.noteMissing(s)
+	return s, ctx.Err()
+}
+
+// podSnapshot reads a resource and its pods, and the objects between them, in at most seven requests.
+func (c *clients) podSnapshot(ctx context.Context, t target) (*view.Snapshot, error) {
+	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	if err != nil {
+		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+	}
+	s := &view.Snapshot{Resource: r, Now: time.Now()}
+	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
+	c.gatherPods(g, s, t)
+	g.wait.Wait()
+	g.noteMissing(s)
+	return s, ctx.Err()
+}
+
+// gatherPods requests the pods of a resource, and the objects that control the pods.
+func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
+	r := &s.Resource
+	pods := metav1.ListOptions{LabelSelector: podSelector(t, r)}
+	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
+	gather(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
+	if r.Canary != nil {
+		gather(g, "Deployments", apps.Deployments(t.namespace), named(r.Canary.Name), &s.Deployments)
+	}
+	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
+	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	if r.KeepsData() {
+		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), oursOf(t, r), &s.StatefulSets)
+	}
+	if r.HasCommand {
+		jobs := jobsOf(t)
+		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
+		gather(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
+	}
+}
+
+// noteMissing notes in a snapshot what could not be listed.
+func (g *gathering) noteMissing(s *view.Snapshot) {
 	s.Missing = g.missing
 	slices.SortFunc(s.Missing, func(a, b view.Missing) int { return strings.Compare(a.Kinds, b.Kinds) })
 	s.Missing = slices.Compact(s.Missing)
-	return s, ctx.Err()
 }
 
 // eventsOf selects the events of the objects that have the name of a resource: of the resource and of its children, and of objects of others,

@@ -13,7 +13,7 @@ type helpGroup struct {
 }
 
 var helpGroups = []helpGroup{
-	{"look", "Look:", []string{"list", "why", "tree", "history", "wait", "ui"}},
+	{"look", "Look:", []string{"list", "why", "tree", "logs", "history", "wait", "report", "ui"}},
 	{"change", "Change:", []string{"plan", "rollback", "hold", "unhold", "promote", "abort", "pause", "resume", "restart", "refresh"}},
 	{"move", "Come and go:", []string{"import", "adopt", "eject"}},
 	{"set", "Set up:", []string{"check", "completion", "version"}},
@@ -24,6 +24,8 @@ var examples = map[string]string{
 	"list":       "NAME list -A\nNAME list modelbox\nNAME list --state failing,stalled\nNAME list -o wide --sort-by since",
 	"why":        "NAME why cart\nNAME why pod/cart-7d9c4-8x2kf",
 	"tree":       "NAME tree cart\nNAME tree cart --limit 0",
+	"logs":       "NAME logs cart\nNAME logs cart -f\nNAME logs pod/cart-7d9c4-8x2kf -c cart --previous=false",
+	"report":     "NAME report cart > report.md",
 	"history":    "NAME history cart\nNAME history cart --diff 2..3",
 	"wait":       "NAME wait cart\nNAME wait cart --timeout 5m --fail stalled",
 	"ui":         "NAME ui -A\nNAME ui --read-only",

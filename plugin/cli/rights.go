@@ -38,6 +38,14 @@ func rightsBelow() []Right {
 	return rights
 }
 
+// rightsToLogs returns the rights to find the pods of a resource, and to read their logs.
+func rightsToLogs() []Right {
+	return []Right{
+		{"get", "", "pods/log", true}, {"list", "", "pods", true},
+		{"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false}, {"list", "apps", "replicasets", false},
+	}
+}
+
 // rightsOfCreation returns the rights to find obstacles to the creation of a resource.
 func rightsOfCreation() []Right {
 	rights := []Right{
@@ -123,6 +131,8 @@ func Needs() []Need {
 		{"list", ours("list", false)},
 		{"tree", look},
 		{"why", join(look, []Right{events})},
+		{"logs", join(get, rightsToLogs(), jobs)},
+		{"report", join(look, []Right{events})},
 		{"wait", look},
 		{"history", join(look)},
 		{"plan", patch},

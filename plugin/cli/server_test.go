@@ -30,6 +30,8 @@ type fakeServer struct {
 	objects map[string]runtime.Object
 	// answer answers a request in place of the server, if it returns a status.
 	answer func(q *http.Request, body string) runtime.Object
+	// logs are the logs of pods, by the name of the pod; with " before" after it, of the run before.
+	logs   map[string]string
 	url    string
 	mu     sync.Mutex
 	writes []string
@@ -61,6 +63,9 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	at := slices.Index(parts, "namespaces")
 	switch {
 	case answer != nil:
+	case f.logs != nil && len(parts) == at+5 && parts[at+4] == "log":
+		_, _ = io.WriteString(w, f.logs[parts[at+3]+map[string]string{"true": " before"}[q.URL.Query().Get("previous")]])
+		return
 	case at < 0 || len(parts) < at+3:
 		answer = status(apierrors.NewNotFound(schema.GroupResource{}, q.URL.Path))
 	case len(parts) == at+3:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,10 @@ func (r reader) Snapshot(ctx context.Context, kind view.Kind, namespace, name st
 	return r.clients.snapshot(ctx, target{kind: kind, namespace: namespace, name: name}, true)
 }
 
+// gcPercent is the value of GOGC for the pages, unless the user sets the variable: a server that waits most of the time has processor time to spare
+// for less memory.
+const gcPercent = 40
+
 func (r *root) uiCommand() *cobra.Command {
 	var s selection
 	var port int
@@ -46,6 +51,9 @@ func (r *root) uiCommand() *cobra.Command {
 			c, err := r.connect()
 			if err != nil {
 				return err
+			}
+			if r.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
 			}
 			where := "namespace " + c.namespace
 			if s.all {

@@ -139,6 +139,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	data["Spec"], data["Now"] = text, s.options.Now()
 	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})
 	data["Facts"], data["Way"], data["PodRows"] = view.FactsOf(found), view.WayOf(found), view.PodRows(found)
+	data["Before"] = view.BeforeOf(found)
 	data["Happened"], data["Chart"] = view.HappenedOf(found, maxEvents), newChart(view.RolloutOf(found))
 	why, _ := data["Why"].(*view.Why)
 	data["Question"], data["Down"], data["Tiers"] = questions[why.State.Group()], found.Resource.Pods.Down(), len(found.Resource.Tiers) > 0

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,6 +88,33 @@ func TestHostilePictures(t *testing.T) {
 	for _, address := range []string{"", "?view=wall"} {
 		if text := visit(s, secret, address, nil).Body.String(); strings.Contains(text, "<img") || !strings.Contains(text, "&lt;img") {
 			t.Errorf("%q:\n%s", address, text)
+		}
+	}
+}
+
+// TestHostileCommand draws a command before a rollout from hostile names and texts.
+func TestHostileCommand(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.snapshot = hostileRollout()
+	f.snapshot.Resource.Status.Conditions[0].Reason = appv1.ReasonBeforeRolloutFailed
+	job := batchv1.Job{ObjectMeta: owned("job", "app")}
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: evil, Image: evil}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: evil, Message: evil}}
+	pod := corev1.Pod{ObjectMeta: owned("pod-of-job", "job")}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: evil, Image: evil, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: evil}}}}
+	f.snapshot.Jobs, f.snapshot.Pods = []batchv1.Job{job}, append(f.snapshot.Pods, pod)
+	s := listen(t, f)
+	secret, _ := s.sessions.login(s.NewCode())
+	text := visit(s, secret, "app/shop/"+url.PathEscape(evil), nil).Body.String()
+	if strings.Contains(text, "<img") {
+		t.Errorf("the page has markup of the cluster:\n%s", text)
+	}
+	for begin, end := range map[string]string{"<h2>Before the rollout</h2>": "</ol>", "<b>Command before the rollout</b>": "</li>"} {
+		_, part, found := strings.Cut(text, begin)
+		part, _, _ = strings.Cut(part, end)
+		if !found || strings.Count(part, "&lt;img") < 2 {
+			t.Errorf("after %s, there is nothing of the cluster:\n%s", begin, part)
 		}
 	}
 }

@@ -71,8 +71,8 @@ var advices = map[string]advice{
 	appv1.ReasonRolledBack: {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}; or accept the earlier revision: {kubectl happ hold NAME}; " +
 		"or remove spec.rollback, or spec.canary if a canary was aborted."},
 	appv1.ReasonCanary:               {text: "Look at the pods of the canary. Then roll the change out: {kubectl happ promote NAME}; or remove it: {kubectl happ abort NAME}."},
-	appv1.ReasonBeforeRollout:        {text: "Nothing while the Job runs. Follow it: {kubectl happ wait NAME}; or read its output, and why it has no pod, as the message says."},
-	appv1.ReasonBeforeRolloutFailed:  {text: "Read the output of the command as the message says. Then fix the spec; or run the command again: {kubectl happ refresh NAME}.", spec: true},
+	appv1.ReasonBeforeRollout:        {text: "Nothing while the Job runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. Why it has no pod is in the message."},
+	appv1.ReasonBeforeRolloutFailed:  {text: "Read the output of the command: {kubectl happ logs NAME}. Then fix the spec; or run the command again: {kubectl happ refresh NAME}.", spec: true},
 	appv1.ReasonBeforeRolloutStarted: {text: "Nothing: the rollout follows once the Job has succeeded."},
 	appv1.ReasonRevisionNotFound:     {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
 	appv1.ReasonPaused:               {text: "Resume it: {kubectl happ resume NAME}."},

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Happening is an entry in the list of what has happened to a resource: a revision, an event, or the begin of the present state.
+// Happening is an entry in the list of what has happened to a resource: a revision, a command before a
+// rollout, an event, or the begin of the present state.
 type Happening struct {
 	// Time is when it happened, nil if that is not known. AtLatest is true if it can have happened earlier.
 	Time     *metav1.Time `json:"time,omitempty"`
@@ -42,7 +43,7 @@ const (
 
 // HappenedOf returns what has happened to a resource, the latest first, with at most events of its events.
 func HappenedOf(s *Snapshot, events int) []Happening {
-	all := s.revisions()
+	all := append(s.revisions(), s.commands()...)
 	why := whyOf(s, 0)
 	if why.Since != nil && !why.Since.IsZero() && why.State.Group() != GroupReady {
 		all = append(all, Happening{Time: why.Since, Mark: why.State.Mark(), Sign: why.State.Sign(), Title: string(why.State), Text: why.Cause})

@@ -36,6 +36,9 @@ type History struct {
 type Revision struct {
 	Number  int64 `json:"number"`
 	Current bool  `json:"current,omitempty"`
+	// Wanted is true if the recorded spec is the present one, so that a rollback to the revision changes nothing: that of the current revision,
+	// and, while the resource is held or rolled back, that of the revision that is kept from running.
+	Wanted bool `json:"wanted,omitempty"`
 	// ReplicaSet is the name of its ReplicaSet.
 	ReplicaSet string `json:"replicaSet"`
 	// Created is when the ReplicaSet was created, which may have been for an earlier number.
@@ -149,6 +152,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	}
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
+		rev.Wanted = rev.Spec != nil && len(Rollback(w.Current(), "", rev)) == 0
 		before := i + 1 + slices.IndexFunc(h.Revisions[i+1:], func(r Revision) bool { return r.Spec != nil })
 		if rev.Spec == nil || before == i {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,5 +144,27 @@ func TestForgedRevisions(t *testing.T) {
 		if to, err := h.Other(map[string]any{"image": "nginx:1.17.0"}); (err == nil) != (c.note == "") {
 			t.Errorf("%s: the rollback goes to %v, %v", name, to, err)
 		}
+	}
+}
+
+// TestWantedRevision marks the revision of the present spec, to which no rollback leads: while the App is held, it is the one that is kept from
+// running.
+func TestWantedRevision(t *testing.T) {
+	app := newApp("nginx:1.17.0", condition(appv1.ConditionReady, "False", appv1.ReasonHeld, "held"))
+	s := rollout(app, running)
+	s.ReplicaSets[3] = replicaSet("cart-7d9c4", 4, 0, 0, "nginx:1.17.0", `{"image":"nginx:1.17.0","replicas":2}`, time.Hour)
+	s.ReplicaSets[1] = replicaSet("cart-6c9f2", 5, 6, 6, "nginx:1.16.1", `{"image":"nginx:1.16.1","replicas":6}`, 9*24*time.Hour)
+	h, err := HistoryOf(s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range h.Revisions {
+		rev := &h.Revisions[i]
+		got = append(got, fmt.Sprintf("%d %s %t %t", rev.Number, rev.Image, rev.Current, rev.Wanted))
+	}
+	want := []string{"5 nginx:1.16.1 true false", "4 nginx:1.17.0 false true", "3 nginx:1.15.0 false false", "2 nginx:1.15.0 false false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -1,12 +1,25 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
+)
+
+// The texts about a command before a rollout.
+const (
+	jobTitle   = "Command before the rollout"
+	jobWaiting = "wait for the command"
+	jobFailing = "do not start: the command has failed"
 )
 
 // jobs returns the Jobs that the resource controls, the latest first.
@@ -42,6 +55,14 @@ func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 		}
 		n.State, n.Mark = jobState(job)
 		n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
+		for i := range n.Children { // Of a Job, pods end for good.
+			switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
+			case corev1.PodSucceeded:
+				pod.Mark = MarkGood
+			case corev1.PodFailed:
+				pod.Mark = MarkBad
+			}
+		}
 		nodes = append(nodes, n)
 	}
 	return nodes
@@ -59,4 +80,89 @@ func jobState(job *batchv1.Job) (string, Mark) {
 		}
 	}
 	return "running", MarkBusy
+}
+
+// BeforeOf returns the command before the rollout, and the pods that wait for the command, as a way; nil while no rollout waits.
+func BeforeOf(s *Snapshot) []Stop {
+	reason := s.Resource.verdict().Reason
+	if reason != appv1.ReasonBeforeRollout && reason != appv1.ReasonBeforeRolloutFailed {
+		return nil
+	}
+	pods := Stop{Title: "pods of " + Version(s.Resource.Image), Waits: true, Notes: []string{jobWaiting}}
+	if reason == appv1.ReasonBeforeRolloutFailed {
+		pods.Notes = []string{jobFailing}
+	}
+	jobs := s.jobs()
+	if len(jobs) == 0 {
+		return shown([]Stop{{Title: jobTitle, Waits: true}, pods})
+	}
+	job := jobs[0]
+	stop := Stop{Title: "Job " + job.Name, Notes: []string{ShortImage(mainImage(job.Spec.Template.Spec.Containers)), s.jobWords(job)}}
+	_, stop.Mark = jobState(job)
+	if cause := health.Worst(s.podsOf(job.UID), true); cause.Reason != "" {
+		stop.Notes = append(stop.Notes, cause.Reason)
+	}
+	return shown([]Stop{stop, pods})
+}
+
+// jobWords describes how far a Job is: its state, its tries that have failed, and its time.
+func (s *Snapshot) jobWords(job *batchv1.Job) string {
+	state, mark := jobState(job)
+	words := []string{state}
+	if n := job.Status.Failed; n > 0 && job.Spec.BackoffLimit != nil {
+		words = append(words, fmt.Sprintf("%d of %d tries failed", n, *job.Spec.BackoffLimit+1))
+	}
+	if code := s.exitCode(job); code != 0 && mark != MarkGood {
+		words = append(words, fmt.Sprintf("exit code %d", code))
+	}
+	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
+	switch {
+	case end == nil && mark == MarkBusy:
+		words = append(words, "for "+longDuration(s.Now.Sub(began.Time)))
+	case end != nil:
+		words = append(words, "after "+longDuration(end.Sub(began.Time)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// exitCode returns the exit code of a pod of a Job that has failed, 0 if none is known.
+func (s *Snapshot) exitCode(job *batchv1.Job) int32 {
+	for _, pod := range s.podsOf(job.UID) {
+		for _, status := range statusesOf(&pod) {
+			if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+				return ended.ExitCode
+			}
+		}
+	}
+	return 0
+}
+
+// jobEnd returns when a Job has ended, nil if it has not.
+func jobEnd(job *batchv1.Job) *metav1.Time {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && !c.LastTransitionTime.IsZero() {
+			return &c.LastTransitionTime
+		}
+	}
+	return nil
+}
+
+// commands returns an entry for each command before a rollout: its end, or its begin while it runs.
+func (s *Snapshot) commands() []Happening {
+	var all []Happening
+	for _, job := range s.jobs() {
+		h := Happening{
+			Time: cmp.Or(jobEnd(job), job.Status.StartTime, created(job.ObjectMeta)), Title: jobTitle,
+			Text: ShortImage(mainImage(job.Spec.Template.Spec.Containers)) + ": " + s.jobWords(job) + " (Job " + job.Name + ")",
+		}
+		_, h.Mark = jobState(job)
+		h.Sign = h.Mark.Sign()
+		pods := s.podsOf(job.UID)
+		if cause := health.Worst(pods, true); cause.Message != "" {
+			h.Text += ": " + cause.String()
+		}
+		all = append(all, h)
+	}
+	return all
 }

@@ -1,6 +1,9 @@
 package view
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Further returns the advice without the command of the suggestion, for a page that has a button for it.
 func (w *Why) Further() []string { return w.Suggested.without(w.Advice) }
@@ -11,6 +14,14 @@ func (w *Why) Where() string {
 		return w.Chain[last].Object
 	}
 	return ""
+}
+
+// Whole returns the message, empty if a step of the chain has its text.
+func (w *Why) Whole() string {
+	if slices.ContainsFunc(w.Chain, func(step Step) bool { return step.Text == w.Message }) {
+		return ""
+	}
+	return w.Message
 }
 
 // Waiting returns the changes that wait, without their number, which is the cause.

@@ -57,9 +57,9 @@ var (
 	namespaceFlag  = regexp.MustCompile(` -n [a-z0-9-]+`)
 	argumentOfKind = regexp.MustCompile(`(modelbox|uniteddeployment|cloudmanager)/web`)
 	printedCommand = regexp.MustCompile(`kubectl .*?` + inAnyNamespace)
-	readingCommand = regexp.MustCompile(`kubectl (logs|describe|happ (check|list|plan|tree|wait|why)) `)
+	readingCommand = regexp.MustCompile(`kubectl (logs|describe|happ (check|list|logs|plan|tree|wait|why)) `)
 	// remark matches the beginning of a clause that asks for no change.
-	remark = regexp.MustCompile(`^(Nothing|Ask|Check|Look|Read|read|See|Some|If|The|Until|Follow|To see|Change it in Git|State no|This|the|it|a|an App|with) ?`)
+	remark = regexp.MustCompile(`^(Nothing|Ask|Check|Look|Read|read|See|Some|If|The|Until|Follow|To see|Why|Change it in Git|State no|This|the|it|a|an App|with) ?`)
 )
 
 // clausesOf returns the clauses of advice, without what differs between namespaces and between kinds.

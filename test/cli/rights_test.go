@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	plugin "huolala.cn/app-operator/plugin/cli"
@@ -23,7 +26,7 @@ const maxRequests = 9 + 4 + 2
 // commands are the arguments with which each command is tried on the App web. Those that change something are asked for no more
 // than what they do first.
 var commands = map[string][]string{
-	"list": {"list"}, "tree": {"tree", "web"}, "why": {"why", "web"}, "wait": {"wait", "web"}, "history": {"history", "web"},
+	"list": {"list"}, "tree": {"tree", "web"}, "why": {"why", "web"}, "logs": {"logs", "web"}, "report": {"report", "web"}, "wait": {"wait", "web"}, "history": {"history", "web"},
 	"plan": {"plan", "web", "--set", "replicas=2"}, "plan -f": {"plan", "-f", "test/cli/testdata/web.yaml"},
 	"hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web", "--yes"}, "promote": {"promote", "web", "--yes", "--force"}, "abort": {"abort", "web", "--yes"},
 	"rollback": {"rollback", "web", "--yes", "--wait"}, "pause": {"pause", "web"}, "resume": {"resume", "web"},
@@ -56,7 +59,7 @@ func TestRights(t *testing.T) {
 				if !concerns(n.Command, right) {
 					continue
 				}
-				u := as(t, plane.ProxyAs(t, who, without(right)).Config(), ns)
+				u := as(t, plane.ProxyAs(t, who, withLogs(t, who, without(right))).Config(), ns)
 				code, out, said := u.try(args...)
 				text := out + said
 				switch {
@@ -68,7 +71,7 @@ func TestRights(t *testing.T) {
 					t.Errorf("without %s:\n%s", right, text)
 				}
 			}
-			x := plane.ProxyAs(t, who, nil)
+			x := plane.ProxyAs(t, who, withLogs(t, who, nil))
 			u := as(t, x.Config(), ns)
 			code, out, said := u.try(args...)
 			if code != 0 || strings.Contains(out+said, "you may not") {
@@ -77,7 +80,7 @@ func TestRights(t *testing.T) {
 			if f := x.Requests.Forbidden(); len(f) > 0 {
 				t.Errorf("requests beyond the rights: %v", f)
 			}
-			if sent := len(x.Requests.All()); slices.Contains([]string{"list", "tree", "why", "history", "wait"}, n.Command) && sent > maxRequests {
+			if sent := len(x.Requests.All()); slices.Contains([]string{"list", "tree", "why", "logs", "history", "wait"}, n.Command) && sent > maxRequests {
 				t.Errorf("%d requests, want at most %d: %v", sent, maxRequests, x.Requests.All())
 			}
 		})
@@ -150,6 +153,30 @@ func concerns(command string, right plugin.Right) bool {
 
 // shown reports whether a command says what it could not list.
 func shown(command string) bool { return command != "wait" && command != "rollback" }
+
+// withLogs answers requests for logs, which simulated nodes do not have, as the API server would for a user. All others are left to a fault.
+func withLogs(t *testing.T, who types.NamespacedName, others harness.Fault) harness.Fault {
+	return func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		logs := q.Resource == "pods/log"
+		ask := func() (*http.Response, error) {
+			if !logs {
+				return send()
+			}
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + who.Namespace + ":" + who.Name,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: q.Namespace, Verb: q.Verb, Resource: "pods", Subresource: "log", Name: q.Name},
+			}}
+			if err := plane.Client.Create(t.Context(), review); err != nil || !review.Status.Allowed {
+				return harness.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, q.Name, err)), nil
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("a line of its log\n"))}, nil
+		}
+		if others == nil {
+			return ask()
+		}
+		return others(q, ask)
+	}
+}
 
 // without is the fault by which the API server would answer a user who lacks a right.
 func without(right plugin.Right) harness.Fault {

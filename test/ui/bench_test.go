@@ -36,9 +36,10 @@ const (
 	// second a tab gets during a rollout of so many Apps.
 	changes, maxDelay, maxRate, rollout = 20, 500, 50 << 10, 100
 	// maxMemory is what the application centre may have had at a time with 5,000 Apps and 10,000 pods.
-	maxMemory = 250 << 20
-	// idle is for how long nothing happens while the requests of an open page are counted.
-	idle = 10 * time.Second
+	maxMemory = 110 << 20
+	// idle is for how long nothing happens while the requests of an open page are counted, pulse how often the page asks for a sign of life of
+	// the API server at most.
+	idle, pulse = 10 * time.Second, 5 * time.Second
 )
 
 // BenchmarkUI measures the application centre: how long a page takes until it is on the screen, how large it is, what it asks the API
@@ -106,6 +107,9 @@ func measure(b *testing.B, apps, pods int) figures {
 	proxy.Requests.Reset()
 	<-time.After(idle) // Nothing is to come: there is no state to wait for.
 	f.idle = sent(proxy)
+	if signs := pulses(proxy); signs > int(idle/pulse)+1 {
+		b.Errorf("%d signs of life within %s, want one in %s", signs, idle, pulse)
+	}
 	if f.idle > 0 {
 		b.Errorf("%d requests while nothing happens: %v", f.idle, proxy.Requests.All())
 	}
@@ -215,11 +219,24 @@ func rolloutRate(b *testing.B) (bytesPerSecond float64) {
 	return bytesPerSecond
 }
 
-// sent returns how many requests, watches aside, were sent.
+// sent returns how many requests were sent, watches and signs of life aside.
 func sent(proxy *harness.Proxy) int {
+	return count(proxy, func(q harness.Request) bool { return q.Verb != "watch" && q.Path != pathPulse })
+}
+
+// pathPulse is the path of a request for a sign of life: the version of the API server.
+const pathPulse = "/version"
+
+// pulses returns how many requests for a sign of life were sent.
+func pulses(proxy *harness.Proxy) int {
+	return count(proxy, func(q harness.Request) bool { return q.Path == pathPulse })
+}
+
+// count returns how many requests of a kind were sent.
+func count(proxy *harness.Proxy, kind func(harness.Request) bool) int {
 	n := 0
 	for _, q := range proxy.Requests.All() {
-		if q.Verb != "watch" {
+		if kind(q) {
 			n++
 		}
 	}

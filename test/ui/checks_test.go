@@ -15,6 +15,40 @@ const spoiled = `<!DOCTYPE html><html><body style="line-height: 20px"><div style
 <table><tr><td class="state" style="width: 1px">✓ Ready</td></tr></table>
 <a href="#" style="outline: none">a</a><button tabindex="2">b</button><img src="data:,"></body></html>`
 
+// spoiledPrint is a page whose print each of the checks of prints has to complain of, and whose marks are told by color alone.
+const spoiledPrint = `<!DOCTYPE html><html><body><main><pre style="overflow: hidden; width: 50px">a line that is too long</pre><details><summary>more</summary><p>folded</p></details>
+<p style="width: 2000px">wide</p><button>Press</button><p style="color: #fff">pale</p><b class="bad">✓ fine</b><b class="good">1</b><table class="rows"><tr><td class="name">x</td></tr></table></main></body></html>`
+
+// TestChecksOfPrints lets the checks of prints and of colors find something.
+func TestChecksOfPrints(t *testing.T) {
+	t.Parallel()
+	b := newTab(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, spoiledPrint)
+	}))
+	t.Cleanup(server.Close)
+	b.media("print", "light")
+	b.visit(server.URL, http.StatusOK)
+	found := strings.Join(append(value[[]string](b, cut), value[[]string](b, pale)...), "\n")
+	for _, want := range []string{"It is cut: <pre", "It is folded: <details", "It ends outside of the paper: <p", "It is squeezed: <td", "It cannot be pressed on paper: <button", ">pale</p>"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("no %q in\n%s", want, found)
+		}
+	}
+	b.theme("light")
+	if marks := fmt.Sprint(grayProblems(b)); !strings.Contains(marks, `"✓ fine" has the color of bad`) || !strings.Contains(marks, `"1" is told by its color alone`) {
+		t.Errorf("the marks are %s", marks)
+	}
+	if colorfulness(t, b) > 8 {
+		t.Error("a page without colors is colorful")
+	}
+	value[string](b, `document.body.style.background = "#80ff80"`)
+	if colorfulness(t, b) < 100 {
+		t.Error("a green page has no color")
+	}
+}
+
 // TestChecks lets all checks find something.
 func TestChecks(t *testing.T) {
 	t.Parallel()

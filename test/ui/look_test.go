@@ -32,11 +32,16 @@ func TestLook(t *testing.T) {
 	c, b := open(t, nameContext(t, "dev"), "-A"), newTab(t)
 	b.login(c)
 	t.Run("Size", func(t *testing.T) { measureLook(t, b.another(t), c) })
+	t.Run("Command", func(t *testing.T) { lookAtCommands(t, b.another(t), c) })
+	t.Run("Hold", func(t *testing.T) { lookAtHold(t, b.another(t), c) })
 	pages := map[string]string{
 		"list": "", "wall": "?view=wall", "failed": "app/shop/checkout", "paused": "app/shop/coupons", "held": "app/shop/basket", "canary": "app/shop/offers",
 		"rolling": "app/shop/fleet", "outage": "app/legacy/wiki", "tiers": "cloudmanager/media/office", "plan": "app/shop/checkout/rollback?value=2",
 		"united": "uniteddeployment/legacy/erp", "zero": "app/pay/batch", "waiting": "app/media/thumbs", "empty": "?filter=none-of-it",
+		"command": "app/shop/shipping", "failed command": "app/shop/orders",
 	}
+	t.Run("Printed", func(t *testing.T) { lookAtPrints(t, b.another(t), c, pages) })
+	t.Run("Gray", func(t *testing.T) { lookInGray(t, b.another(t), c, pages) })
 	for _, width := range []int64{1280, 390} {
 		for _, theme := range []string{"light", "dark"} {
 			for _, scripts := range []bool{true, false} {
@@ -106,6 +111,30 @@ func checkRed(t *testing.T, b *tab, c *centre) {
 		b.visit(c.base+"app/shop/"+name, http.StatusOK)
 		if found := value[[]string](b, `[...document.querySelectorAll("main .bad")].map(e => e.outerHTML)`); len(found) > 0 {
 			t.Errorf("%s has red parts: %q", name, found)
+		}
+	}
+}
+
+// lookAtCommands checks that a rollout that waits for its command shows the command, and the pods that are to come.
+func lookAtCommands(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for name, words := range map[string][]string{
+		"shipping": {"Before the rollout", "Job shipping-", "shipping:1.5.0", "running, for", "pods of 1.5.0", "wait for the command"},
+		"orders":   {"Before the rollout", "Job orders-", "failed, BackoffLimitExceeded", "exit code 1", "pods of 2.2.0", "do not start: the command has failed", "succeeded"},
+	} {
+		b.visit(c.base+"app/shop/"+name, http.StatusOK)
+		b.until(words...)
+	}
+}
+
+// lookAtHold checks that no way back leads to the revision that a hold keeps from running, nor to the one that was rolled back.
+func lookAtHold(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for _, name := range []string{"basket", "inventory"} {
+		b.visit(c.base+"app/shop/"+name, http.StatusOK)
+		b.until("What has happened", "of the present spec")
+		if links := value[[]string](b, `[...document.querySelectorAll("#happened .then a")].map(e => e.ariaLabel)`); len(links) > 0 {
+			t.Errorf("%s offers %q", name, links)
 		}
 	}
 }

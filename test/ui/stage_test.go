@@ -23,10 +23,11 @@ type step struct {
 	kind, namespace, name, patch, reason string
 }
 
-// settled is the reason of the first steps, with which all pods run the new spec.
+// settled are the first steps. All pods run the new spec after them, but those of basket, whose hold follows.
 var settled = []step{
 	{"App", "shop", "checkout", `{"spec":{"image":"registry.example.com/shop/checkout:5.1.1","envs":[{"name":"LOG_LEVEL","value":"info"}]}}`, appv1.ReasonReady},
 	{"App", "shop", "web", `{"spec":{"image":"registry.example.com/shop/web:2026.11.4"}}`, appv1.ReasonReady},
+	{"App", "shop", "basket", `{"spec":{"image":"imagepullbackoff.test/shop/basket:4.5.0"}}`, appv1.ReasonImagePullBackOff},
 	{"App", "shop", "fleet", `{"spec":{"image":"registry.example.com/shop/fleet:1.1.0","minReadySeconds":0}}`, appv1.ReasonReady},
 }
 
@@ -39,12 +40,11 @@ var troubled = []step{
 		appv1.ReasonUnschedulable,
 	},
 	{"App", "shop", "coupons", `{"spec":{"paused":true,"image":"registry.example.com/shop/coupons:1.2.0"}}`, appv1.ReasonPaused},
-	{
-		"App", "shop", "basket", `{"metadata":{"annotations":{"app.huolala.cn/hold":"last-good"}},"spec":{"image":"registry.example.com/shop/basket:4.5.0"}}`,
-		appv1.ReasonHeld,
-	},
+	{"App", "shop", "basket", `{"metadata":{"annotations":{"app.huolala.cn/hold":"last-good"}}}`, appv1.ReasonHeld},
 	{"App", "shop", "inventory", `{"spec":{"image":"imagepullbackoff.test/shop/inventory:7.1.0"}}`, appv1.ReasonRolledBack},
 	{"App", "shop", "offers", `{"spec":{"image":"registry.example.com/shop/offers:3.5.0"}}`, appv1.ReasonCanary},
+	{"App", "shop", "orders", `{"spec":{"image":"jobfails.test/shop/orders:2.2.0"}}`, appv1.ReasonBeforeRolloutFailed},
+	{"App", "shop", "shipping", `{"spec":{"image":"jobruns.test/shop/shipping:1.5.0"}}`, appv1.ReasonBeforeRollout},
 	{"App", "pay", "fraud", `{"spec":{"image":"oomkilled.test/pay/fraud:0.4.0"}}`, appv1.ReasonOOMKilled},
 	{"App", "shop", "fleet", `{"spec":{"image":"registry.example.com/shop/fleet:1.2.0","minReadySeconds":60}}`, appv1.ReasonProgressing},
 	{"App", "legacy", "wiki", "", appv1.ReasonResourceExists},

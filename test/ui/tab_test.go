@@ -235,8 +235,14 @@ func (b *tab) view(width, height int64, scale float64) {
 // theme has the user prefer a theme, light or dark.
 func (b *tab) theme(name string) {
 	b.t.Helper()
-	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+	b.media("", name)
+}
+
+// media shows the page on a medium, print or, if empty, the screen, to a user who prefers a theme.
+func (b *tab) media(name, theme string) {
+	b.t.Helper()
+	params := emulation.SetEmulatedMediaParams{Media: name, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, params); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// logsOptions are the flags of logs.
+type logsOptions struct {
+	view.LogOptions
+	previous, follow bool
+	tail             int
+}
+
+const (
+	// defaultTail is how many lines of a log there are, defaultLogs how many logs.
+	defaultTail, defaultLogs = 50, 3
+	// maxLog is how many bytes of a log that is not followed are read at most.
+	maxLog = 1 << 20
+	// maxLogLine is how many bytes of a line are read.
+	maxLogLine = 8 << 10
+)
+
+// messageMoreLogs is the note on the logs that are left out.
+const messageMoreLogs = "%d more like these; --logs has more of them, or name one as pod/NAME\n"
+
+func (r *root) logsCommand() *cobra.Command {
+	var o logsOptions
+	cmd := &cobra.Command{
+		Use: "logs NAME", Short: "The logs that matter: of the container that fails, before it ended", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Long: "The logs that matter: those of the pods that fail, or else of those that are not ready, or else of the ready pods of the latest\n" +
+			"version. Of a container that has crashed, it is the log of the run that ended. While a rollout waits for its command, or once\n" +
+			"the command has failed, it is the log of the command. Name one pod as pod/NAME.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("previous") {
+				o.Previous = &o.previous
+			}
+			c, err := r.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			o.Pod = podNamed(args[0])
+			return r.logs(cmd.Context(), c, t, &o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.Container, "container", "c", "", "The container, in place of the one that fails.")
+	cmd.Flags().BoolVarP(&o.previous, "previous", "p", false, "The run before the present one; false for the present one. Without the flag, it is the one that ended with an error.")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Go on with what the containers write, until they end.")
+	cmd.Flags().IntVar(&o.tail, "tail", defaultTail, "How many of the latest lines of each log to show.")
+	cmd.Flags().IntVar(&o.Most, "logs", defaultLogs, "How many logs to show.")
+	atLeastOne(cmd, "tail", "logs")
+	return cmd
+}
+
+// podNamed returns the name of the pod if an argument names one, as pod/NAME does.
+func podNamed(argument string) string {
+	word, name, _ := strings.Cut(argument, "/")
+	if kind := strings.ToLower(word); name != "" && (kind == "pod" || belowNames[kind] == "pod") {
+		return name
+	}
+	return ""
+}
+
+// logs prints the logs of a resource.
+func (r *root) logs(ctx context.Context, c *clients, t target, o *logsOptions) error {
+	s, err := c.podSnapshot(ctx, t)
+	if err != nil {
+		return err
+	}
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	for _, missing := range s.Missing {
+		fmt.Fprintln(r.Err, "Not shown: "+missing.String())
+	}
+	sources, more, err := view.LogSources(s, o.LogOptions)
+	if err == nil {
+		err = view.WithoutLog(sources)
+	}
+	if err != nil {
+		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(r.Err, messageMoreLogs, more)
+	}
+	p := &logPrinter{out: r.Out, style: style}
+	var errs []error
+	for i := range sources {
+		source := &sources[i]
+		if o.follow && source.Running && !source.Previous {
+			continue
+		}
+		err := p.whole(ctx, c, t.namespace, source, o.tail)
+		if apierrors.IsForbidden(err) { // The other logs are refused, too.
+			return err
+		}
+		errs = append(errs, err)
+	}
+	if o.follow {
+		errs = append(errs, p.follow(ctx, c, t.namespace, sources, o))
+	}
+	return errors.Join(errs...)
+}
+
+// logPrinter prints logs, a line at a time.
+type logPrinter struct {
+	out   io.Writer
+	style view.Style
+	mu    sync.Mutex
+}
+
+// whole prints the title and the latest lines of a log.
+func (p *logPrinter) whole(ctx context.Context, c *clients, namespace string, source *view.LogSource, tail int) error {
+	if source.None != "" {
+		p.print("==> " + source.Title() + ": no log, " + source.None + " <==")
+		return nil
+	}
+	options := &corev1.PodLogOptions{
+		Container: source.Container, Previous: source.Previous, TailLines: ptr.To(int64(tail)), LimitBytes: ptr.To[int64](maxLog),
+	}
+	p.print("==> " + source.Title() + " <==")
+	return p.read(ctx, c, namespace, source, options, "")
+}
+
+// follow prints what running containers write, until all of them end or the context does. Each line begins with its pod where there are several.
+func (p *logPrinter) follow(ctx context.Context, c *clients, namespace string, sources []view.LogSource, o *logsOptions) error {
+	var wait sync.WaitGroup
+	errs := make([]error, len(sources))
+	for i := range sources {
+		source := &sources[i]
+		if !source.Running || o.Previous != nil && *o.Previous {
+			continue
+		}
+		prefix := ""
+		if len(sources) > 1 {
+			prefix = source.Pod + " "
+		}
+		running := *source
+		running.Previous, running.State = false, ""
+		p.print("==> " + running.Title() + " <==")
+		options := &corev1.PodLogOptions{Container: source.Container, Follow: true, TailLines: ptr.To(int64(o.tail))}
+		wait.Go(func() { errs[i] = p.read(ctx, c, namespace, source, options, prefix) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// read prints a log, each line behind a prefix.
+func (p *logPrinter) read(
+	ctx context.Context, c *clients, namespace string, source *view.LogSource, options *corev1.PodLogOptions, prefix string,
+) error {
+	stream, err := c.kube.CoreV1().Pods(namespace).GetLogs(source.Pod, options).Stream(ctx)
+	if err != nil {
+		return inWords(err, "get", "the log of pod "+source.Pod, namespace)
+	}
+	defer func() { _ = stream.Close() }()
+	err = eachLine(stream, func(line string) { p.print(prefix + view.LogLine(line)) })
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the log of pod %s: %w", source.Pod, err)
+	}
+	return nil
+}
+
+// print prints a line. The lines of several logs do not mix.
+func (p *logPrinter) print(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.out, p.style.Line(line))
+}
+
+// eachLine calls do for each line of a stream. A line of more than maxLogLine bytes is cut.
+func eachLine(from io.Reader, do func(line string)) error {
+	reader := bufio.NewReaderSize(from, maxLogLine)
+	for {
+		line, more, err := reader.ReadLine()
+		text := string(line)
+		if more {
+			text += "…"
+		}
+		for more && err == nil {
+			_, more, err = reader.ReadLine()
+		}
+		switch {
+		case err == nil:
+			do(text)
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
