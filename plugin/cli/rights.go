@@ -91,15 +91,11 @@ func rightsToImport() []Right {
 	return rights
 }
 
+// join returns the rights of several lists.
+func join(lists ...[]Right) []Right { return slices.Concat(lists...) }
+
 // Needs returns the rights that each command needs, in the order of the documentation.
 func Needs() []Need {
-	join := func(lists ...[]Right) []Right {
-		var all []Right
-		for _, list := range lists {
-			all = append(all, list...)
-		}
-		return all
-	}
 	get, patch := ours("get", true), ours("patch", true)
 	jobs := []Right{{"list", "batch", "jobs", false}}
 	look := join(get, rightsBelow(), jobs)

@@ -109,12 +109,8 @@ func (s *Snapshot) podsThatMatter(name string) ([]corev1.Pod, error) {
 		return 2
 	}
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(rank(&a), rank(&b)) })
-	failing := func(n int) bool { return n <= 1 }
-	first := rank(&pods[0])
-	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
-		is := rank(&pod)
-		return is != first && !(failing(first) && failing(is))
-	}), nil
+	last := max(1, rank(&pods[0])) // Pods that fail are in one condition, whatever the cause.
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return rank(&pod) > last }), nil
 }
 
 // podsToRead returns the pods of the Job that the resource waits for, or else the pods of all versions, the latest version first. Where the
@@ -238,7 +234,7 @@ func WithoutLog(sources []LogSource) error {
 }
 
 // escapeSequence is what a program writes to color its output.
-var escapeSequence = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[\x40-\x7e]`)
 
 // LogLine returns a line of a log that any output can show: without colors, and at most maxText long.
 func LogLine(line string) string { return clean(escapeSequence.ReplaceAllString(line, "")) }
