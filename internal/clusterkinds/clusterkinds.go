@@ -42,6 +42,9 @@ const (
 	settling = 5 * time.Second
 	// firstPause is the pause before a definition is looked at again that is there and not served yet; it doubles.
 	firstPause = time.Second
+	// missingAfter is the pause from which on a kind with a definition counts as missing, if nothing was known of the kind before: after 3
+	// seconds, which a reconcile waits for.
+	missingAfter = 4 * time.Second
 	// gather is how long an event of one definition waits for events of other definitions, so that one discovery request serves all of
 	// them.
 	gather = 50 * time.Millisecond

@@ -433,3 +433,26 @@ func TestServes(t *testing.T) {
 		}
 	}
 }
+
+// TestLateDiscovery starts next to an API server that announces a defined kind later than at the first question: the kind is not known yet,
+// and never counts as missing. A kind that is still not announced after a time is missing.
+func TestLateDiscovery(t *testing.T) {
+	w := newWorld(t)
+	w.define(present)
+	w.pass(time.Second)
+	if got := w.check("web"); got != appv1.ReasonProgressing {
+		t.Errorf("the first answer makes the kind %q", got)
+	}
+	w.serves["HTTPRoute"] = true
+	w.pass(3 * time.Second)
+	if w.route().phase != syncing {
+		t.Errorf("the kind is %s once it is announced", w.route().phase)
+	}
+
+	w = newWorld(t)
+	w.define(present)
+	w.pass(settling)
+	if got := w.check("web"); got != appv1.ReasonKindMissing {
+		t.Errorf("a kind that is never announced is %q", got)
+	}
+}

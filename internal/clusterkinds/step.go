@@ -71,6 +71,8 @@ func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 			k.askLater(s)
 		case serves(s):
 			k.begin(ctx, s)
+		case s.defined == present && s.phase == unknown && s.pause < missingAfter:
+			k.askLater(s) // A busy API server announces a kind later than it has stored the definition.
 		default:
 			k.end(s, missing)
 			if s.defined == present && s.pause < k.opts.LookAgain { // It is not served yet, or not in this version.
