@@ -241,8 +241,7 @@ func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32
 	return resource.CanaryPods(spec, before)
 }
 
-// canaryHistory returns the history of the canary, if it was made for the pods of the present spec: the inputs of the canary are those of the
-// change.
+// canaryHistory returns the history of the canary if its pods are those of the present spec. The change then has the inputs of the canary.
 func (c decider) canaryHistory() (resource.Provenance, bool) {
 	live := c.seen.canary.object
 	if c.in.canarySpec() == nil || !c.hasCanary() || !c.in.OwnsRecord(live) {

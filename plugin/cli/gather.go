@@ -76,13 +76,11 @@ func gather[T any, P interface {
 // and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
 // Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
 func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
-	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	s, g, err := c.beginSnapshot(ctx, t)
 	if err != nil {
-		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		return nil, err
 	}
-	s := &view.Snapshot{Resource: r, Now: time.Now()}
-	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
-	c.gatherPods(g, s, t)
+	r := s.Resource
 	ours, pods := oursOf(t, &r), metav1.ListOptions{LabelSelector: podSelector(t, &r)}
 	core := c.kube.CoreV1()
 	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
@@ -107,16 +105,25 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 
 // podSnapshot reads a resource and its pods, and the objects between them, in at most seven requests.
 func (c *clients) podSnapshot(ctx context.Context, t target) (*view.Snapshot, error) {
+	s, g, err := c.beginSnapshot(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	g.wait.Wait()
+	g.noteMissing(s)
+	return s, ctx.Err()
+}
+
+// beginSnapshot reads a resource and requests its pods. The caller waits for the requests.
+func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, *gathering, error) {
 	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
-		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
 	c.gatherPods(g, s, t)
-	g.wait.Wait()
-	g.noteMissing(s)
-	return s, ctx.Err()
+	return s, g, nil
 }
 
 // gatherPods requests the pods of a resource, and the objects that control the pods.

@@ -47,16 +47,8 @@ func (r *root) logsCommand() *cobra.Command {
 			if cmd.Flags().Changed("previous") {
 				o.Previous = &o.previous
 			}
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.resolve(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
 			o.Pod = podNamed(args[0])
-			return r.logs(cmd.Context(), c, t, &o)
+			return r.onTarget(func(ctx context.Context, c *clients, t target) error { return r.logs(ctx, c, t, &o) })(cmd, args)
 		},
 	}
 	cmd.Flags().StringVarP(&o.Container, "container", "c", "", "The container, in place of the one that fails.")

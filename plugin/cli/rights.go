@@ -91,14 +91,11 @@ func rightsToImport() []Right {
 	return rights
 }
 
-// join returns the rights of several lists.
-func join(lists ...[]Right) []Right { return slices.Concat(lists...) }
-
 // Needs returns the rights that each command needs, in the order of the documentation.
 func Needs() []Need {
 	get, patch := ours("get", true), ours("patch", true)
 	jobs := []Right{{"list", "batch", "jobs", false}}
-	look := join(get, rightsBelow(), jobs)
+	look := slices.Concat(get, rightsBelow(), jobs)
 	restart := []Right{
 		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
 		{"get", "apps", "statefulsets", true}, {"patch", "apps", "statefulsets", true},
@@ -107,7 +104,7 @@ func Needs() []Need {
 	for i := range restartByPage {
 		restartByPage[i].Needed = false
 	}
-	eject, allChildren := look, join(rightsBelow(), jobs)
+	eject, allChildren := look, slices.Concat(rightsBelow(), jobs)
 	for i := range allChildren {
 		allChildren[i].Needed = true
 	}
@@ -126,28 +123,28 @@ func Needs() []Need {
 	return []Need{
 		{"list", ours("list", false)},
 		{"tree", look},
-		{"why", join(look, []Right{events})},
-		{"logs", join(get, rightsToLogs(), jobs)},
-		{"report", join(look, []Right{events})},
+		{"why", slices.Concat(look, []Right{events})},
+		{"logs", slices.Concat(get, rightsToLogs(), jobs)},
+		{"report", slices.Concat(look, []Right{events})},
 		{"wait", look},
-		{"history", join(look)},
+		{"history", slices.Concat(look)},
 		{"plan", patch},
-		{"plan -f", join(get, patch, ours("create", true), rightsOfCreation())},
-		{"rollback", join(look, patch)},
-		{"hold", join(get, patch)},
-		{"unhold", join(get, patch)},
-		{"promote", join(get, patch)},
-		{"abort", join(get, patch)},
-		{"pause", join(get, patch)},
-		{"resume", join(get, patch)},
-		{"refresh", join(get, patch)},
-		{"refresh --all", join(get, patch, ours("list", false))},
-		{"restart", join(get, restart)},
+		{"plan -f", slices.Concat(get, patch, ours("create", true), rightsOfCreation())},
+		{"rollback", slices.Concat(look, patch)},
+		{"hold", slices.Concat(get, patch)},
+		{"unhold", slices.Concat(get, patch)},
+		{"promote", slices.Concat(get, patch)},
+		{"abort", slices.Concat(get, patch)},
+		{"pause", slices.Concat(get, patch)},
+		{"resume", slices.Concat(get, patch)},
+		{"refresh", slices.Concat(get, patch)},
+		{"refresh --all", slices.Concat(get, patch, ours("list", false))},
+		{"restart", slices.Concat(get, restart)},
 		{"import", rightsToImport()},
-		{"adopt", join(get, patch)},
+		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},
-		{"eject --delete", join(get, allChildren, ours("delete", true), cleaned)},
-		{"ui", join(
+		{"eject --delete", slices.Concat(get, allChildren, ours("delete", true), cleaned)},
+		{"ui", slices.Concat(
 			ours("get", false), ours("list", false), rightsBelow(), jobs, []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
 		)},
 	}

@@ -34,6 +34,12 @@ func (s *Snapshot) jobs() []*batchv1.Job {
 	return jobs
 }
 
+// waitsForCommand reports whether a change waits for its command, or does not go on because the command has failed.
+func (r *Resource) waitsForCommand() bool {
+	reason := r.verdict().Reason
+	return reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed
+}
+
 // belowJob returns the steps from the latest Job down to its pods.
 func (s *Snapshot) belowJob() []Step {
 	jobs := s.jobs()
@@ -84,12 +90,11 @@ func jobState(job *batchv1.Job) (string, Mark) {
 
 // BeforeOf returns the command before the rollout, and the pods that wait for the command, as a way; nil while no rollout waits.
 func BeforeOf(s *Snapshot) []Stop {
-	reason := s.Resource.verdict().Reason
-	if reason != appv1.ReasonBeforeRollout && reason != appv1.ReasonBeforeRolloutFailed {
+	if !s.Resource.waitsForCommand() {
 		return nil
 	}
 	pods := Stop{Title: "pods of " + Version(s.Resource.Image), Waits: true, Notes: []string{jobWaiting}}
-	if reason == appv1.ReasonBeforeRolloutFailed {
+	if s.Resource.verdict().Reason == appv1.ReasonBeforeRolloutFailed {
 		pods.Notes = []string{jobFailing}
 	}
 	jobs := s.jobs()

@@ -16,7 +16,7 @@ import (
 
 // LogOptions choose logs of a resource.
 type LogOptions struct {
-	// Pod and Container are the names of one pod and one container, empty for those that matter.
+	// Pod and Container are names, empty for the pods that fail and the containers that fail.
 	Pod, Container string
 	// Previous chooses the run before the present one, or the present one; nil chooses the run that ended with an error.
 	Previous *bool
@@ -116,8 +116,7 @@ func (s *Snapshot) podsThatMatter(name string) ([]corev1.Pod, error) {
 // podsToRead returns the pods of the Job that the resource waits for, or else the pods of all versions, the latest version first. Where the
 // Deployments cannot be listed, all pods with the labels of the resource are returned.
 func (s *Snapshot) podsToRead() []corev1.Pod {
-	reason := s.Resource.verdict().Reason
-	if jobs := s.jobs(); len(jobs) > 0 && (reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed) {
+	if jobs := s.jobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
 		if pods := s.podsOf(jobs[0].UID); len(pods) > 0 {
 			return pods
 		}
