@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,8 +64,11 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: merged(w.jobLabels(), label), Annotations: WithoutConfig(&w.Template).Annotations},
-				Spec:       w.jobPod(spec),
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      merged(withoutSelectors(w.Template.Labels, w.Selector), label),
+					Annotations: WithoutConfig(&w.Template).Annotations,
+				},
+				Spec: commandPod(&w.Template.Spec, w.container, spec),
 			},
 			BackoffLimit:          ptr.To(ptr.Deref(spec.Retries, 0)),
 			ActiveDeadlineSeconds: ptr.To(int64(ptr.Deref(spec.DeadlineSeconds, defaultCommandDeadline))),
@@ -80,46 +82,10 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.
 	}
 }
 
-// jobLabels returns the labels of the pod of a Job: those of the workload's pods without the labels that select these pods.
-func (w *Workload) jobLabels() map[string]string {
-	labels := maps.Clone(w.Template.Labels)
-	maps.DeleteFunc(labels, func(key, _ string) bool {
-		_, selects := w.Selector[key]
-		return selects || slices.Contains(podIdentity, key)
-	})
-	return labels
-}
-
-// podIdentity are the labels by which Services and tools find the pods of a workload.
-var podIdentity = []string{
-	appv1.LabelName, appv1.LabelInstance, appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager,
-	appv1.LabelCanary,
-}
-
-// jobPod returns the spec of the pod of a Job: the main container with another command, and the sidecars.
-func (w *Workload) jobPod(spec *appv1.BeforeRolloutSpec) corev1.PodSpec {
-	pod := w.Template.Spec.DeepCopy()
-	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == w.container })
-	container := pod.Containers[max(at, 0)]
-	container.Command, container.Args = spec.Command, spec.Args
-	container.Env = overrideVariables(container.Env, spec.Envs)
-	pod.Containers, pod.InitContainers = []corev1.Container{container}, sidecars(pod.InitContainers)
+// commandPod returns the pod spec of the Job of a command: the main container with the command, and the sidecars.
+func commandPod(template *corev1.PodSpec, container string, spec *appv1.BeforeRolloutSpec) corev1.PodSpec {
+	pod := endingPod(template, container)
 	main := &pod.Containers[0]
-	main.Ports, main.LivenessProbe, main.ReadinessProbe, main.StartupProbe, main.Lifecycle = nil, nil, nil, nil, nil
-	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
-		for i := range list {
-			list[i].ResizePolicy = nil // The API server rejects RestartContainer in a pod that is never restarted.
-		}
-	}
-	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.TopologySpreadConstraints = nil // These are about the pods that serve.
-	return *pod
-}
-
-// overrideVariables returns variables without those of a name that further ones have, and the further ones.
-func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
-	kept := slices.DeleteFunc(slices.Clone(vars), func(v corev1.EnvVar) bool {
-		return slices.ContainsFunc(further, func(f corev1.EnvVar) bool { return f.Name == v.Name })
-	})
-	return append(kept, further...)
+	main.Command, main.Args, main.Env = spec.Command, spec.Args, overrideVariables(main.Env, spec.Envs)
+	return pod
 }
