@@ -72,9 +72,18 @@ func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) 
 // Apart reports whether the objects of a type are in a cache of their own, and not in the cache of the manager.
 func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(children.TypeOf(obj)) }
 
-// ResolveSize returns a size with its meaning in the cluster, by the cache.
-func (p *Planner) ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error) {
-	return p.deps.sizes.Resolve(ctx, size)
+// Adoptions returns the outcome for each object that a reconcile of the resource would take over if the resource were not paused, and the
+// obstacles to objects. A StalledError prevents all adoptions that are missing. Adoptions writes nothing.
+func (p *Planner) Adoptions(ctx context.Context, kindName string, obj client.Object) ([]apply.Outcome, error) {
+	k, ok := p.kinds[kindName]
+	if !ok {
+		return nil, fmt.Errorf("no kind %s", kindName)
+	}
+	run, err := p.deps.dryRun(ctx, k, obj)
+	if err != nil {
+		return nil, err
+	}
+	return run.journal.Adoptions(), run.err
 }
 
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
@@ -85,19 +94,14 @@ func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
 
 // plan is Plan for a row of the table of kinds.
 func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan, error) {
-	copied, ok := obj.DeepCopyObject().(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T is no API object", obj)
+	run, err := s.dryRun(ctx, k, obj)
+	if err != nil {
+		return nil, err
 	}
 	made := &plan.Plan{
-		Version: plan.Version, Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(),
-		Paused: resumeResource(copied), Objects: []plan.Object{},
+		Version: plan.Version, Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(), Paused: run.paused, Objects: []plan.Object{},
 	}
-	dry := *s
-	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
-	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
-	report, err := k.plan(&dry)(ctx, copied)
-	for _, found := range dry.Journal.Changed() {
+	for _, found := range run.journal.Changed() {
 		object := newPlanObject(&found)
 		s.planCanary(ctx, &found, &object)
 		if object.Pods != nil && object.Pods.Replaced {
@@ -106,17 +110,41 @@ func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan
 		made.Objects = append(made.Objects, object)
 		made.Incomplete = made.Incomplete || object.Unasked
 	}
+	report := &run.report
 	switch {
-	case err != nil && (ctx.Err() != nil || errors.Is(err, reconciler.ErrStale)):
+	case run.err != nil && (ctx.Err() != nil || errors.Is(run.err, reconciler.ErrStale)):
 		made.Incomplete = true
-	case err != nil:
-		reason, message := reconciler.ReasonAndMessageOf(err)
+	case run.err != nil:
+		reason, message := reconciler.ReasonAndMessageOf(run.err)
 		made.Problem = &plan.Problem{Reason: reason, Message: message}
 	case report.InForce == reconciler.Canary: // The objects say so.
 	case report.InForce != reconciler.Present:
 		made.Problem = &plan.Problem{Reason: report.Why.Reason, Message: report.Why.Message}
 	}
 	return made, nil
+}
+
+// dryRun is the result of the steps of a kind that write nothing. journal has the outcomes of objects, err is the error of the steps, and
+// paused is true if the resource is paused.
+type dryRun struct {
+	journal *workload.Journal
+	report  reconciler.Report
+	err     error
+	paused  bool
+}
+
+// dryRun carries out the steps of a kind for a resource as if the resource were not paused. It writes nothing.
+func (s *Deps) dryRun(ctx context.Context, k *kind, obj client.Object) (dryRun, error) {
+	copied, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return dryRun{}, fmt.Errorf("%T is no API object", obj)
+	}
+	paused := resumeResource(copied)
+	dry := *s
+	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
+	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
+	report, err := k.plan(&dry)(ctx, copied)
+	return dryRun{journal: dry.Journal, report: report, err: err, paused: paused}, nil
 }
 
 // resumeResource has a resource not be paused, and reports whether it was.

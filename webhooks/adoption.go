@@ -8,14 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
-	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -29,15 +26,7 @@ const (
 	maxWarning = 256
 	// maxNamed is how many fields a warning names of a kind, if they fit.
 	maxNamed = 8
-	// maxPlans is how many adoptions are planned at once. Other requests get the general warning.
-	maxPlans = 2
 )
-
-// seer returns the build options for a workload object that a resource names and whose spec has a size, by the live object.
-type seer func(kind, name string, size appv1.Size) resource.BuildOptions
-
-// unseen is the seer of a workload that is new.
-func (s *validators) unseen(string, string, appv1.Size) resource.BuildOptions { return s.today }
 
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
@@ -71,27 +60,32 @@ func (v *validator[T]) adoptions(ctx context.Context, who *asker, obj T, found *
 	if len(taken) == 0 {
 		return nil
 	}
-	var planned map[string]adoption
+	var planned []apply.Outcome
+	refusal := ""
 	if told == full {
-		planned = v.planAdoptions(ctx, obj, taken)
+		planned, refusal = v.planAdoptions(ctx, obj)
 	}
 	var said []string
-	paused := found.paused
 	for _, c := range taken {
-		kind := c.object.GetObjectKind().GroupVersionKind().Kind
-		switch found, ok := planned[key(kind, c.object.GetName())]; {
-		case !ok:
-			said = append(said, generalWarning(kind, c.object.GetName(), adoptsWithoutRestart(obj)))
-		case found.refusal != nil:
-			said = append(said, c.name.String()+": "+found.refusal.Message)
-		default:
-			said = append(said, adoptionWarning(&found.change, paused))
-		}
+		said = append(said, v.adoptionOf(obj, c, planned, refusal, found.paused))
 	}
 	return said
 }
 
-func key(kind, name string) string { return kind + "/" + name }
+// adoptionOf returns the warning of one object: its planned adoption, or else the refusal of the plan, or else the general warning.
+func (v *validator[T]) adoptionOf(obj T, c child, planned []apply.Outcome, refusal string, paused bool) string {
+	kind, name := c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName()
+	at := slices.IndexFunc(planned, func(o apply.Outcome) bool { return o.Kind == kind && o.Name == name && !o.Unasked })
+	switch {
+	case at >= 0 && planned[at].Err == nil:
+		return adoptionWarning(&planned[at].Change, paused)
+	case at >= 0:
+		_, refusal = reconciler.ReasonAndMessageOf(planned[at].Err)
+	case refusal == "":
+		return generalWarning(kind, name, adoptsWithoutRestart(obj))
+	}
+	return c.name.String() + ": " + refusal
+}
 
 // emptyLike returns an empty object of the type of another.
 func emptyLike(obj client.Object) (client.Object, bool) {
@@ -108,158 +102,26 @@ func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool 
 		old.GetUID() == known.GetUID() && obj.GetUID() == known.GetUID()
 }
 
-// adoption is the change by the adoption of one object, or the reason why it cannot be adopted.
-type adoption struct {
-	change  apply.Change
-	refusal *reconciler.StalledError
-}
-
-// planAdoptions plans the adoption of each child, with whole objects from the API server. Adoptions that cannot be planned in time are
-// missing.
-func (v *validator[T]) planAdoptions(ctx context.Context, obj T, taken []child) map[string]adoption {
-	select {
-	case v.plans <- struct{}{}:
-		defer func() { <-v.plans }()
-	default:
-		return nil
+// planAdoptions returns the adoptions by the plan of the resource, and the message of the error that prevents the change. It returns
+// neither if the plan cannot be made in time.
+func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []apply.Outcome, refusal string) {
+	if v.planner == nil {
+		return nil, ""
 	}
-	lives := map[string]client.Object{}
-	for _, c := range taken {
-		live, ok := emptyLike(c.object)
-		if !ok {
-			continue
-		}
-		if err := v.live.Get(ctx, client.ObjectKeyFromObject(c.object), live); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", c.object.GetName(), "error", err.Error())
-			continue
-		}
-		lives[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = live
+	done, ok := v.limits.plans.begin(ctx, obj.GetNamespace(), v.patience/3)
+	if !ok {
+		return nil, ""
 	}
-	if len(lives) == 0 {
-		return nil
+	defer done()
+	planned, err := v.planner.Adoptions(ctx, v.kind, obj)
+	var stalled *reconciler.StalledError
+	switch {
+	case errors.As(err, &stalled):
+		refusal = stalled.Message
+	case err != nil:
+		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "name", obj.GetName(), "error", err.Error())
 	}
-	planned := map[string]adoption{}
-	children := v.rebuild(ctx, obj, lives)
-	for _, c := range children {
-		kind := c.object.GetObjectKind().GroupVersionKind().Kind
-		live := lives[key(kind, c.object.GetName())]
-		if live == nil {
-			continue
-		}
-		if made, ok := v.planAdoption(ctx, obj, c, live, workloadChildren(c.workload, lives)); ok {
-			planned[key(kind, c.object.GetName())] = made
-		}
-	}
-	return planned
-}
-
-// workloadChildren returns the workload objects of a workload as children for the engine, with their live objects.
-func workloadChildren(w *resource.Workload, lives map[string]client.Object) []apply.Object {
-	var children []apply.Object
-	for _, wanted := range w.Objects() {
-		switch wanted.(type) {
-		case *appsv1.Deployment, *appsv1.StatefulSet:
-			child := apply.Object{Desired: wanted}
-			if live, ok := lives[key(wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName())]; ok {
-				child.Live = live
-			}
-			children = append(children, child)
-		}
-	}
-	return children
-}
-
-// planAdoption plans the adoption of one child. ok is false without a plan. around are the workload objects whose pods a Service selects.
-func (v *validator[T]) planAdoption(ctx context.Context, obj T, c child, live client.Object, around []apply.Object) (made adoption, ok bool) {
-	req := apply.Request{
-		Owner: obj, Manager: resource.KindOf(obj).FieldManager(), Policy: apply.Policy{Adopt: true, DefaultLabels: c.workload.DefaultLabels},
-		Objects: []apply.Object{{Desired: c.object, Live: live, StatedLabels: c.workload.StatedLabels(c.object)}},
-	}
-	whole := req
-	whole.Objects = slices.Concat(around, req.Objects)
-	err := v.engine.CheckServes(ctx, &whole, &req.Objects[0], live)
-	if errors.As(err, &made.refusal) {
-		return made, true
-	}
-	done, planning := v.engine.Run(ctx, req, apply.Local)
-	if errors.As(planning, &made.refusal) {
-		return made, true
-	}
-	changes := done.Changes()
-	if err != nil || planning != nil || len(changes) != 1 {
-		return made, false
-	}
-	made.change = changes[0]
-	return made, true
-}
-
-// rebuild returns the children of a resource as built for live workload objects: these keep their selectors, and, if the operator made them
-// from the same spec, the other inputs of their pods.
-func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]client.Object) []child {
-	first := v.review(obj, v.seen(ctx, obj.GetNamespace(), lives, nil)).children
-	records := map[string]string{}
-	for _, c := range first {
-		records[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = c.object.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
-	}
-	see := v.seen(ctx, obj.GetNamespace(), lives, records)
-	return v.review(obj, func(kind, name string, size appv1.Size) resource.BuildOptions {
-		seen := see(kind, name, size)
-		seen.Inputs.Kept = seen.Inputs.Kept || adoptsWithoutRestart(obj) && lives[key(kind, name)] != nil
-		return seen
-	}).children
-}
-
-// seen returns the seer of live workload objects. records are the recorded specs of the new spec.
-func (s *validators) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
-	return func(kind, name string, size appv1.Size) resource.BuildOptions {
-		at := key(kind, name)
-		live := lives[at]
-		if live == nil {
-			meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-			live = &appsv1.Deployment{ObjectMeta: meta}
-			if kind == "StatefulSet" {
-				live = &appsv1.StatefulSet{ObjectMeta: meta}
-			}
-			// A missing object has no selector. The request has proved that its author may read the object.
-			if s.read(ctx, live, live) && children.IsPartial(live) && s.live.Get(ctx, client.ObjectKeyFromObject(live), live) != nil {
-				return s.today
-			}
-		}
-		seen := s.today
-		seen.Unrecorded = false
-		seen.Inputs.Size = s.resolveSize(ctx, size)
-		recorded, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
-		if was := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]; err == nil && was != "" && was == records[at] {
-			seen.Inputs = recorded
-		} else if err == nil {
-			seen.Inputs.Config = recorded.Config
-		}
-		var selector *metav1.LabelSelector
-		switch live := live.(type) {
-		case *appsv1.Deployment:
-			selector = live.Spec.Selector
-		case *appsv1.StatefulSet:
-			selector = live.Spec.Selector
-		}
-		if selector != nil {
-			seen.Selector = selector.MatchLabels
-		}
-		seen.Autoscaled = s.autoscaler(ctx, namespace, kind, name) != ""
-		return seen
-	}
-}
-
-// resolveSize returns a size with its meaning in the cluster, or with the built-in one where the cluster's cannot be read.
-func (s *validators) resolveSize(ctx context.Context, size appv1.Size) resource.ResolvedSize {
-	if s.planner != nil {
-		if resolved, err := s.planner.ResolveSize(ctx, size); err == nil {
-			return resolved
-		}
-	}
-	if !size.Named() {
-		return resource.ResolvedSize{}
-	}
-	return resource.BuiltInSizes().Resolve(size)
+	return planned, refusal
 }
 
 // generalWarning returns the effect of an adoption on any object of a kind.

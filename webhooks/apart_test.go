@@ -11,7 +11,7 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/internal/apply"
 )
 
 // untouched is a cache that must not be read.
@@ -36,8 +36,8 @@ type nothingCached struct{}
 func (nothingCached) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
 	return nil, nil
 }
-func (nothingCached) ResolveSize(context.Context, appv1.Size) (resource.ResolvedSize, error) {
-	return resource.ResolvedSize{}, nil
+func (nothingCached) Adoptions(context.Context, string, client.Object) ([]apply.Outcome, error) {
+	return nil, nil
 }
 func (nothingCached) Obstacle(context.Context, client.Object) error { return nil }
 func (nothingCached) Apart(client.Object) bool                      { return true }

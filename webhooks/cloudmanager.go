@@ -21,7 +21,7 @@ func (s *validators) setUpCloudManager(server webhook.Server) {
 		validators: s, kind: resource.KindCloudManager.Name,
 		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
 		empty:  func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
-		review: reviewCloudManager,
+		review: func(cm *appv1.CloudManager) review { return reviewCloudManager(cm, s.today) },
 	})
 }
 
@@ -37,7 +37,7 @@ func componentNames(name string) map[string]string {
 	}
 }
 
-func reviewCloudManager(given *appv1.CloudManager, see seer) review {
+func reviewCloudManager(given *appv1.CloudManager, today resource.BuildOptions) review {
 	named := *given // DefaultNames changes names alone, and a spec can have a MiB.
 	cm := &named
 	cm.DefaultNames()
@@ -45,13 +45,9 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
 		return review{errors: all}
 	}
-	build := func(kind string, t resource.Tier) (*resource.Workload, field.ErrorList) {
-		component := t.Component(cm)
-		return resource.TierSpec(cm, t).Build(see(kind, component.Name, component.Size))
-	}
-	db, dbWrong := build("StatefulSet", resource.TierDatabase)
-	identity, identityWrong := build("Deployment", resource.TierIdentity)
-	front, frontWrong := build("Deployment", resource.TierFront)
+	db, dbWrong := resource.TierSpec(cm, resource.TierDatabase).Build(today)
+	identity, identityWrong := resource.TierSpec(cm, resource.TierIdentity).Build(today)
+	front, frontWrong := resource.TierSpec(cm, resource.TierFront).Build(today)
 	found := review{
 		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
 		warnings:  validation.CloudManagerWarnings(cm),

@@ -66,8 +66,8 @@ func newValidators(t testing.TB, cache, live client.Reader) *validators {
 	}
 	return &validators{
 		cache: cache, live: live, scheme: scheme, standards: standards, patience: time.Hour,
-		plans: make(chan struct{}, maxPlans), limits: newLimits(),
-		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}, Unrecorded: true},
+		limits: newLimits(),
+		today:  resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}, Unrecorded: true},
 	}
 }
 

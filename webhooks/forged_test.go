@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -55,8 +54,8 @@ type secretPlanner struct{}
 func (secretPlanner) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
 	return &plan.Plan{Version: plan.Version, Objects: []plan.Object{}, Problem: &plan.Problem{Reason: "R", Message: "secret-plan"}}, nil
 }
-func (secretPlanner) ResolveSize(context.Context, appv1.Size) (resource.ResolvedSize, error) {
-	return resource.ResolvedSize{}, nil
+func (secretPlanner) Adoptions(context.Context, string, client.Object) ([]apply.Outcome, error) {
+	return nil, nil
 }
 func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
 func (secretPlanner) Apart(client.Object) bool                      { return false }
@@ -115,7 +114,7 @@ func secretWorld(t testing.TB) (*validators, *countedReader) {
 			return []string{spec.Spec.DeploymentName}
 		}).Build()
 	live := &countedReader{Reader: world}
-	s.cache, s.live, s.planner, s.engine = world, live, secretPlanner{}, apply.New(world, live, clock.RealClock{})
+	s.cache, s.live, s.planner = world, live, secretPlanner{}
 	return s, live
 }
 

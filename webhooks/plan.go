@@ -36,8 +36,9 @@ type Planner interface {
 	// Obstacle returns why an object of a kind that the cluster may lack cannot be created, nil if no obstacle is known. It sends no
 	// request.
 	Obstacle(ctx context.Context, obj client.Object) error
-	// ResolveSize resolves a size by the sizes of the cluster, without a request.
-	ResolveSize(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error)
+	// Adoptions returns the outcome for each object that a reconcile of the resource would take over, and the obstacles to objects. A
+	// StalledError prevents all adoptions that are missing.
+	Adoptions(ctx context.Context, kind string, obj client.Object) ([]apply.Outcome, error)
 	// Apart reports whether the objects of a type are not in the manager's cache.
 	Apart(obj client.Object) bool
 }
@@ -47,6 +48,8 @@ const (
 	// all are longer than 4,096.
 	maxPlanLines = 14
 	maxPlanLine  = 240
+	// maxPlans is how many plans of changes are made at once.
+	maxPlans = 2
 )
 
 // silentManagers are the field managers of tools that make dry runs all the time, and show their warnings to no user.
@@ -163,7 +166,7 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, rel
 
 // planCreation lists the objects of a new resource, and which of their names are taken. It sends no request.
 func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *plan.Plan {
-	found := h.review(obj, h.unseen)
+	found := h.review(obj)
 	made := &plan.Plan{
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
 		Objects: []plan.Object{},

@@ -15,12 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
-	"huolala.cn/app-operator/internal/apply"
 )
 
 // TestScaleUnderAnAutoscaler has "kubectl scale", and the same change of spec.replicas, on a resource whose Deployment an autoscaler scales: it
@@ -118,7 +115,7 @@ func TestUnstatedReplicas(t *testing.T) {
 				t.Fatal(err)
 			}
 			world := made.WithObjects(typed(t, s.scheme, stored)).Build()
-			s.cache, s.live, s.planner, s.engine = world, world, secretPlanner{}, apply.New(world, world, clock.RealClock{})
+			s.cache, s.live, s.planner = world, world, secretPlanner{}
 			answer := handlersOf(s)[validatorPath(kind)].Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Namespace: "shop", Name: "cart", Object: object("i:2"), OldObject: object("i:1"),
 			}})

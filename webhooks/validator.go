@@ -27,8 +27,8 @@ type validator[T client.Object] struct {
 	spec func(T) any
 	// empty returns an empty stored resource.
 	empty func() storedResource[T]
-	// review checks a resource by itself, and builds its workloads with the content that the seer returns.
-	review func(T, seer) review
+	// review checks a resource by itself, and builds its workloads.
+	review func(T) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
 	neighbours func(ctx context.Context, who *asker, obj, old T) []string
 }
@@ -73,13 +73,13 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		if maps.Equal(old.GetAnnotations(), obj.GetAnnotations()) {
 			return nil, nil
 		}
-		found := v.review(obj, v.unseen)
+		found := v.review(obj)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
 		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, v.askerOf(ctx, obj, old), obj, &found)...), nil
 	}
 	// The children of the previous spec exist already, or the status has the obstacle.
-	return v.validate(ctx, obj, old, func() []child { return v.review(old, v.unseen).children })
+	return v.validate(ctx, obj, old, func() []child { return v.review(old).children })
 }
 
 // validate checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
@@ -88,7 +88,7 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil
 	}
-	found := v.review(obj, v.unseen)
+	found := v.review(obj)
 	if len(found.errors) > 0 {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
@@ -119,12 +119,12 @@ func before[T client.Object](old T) client.Object {
 
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
-func (s *validators) reviewServed(obj client.Object, spec resource.Spec, see seer, warn func() []string) review {
+func (s *validators) reviewServed(obj client.Object, spec resource.Spec, warn func() []string) review {
 	errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate())
 	if tooMany(errs) {
 		return review{errors: errs}
 	}
-	w, wrong := spec.Build(see("Deployment", obj.GetName(), spec.Workload().Size))
+	w, wrong := spec.Build(s.today)
 	return review{
 		errors: slices.Concat(errs, wrong), warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
 		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, objects(w)...),

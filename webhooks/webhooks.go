@@ -14,12 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/pod-security-admission/policy"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/certificate"
 	"huolala.cn/app-operator/resource"
 )
@@ -133,7 +131,6 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	s := validators{
 		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
-		engine: apply.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}), plans: make(chan struct{}, maxPlans),
 		planner: planner, limits: newLimits(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
@@ -161,9 +158,6 @@ type validators struct {
 	disabled  []string
 	scheme    *runtime.Scheme
 	standards policy.Evaluator
-	// engine plans adoptions, as many at once as plans has room for.
-	engine *apply.Engine
-	plans  chan struct{}
 	// planner plans changes.
 	planner Planner
 	// limits are the limits of the process, which all kinds share.

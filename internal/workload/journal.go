@@ -76,6 +76,13 @@ func (j *Journal) deletedKinds() []string {
 	return kinds
 }
 
+// Adoptions returns the outcomes of the objects that the plan takes over, and the obstacles.
+func (j *Journal) Adoptions() []apply.Outcome {
+	return slices.DeleteFunc(j.Changed(), func(o apply.Outcome) bool {
+		return o.Err == nil && (!o.TakenOver || o.Action == apply.Created)
+	})
+}
+
 // Changed returns the outcomes without the objects that the plan leaves unchanged.
 func (j *Journal) Changed() []apply.Outcome {
 	return slices.DeleteFunc(slices.Clone(j.outcomes), func(o apply.Outcome) bool {

@@ -208,8 +208,6 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 	}{
 		"App":      {`{image: 'nginx:1', size: small}`, "app", []string{"spec", "size"}},
 		"ModelBox": {`{image: 'nginx:1', size: small}`, "modelbox", []string{"spec", "size"}},
-		"CloudManager": {`{front: {deployment: {name: front, image: 'nginx:1', size: small}}, identity: {deployment: {image: 'a:1'}},
-			db: {statefulSet: {image: 'a:1', storage: {size: 1Gi}}}}`, "front", []string{"spec", "front", "deployment", "size"}},
 	} {
 		d := newHandMade(ns, c.child)
 		d.Spec.Template.Spec.Containers = []corev1.Container{{
@@ -349,30 +347,35 @@ func TestForgedReviewLearnsNothing(t *testing.T) {
 	}
 }
 
-// TestAdoptionIsAnnouncedInTime asks what an adoption does of an API server that does not answer. The general answer comes.
+// TestAdoptionIsAnnouncedInTime asks what an adoption does of an API server that answers no read, or no dry run. The general answer comes.
 func TestAdoptionIsAnnouncedInTime(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	var broken atomic.Bool
-	startGuarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		if broken.Load() && q.Verb == "get" && (q.Resource == "deployments" || q.Resource == "services") {
-			return nil, fmt.Errorf("no answer in time")
-		}
-		return send()
-	}))
-	createAdoptee(t, ns, "web")
-	app := newApp(ns, "web")
-	app.Spec.Paused = true
-	plane.Create(t, app)
-	plane.Stands(t, app, "Stalled=True/ResourceExists")
-	plane.Read(t, app)
-	broken.Store(true)
-	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
-	u := newUser(t)
-	if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
-		t.Fatal(err)
-	}
-	if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
-		t.Errorf("without an answer it warns of %q", said)
+	for _, verb := range []string{"get", "patch"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			var broken atomic.Bool
+			startGuarded(t, ns, harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				if broken.Load() && q.Verb == verb && (q.Resource == "deployments" || q.Resource == "services") {
+					return nil, fmt.Errorf("no answer in time")
+				}
+				return send()
+			}))
+			createAdoptee(t, ns, "web")
+			app := newApp(ns, "web")
+			app.Spec.Paused = true
+			plane.Create(t, app)
+			plane.Stands(t, app, "Stalled=True/ResourceExists")
+			plane.Read(t, app)
+			broken.Store(true)
+			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+			u := newUser(t)
+			if err := u.Update(t.Context(), app, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if said := aboutAdoption(t, u.warnings()); len(said) != 2 || !strings.Contains(said[0], "containers not in the spec are removed") {
+				t.Errorf("without an answer it warns of %q", said)
+			}
+		})
 	}
 }
