@@ -49,7 +49,7 @@ func appKind() kind {
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
 
-// steps makes true what the App means, and says how its pods are doing.
+// steps reconciles the App, and reports the health of its pods.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	status := &app.Status
 	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,

@@ -24,7 +24,7 @@ type kind struct {
 	// empty returns an empty resource as it is stored, list an empty list of such.
 	empty func() client.Object
 	list  func() client.ObjectList
-	// index is the index of the cache that finds the resources by the names of their children, which ChildNames returns. It
+	// index is the index of the cache that finds the resources by the names of their children, which childNames returns. It
 	// is empty for a kind whose children have the name of the resource.
 	index      string
 	childNames client.IndexerFunc

@@ -14,13 +14,13 @@ const maxVerbosity = 7
 func withoutBodies(log logr.Logger) logr.Logger {
 	sink := log.GetSink()
 	if deep, ok := sink.(logr.CallDepthLogSink); ok {
-		sink = deep.WithCallDepth(1) // What is logged comes by way of bodiless.
+		sink = deep.WithCallDepth(1) // cappedSink adds one stack frame.
 	}
 	return log.WithSink(cappedSink{LogSink: sink})
 }
 
-// cappedSink is a sink that is deaf to what is too detailed. It keeps values until something is logged with them: each look at
-// a resource has values of its own, and most have nothing to say.
+// cappedSink drops entries above maxVerbosity. It keeps values until an entry is logged with them: each reconcile has values of its own,
+// and most reconciles log nothing.
 type cappedSink struct {
 	logr.LogSink
 	values []any

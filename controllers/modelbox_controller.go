@@ -30,7 +30,7 @@ func modelBoxKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=modelboxes/status,verbs=patch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=modelboxes/finalizers,verbs=update
 
-// steps makes true what the ModelBox means, and says how its pods are doing.
+// steps reconciles the ModelBox, and reports the health of its pods.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	status := &box.Status
 	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,

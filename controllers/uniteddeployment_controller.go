@@ -46,7 +46,7 @@ func unitedDeploymentKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments/scale,verbs=patch
 
-// steps makes true what the UnitedDeployment means, and says how the Deployment's pods are doing.
+// steps reconciles the UnitedDeployment, and reports the health of the Deployment's pods.
 func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
 		return reconciler.Report{}, workload.InvalidResource(undecodable)

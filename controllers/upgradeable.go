@@ -52,11 +52,10 @@ func OperatorCondition(cfg *rest.Config) (conditions.Condition, error) {
 	return conditions.InClusterFactory{Client: c}.NewCondition(operatorsv2.ConditionType(operatorsv2.Upgradeable))
 }
 
-// upgradeable tells OLM when not to replace the operator: while pods of a database are without their StatefulSet, which
-// was deleted to be recreated with larger volumes. It is the one step after which the user is worse off until the next is
-// taken: a pod that is lost in between does not come back. All others can be left at any point.
+// upgradeable sets the condition Upgradeable of OLM to False while pods of a database lack their StatefulSet, which was deleted to be
+// recreated with larger volumes: a pod that is lost in between is not recreated. All other steps can be interrupted at any point.
 //
-// It goes by what is there and not by what the operator remembers, so that a restart changes nothing.
+// upgradeable decides by the live pods and not by memory, so a restart changes nothing.
 type upgradeable struct {
 	client    client.Client
 	condition conditions.Condition

@@ -120,8 +120,8 @@ func (c *conflicts) recentRepairs(req *Request, p *plan) int {
 	return 0
 }
 
-// retryWrite returns whether to wait before fields are written that the API server has not kept before. They are written once in conflictMaxDelay, as whatever
-// changes the object may be gone; until then it returns how long to leave it alone.
+// retryWrite reports whether a write of fields that the API server has not kept must wait, and how long. One write in conflictMaxDelay
+// passes, as the other writer may be gone.
 func (c *conflicts) retryWrite(req *Request, p *plan) (retry time.Duration, wait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

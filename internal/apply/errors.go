@@ -84,7 +84,7 @@ func (e *Engine) classifyError(p *plan, err error) error {
 }
 
 // kindUnknown reports whether the API server does not serve the kind of an object, or no longer takes objects of it as the definition
-// is being deleted. It answers that an object is not found by its name, and that a kind is not found without one.
+// is being deleted. A not-found answer without a name means that the API server does not serve the kind.
 func kindUnknown(err error) bool {
 	if apierrors.IsMethodNotSupported(err) {
 		return true

@@ -246,7 +246,7 @@ func (r *run) describeResult(p *plan, done *result) (Change, error) {
 	return change, nil
 }
 
-// excuse returns the error of a dry run, without the errors that say nothing of a write. A late answer, and a webhook without dry runs, are
+// excuse returns the error of a dry run, nil for an error that a write would not have. A late answer, and a webhook without dry runs, are
 // stated in the outcome.
 func (r *run) excuse(ctx context.Context, p *plan, out *Outcome, err error) error {
 	var refused *reconciler.StalledError

@@ -17,7 +17,7 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// Claim is how a live object is the owner's.
+// Claim is the relation of an owner to a live object.
 type Claim int
 
 const (

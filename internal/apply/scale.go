@@ -31,8 +31,8 @@ type ScaleRequest struct {
 	Replicas int32
 }
 
-// Scale makes the request true by the Deployment's scale subresource, and returns whether it had to. Nothing else of the
-// Deployment is written. Scale has the errors of Run.
+// Scale sets the number of pods by the Deployment's scale subresource, and returns the outcome. Nothing else of the Deployment is written.
+// Scale has the errors of Run.
 func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Outcome, error) {
 	req, d := &request, request.Deployment
 	out := Outcome{Change: Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}, Live: d}

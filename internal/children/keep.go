@@ -191,12 +191,12 @@ func shorten[S ~string](text S, most int) S {
 	return S([]byte(text[:most])) // A copy: the text itself is let go.
 }
 
-// maxWholeReads is how many objects that are kept in part one reconcile reads for its inventory. An owner has fewer children; that more
-// than these say that they are its children is the work of others.
+// maxWholeReads is how many objects that are kept in part one reconcile reads for its inventory. An owner has fewer children;
+// further objects claim the owner falsely.
 const maxWholeReads = 32
 
-// ReadWhole replaces the objects that are kept in part by what the API server has of them, up to a number of reads; an object that is gone
-// is left out. The first objects come first.
+// ReadWhole replaces the objects that are kept in part by what the API server has of them, up to a number of reads, from the
+// first object on; an object that is gone is left out. The objects keep their order.
 func ReadWhole[T client.Object](ctx context.Context, live client.Reader, objects []T) ([]T, error) {
 	kept, reads := make([]T, 0, len(objects)), 0
 	for _, obj := range objects {

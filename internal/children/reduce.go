@@ -91,7 +91,7 @@ func reduceService(from, to client.Object) bool {
 	return false
 }
 
-// reduceAutoscaler keeps what an autoscaler scales. Texts that are cut name nothing that there can be.
+// reduceAutoscaler keeps what an autoscaler scales. A cut name matches no object.
 func reduceAutoscaler(from, to client.Object) bool {
 	scaler, isScaler := from.(*autoscalingv2.HorizontalPodAutoscaler)
 	if kept, ok := to.(*autoscalingv2.HorizontalPodAutoscaler); ok && isScaler {

@@ -132,8 +132,8 @@ func (c *Case) object() string { return c.Kind + " " + c.Wanted.GetName() }
 // self is the owner as the annotation of an object that is retained for it names it.
 func (c *Case) self() string { return c.Owner.Kind + "." + c.Name }
 
-// createsClaims reports whether a claim's controller is what claims are made for: a StatefulSet, or its pod, with which
-// the claim goes by the StatefulSet's persistentVolumeClaimRetentionPolicy. Whose that is, the claim's annotation says.
+// createsClaims reports whether the controller of a claim is a StatefulSet or one of its pods: the claim is deleted with them by the
+// StatefulSet's persistentVolumeClaimRetentionPolicy. The annotation of the claim names the owner.
 func (c *Case) createsClaims(controller *metav1.OwnerReference) bool {
 	if !c.Claim {
 		return false

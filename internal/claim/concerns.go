@@ -114,7 +114,7 @@ func leadsByRoute(obj Object) any {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// servesCluster tells the Service of the API server, through which all pods reach it, from one of the operator's.
+// servesCluster reports whether a Service is the API server's own, through which all pods reach the API server.
 func servesCluster(obj Object) any {
 	return obj.GetNamespace() == metav1.NamespaceDefault && obj.GetName() == "kubernetes" && !IsManaged(obj)
 }

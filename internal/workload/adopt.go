@@ -51,9 +51,8 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 	return h, true
 }
 
-// keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. A Deployment that the operator
-// has applied for the same spec, and that has all that the workload states, needs nothing of that: it is restored to the App that
-// it was left by.
+// keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. A Deployment with
+// the same recorded spec and a matching template is taken over in full.
 func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (bool, error) {
 	keeps := c.in.adoptsWithoutRestart() || c.in.adopts() && c.in.canarySpec() != nil // The change of the adoption runs in a canary first.
 	if !keeps || c.seen.Object == nil || c.seen.isOwned(c.in.Owner) {
@@ -106,8 +105,7 @@ func (r *Reconciler) refuseRestart(ctx context.Context, in *Input, w *resource.W
 	return stalled
 }
 
-// nameRestart has an error of an adoption say that it is one which would restart the pods, if a field is in the way that cannot be
-// changed.
+// nameRestart gives the immutable-field error of an adoption without restart the reason AdoptionRestarts.
 func nameRestart(in *Input, err error, adopts bool) error {
 	var stalled *reconciler.StalledError
 	if !adopts || !in.adoptsWithoutRestart() || !errors.As(err, &stalled) || stalled.Reason != appv1.ReasonImmutableField {

@@ -103,8 +103,8 @@ func exposuresOf(in *Input, done *Outcomes, invalid error, earlier string) []*he
 	return all
 }
 
-// exposureIn is standingIn for what leads to a port of the Service: while an earlier spec is in force, whose Service may lack the port.
-// Then nothing is applied for the field, and what is there stays.
+// exposureIn is standingIn for an Ingress or HTTPRoute. If the Service of an earlier spec may lack the port, the standing reports that
+// nothing is applied.
 func exposureIn[T interface {
 	comparable
 	client.Object
@@ -121,7 +121,7 @@ func exposureIn[T interface {
 	}
 }
 
-// standingIn returns how the object of a type is doing: what is in its way, that it is not there yet, or what judge says of it.
+// standingIn returns the obstacle to the owner's object of type T, or else its absence, or else the result of judge.
 func standingIn[T interface {
 	comparable
 	client.Object
@@ -170,7 +170,7 @@ func missing(kind, name string) *health.Standing {
 	}
 }
 
-// worstStanding returns the one of several that matters most: what is wrong before what is not known, and that before all else.
+// worstStanding returns the first standing with status False, else Unknown, else True.
 func worstStanding(all []*health.Standing) *health.Standing {
 	var worst *health.Standing
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {

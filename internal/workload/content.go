@@ -36,7 +36,7 @@ type contentNeed struct {
 	refs []resource.ConfigReference
 	// recorded is what is recorded of the content that the pods have.
 	recorded resource.ConfigInputs
-	// specChanged is true if the pods are replaced for the spec, replaced if new pods are made for any reason.
+	// specChanged is true if the spec replaces the pods; replaced is true if anything replaces the pods.
 	specChanged, replaced bool
 	// inCanary is true if recorded is of a canary, whose content the status does not have.
 	inCanary bool
@@ -75,7 +75,7 @@ type contentDecision struct {
 	retry      time.Duration
 }
 
-// decideContent decides what to record of the content that the pods of a workload use: what is recorded if nothing is to change.
+// decideContent returns the content to record of the content that the pods of a workload use. Without a change, this is the recorded content.
 func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 	recorded := chosen.inputs.Config
 	if !c.in.followsContent() {
@@ -170,7 +170,7 @@ func contentObject(namespace string, r *resource.ConfigReference) content.Object
 	return content.Object{Kind: r.Kind, NamespacedName: types.NamespacedName{Namespace: namespace, Name: r.Name}}
 }
 
-// noteTrouble notes why content cannot be followed for now. That is no reason not to do all else.
+// noteTrouble notes why content cannot be followed for now. The rest of the reconcile continues.
 func (r contentReader) noteTrouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -190,8 +190,8 @@ func (r contentReader) noteTrouble(ctx context.Context, err error) error {
 	return nil
 }
 
-// readDue finds out the sums of all content in use, and reads what is not known: at once if the pods have it, or are made with it, and
-// as soon as it is due if they are to be replaced for it.
+// readDue sets the digests of the content in use. Content of running or new pods is read now; content that would replace pods is read when
+// isDue allows.
 func (r contentReader) readDue(ctx context.Context) error {
 	versions := map[string]string{}
 	var late []content.Object

@@ -12,8 +12,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// This file decides which spec of a workload is in force. Nothing in it, nor in inputs.go, hold.go, rollback.go, canary.go and
-// lastapplied.go, reads or writes an object, a clock or a memory: equal values make equal decisions.
+// This file decides which spec of a workload is in force. The methods of decider, here and in the other files, read and write no object, no
+// clock and no memory: equal values make equal decisions.
 
 // specSource is the spec that a decision applies.
 type specSource int
@@ -36,10 +36,10 @@ const (
 // decision has the spec of a workload that is in force, the workload to apply, and the reason why the present spec is not in force.
 type decision struct {
 	source specSource
-	// workload is what to apply and how the way to apply it. The workload is nil where nothing is applied.
+	// workload is the workload to apply, nil for none; how has the options of the apply.
 	workload *resource.Workload
 	how      How
-	// refusal is why the present spec is not in force, or why a hold that was asked for is not.
+	// refusal is the error that keeps the present spec, or a requested hold, out of force.
 	refusal error
 	// invalid is why the present spec is not applied at all, nil if it is valid.
 	invalid error
@@ -49,7 +49,7 @@ type decision struct {
 	held *holdSource
 	// notRolledBack is why a rollout that has stalled is not rolled back, empty if that is not so.
 	notRolledBack string
-	// retryAfter, if set, is when to decide again although nothing was seen to change.
+	// retryAfter is the requeue interval where no watch reports a change, 0 for none.
 	retryAfter time.Duration
 	// today are the inputs of a new workload, and specChanged is true if the spec differs from the record on the live object.
 	today       resource.Inputs

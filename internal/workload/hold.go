@@ -22,8 +22,8 @@ import (
 )
 
 // While the annotation app.huolala.cn/hold names a ReplicaSet, or a spec is rolled back, Deployment and Service are built from the record on it, and the spec
-// waits. The annotation is a level and no command: once it is removed, the spec counts again. Which ReplicaSet is held is on the
-// Deployment, together with its record, so that a hold in force sends no request.
+// waits. The hold lasts as long as the annotation. The Deployment has the name and the record of the held ReplicaSet, so a hold in force
+// sends no request.
 
 // holdMark is the annotation of a Deployment that was built for a hold.
 type holdMark struct {
@@ -259,8 +259,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	return w
 }
 
-// revisionNotFound is the error to report of a hold that cannot be. To who asked for one by the annotation, it names the ReplicaSets
-// of the status.
+// revisionNotFound returns the error of an impossible hold. For a hold by annotation, the message names the ReplicaSets of the status.
 func (c decider) revisionNotFound(mark *holdMark, cause string) error {
 	if mark.By == byRollback {
 		return reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)

@@ -74,8 +74,7 @@ func (c decider) historyOf() resource.Provenance {
 		lost := c.seen.lostInputs()
 		return resource.Provenance{Exists: lost != "", Ours: lost != "", Inputs: lost}
 	}
-	// Any of them may have been removed by another writer. That fields are the operator's is not enough for a resource without a
-	// workload so far: it takes them over before it applies.
+	// Another writer may have removed each mark. For a resource without a workload so far, field ownership alone proves nothing.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
 	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && children.Applies(live, in.manager())
 	orphaned := ours && (metav1.GetControllerOf(live) == nil || in.adopts())
@@ -157,7 +156,8 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 		if err != nil {
 			return h, err
 		}
-		// What one rendering states may be a part of what another one does, and hold as well: it was made by that one.
+		// The template of one rendering may be a subset of another's, and both match. The rendering that states the most fields
+		// made the live template.
 		if stated := resource.TemplateSize(&workload.Template); holds && stated > most {
 			inputs.Size = size
 			h.Inputs, most = inputs.Encode(), stated

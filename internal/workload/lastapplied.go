@@ -54,7 +54,7 @@ func withTrouble(refusal, err error) error {
 	return refusal
 }
 
-// appendMessage adds a sentence to what an error that stalls says.
+// appendMessage returns a StalledError with a further sentence, and any other error unchanged.
 func appendMessage(err error, sentence string) error {
 	var stalled *reconciler.StalledError
 	if !errors.As(err, &stalled) {
@@ -139,8 +139,8 @@ const (
 	recordBytes = 1 << 10
 )
 
-// Records remembers the records of workloads whose spec is invalid, so that one of them that is deleted can be
-// recreated. What it forgets, in a restart for one, is reported as gone.
+// Records remembers the records of workloads whose spec is invalid, so that a deleted workload object can be recreated. After a restart, a
+// deleted workload object with an invalid spec is reported as missing.
 type Records struct {
 	records *shares.Store[Key, workloadRecord]
 	mu      sync.Mutex

@@ -19,8 +19,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// Observed is the live state of one workload. It is read once in a reconcile and never written afterwards: an apply, and a further
-// read, make a new value.
+// Observed is the live state of one workload. An apply or a further read makes a new Observed. Auxiliary objects are read by the apply.
 type Observed struct {
 	// At is the time of the reconcile. Verdict is the health of the workload object at that time.
 	At      time.Time
@@ -31,7 +30,7 @@ type Observed struct {
 	Pods       []corev1.Pod
 	unlabelled unlabelledPods
 	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
-	// Service with the workload's own name where serviceName is another one.
+	// Service with the workload's own name where ServiceName is another one.
 	ServiceName     string
 	Service, former *corev1.Service
 	// Owned is all that the operator has applied for the owner.

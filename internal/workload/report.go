@@ -20,7 +20,7 @@ import (
 )
 
 // This file makes the result of a reconcile from the input, the decision and the outcomes. Each function returns one part of the result,
-// and newResult puts the parts together: nothing else writes to a report or a status.
+// and newResult puts the parts together. The controllers add the lines that wait for the end of a pause.
 
 // newResult returns the result of a reconcile, and its error.
 func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {

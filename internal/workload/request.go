@@ -174,7 +174,7 @@ func (r *Reconciler) PlanRequest(ctx context.Context, req *apply.Request, seen *
 	return out
 }
 
-// describeRollouts returns the template hash of each live workload object of a request, and whether all its pods have that template.
+// describeRollouts returns the generation of each live workload object of a request, and whether all its pods are updated.
 func describeRollouts(req *apply.Request) string {
 	said := ""
 	describe := func(generation, observed int64, pods, updated int32) {
@@ -203,8 +203,8 @@ func NewChild[T any, P interface {
 	return c
 }
 
-// AdoptsObject reports whether a request is for an object that lives and that the owner does not control yet. What is retained, and
-// a claim, it never controls.
+// AdoptsObject reports whether a request has an object that exists and that the owner does not control yet. The owner never controls a
+// retained object or a claim.
 func AdoptsObject(req *apply.Request) bool {
 	return req.Policy.Adopt && slices.ContainsFunc(req.Objects, func(c apply.Object) bool {
 		_, claim := c.Live.(*corev1.PersistentVolumeClaim)

@@ -44,7 +44,7 @@ func awaitEndpoints(ctx context.Context, from client.Reader, in *Input, wanted, 
 	var list discoveryv1.EndpointSliceList
 	err := from.List(ctx, &list, client.InNamespace(in.Owner.GetNamespace()), client.MatchingLabels{discoveryv1.LabelServiceName: to})
 	switch {
-	case apierrors.IsForbidden(err): // Without the right it leads to the new one at once.
+	case apierrors.IsForbidden(err): // Without the right to list EndpointSlices, the route leads to the new Service at once.
 		return nil
 	case err != nil:
 		return fmt.Errorf("list the EndpointSlices of Service %s: %w", to, err)
@@ -125,7 +125,7 @@ func (o *Observed) readyPods() int32 {
 	return 0
 }
 
-// hasReadyEndpoint reports whether traffic can go to an endpoint of a slice. One that does not say is ready, by the API.
+// hasReadyEndpoint reports whether traffic can go to an endpoint of a slice. By the API, an endpoint without the condition ready is ready.
 func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool { return ptr.Deref(endpoint.Conditions.Ready, true) })
 }
