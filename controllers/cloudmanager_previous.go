@@ -57,7 +57,6 @@ func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.Clo
 	if err != nil || in.Paused {
 		return event, err
 	}
-	in = newTierInput(past, role, nil, false)
 	in.Before.Workload.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
 	last, err := r.LastApplied(in, seen)
 	if last == nil || err != nil {

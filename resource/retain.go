@@ -2,6 +2,7 @@ package resource
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,26 +45,32 @@ func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return meta
 }
 
-// KeepVolume copies the immutable fields and the requested size of a live claim, or of a live claim template, to the workload's
+// WithVolume returns the workload with the immutable fields and the requested size of a live claim, or of a live claim template, in its
 // claims. The size is the request, not the provisioned capacity.
-func (w *Workload) KeepVolume(live *corev1.PersistentVolumeClaimSpec) {
-	for i := range w.Claims {
-		wanted := &w.Claims[i].Spec
+func (w *Workload) WithVolume(live *corev1.PersistentVolumeClaimSpec) *Workload {
+	kept := *w
+	kept.Claims = slices.Clone(w.Claims)
+	for i := range kept.Claims {
+		wanted := &kept.Claims[i].Spec
 		wanted.AccessModes = live.AccessModes
 		wanted.StorageClassName = live.StorageClassName
 		wanted.Resources = claimed(*live.Resources.Requests.Storage())
 	}
+	return &kept
 }
 
-// KeepClaimTemplates keeps the annotations of live claim templates that lack the guards, as a template is immutable. The claims
-// themselves get the guards.
-func (w *Workload) KeepClaimTemplates(live []corev1.PersistentVolumeClaim) {
-	for i := range w.Claims {
-		wanted := &w.Claims[i]
+// WithClaimTemplates returns the workload with the annotations of live claim templates that lack the guards, as a template is immutable. The
+// claims themselves get the guards.
+func (w *Workload) WithClaimTemplates(live []corev1.PersistentVolumeClaim) *Workload {
+	kept := *w
+	kept.Claims = slices.Clone(w.Claims)
+	for i := range kept.Claims {
+		wanted := &kept.Claims[i]
 		for j := range live {
 			if live[j].Name == wanted.Name && maps.Equal(merged(live[j].Annotations, pruneGuards), wanted.Annotations) {
 				wanted.Annotations = live[j].Annotations
 			}
 		}
 	}
+	return &kept
 }

@@ -10,9 +10,9 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// TestKeepClaimTemplates checks that the template of a StatefulSet that was made without guards stays as it is, and that no
+// TestWithClaimTemplates checks that the template of a StatefulSet that was made without guards stays as it is, and that no
 // other difference is hidden.
-func TestKeepClaimTemplates(t *testing.T) {
+func TestWithClaimTemplates(t *testing.T) {
 	former := map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
 	for name, c := range map[string]struct {
 		live   map[string]string
@@ -31,7 +31,7 @@ func TestKeepClaimTemplates(t *testing.T) {
 		if c.keeps {
 			want = c.live
 		}
-		w.KeepClaimTemplates([]corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: c.volume, Annotations: c.live}}})
+		w = w.WithClaimTemplates([]corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: c.volume, Annotations: c.live}}})
 		if diff := cmp.Diff(want, w.Claims[0].Annotations); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -152,9 +152,11 @@ func readWholeClaims(ctx context.Context, live client.Reader, claims []corev1.Pe
 // applied at all.
 func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.Outcomes {
 	if set := seen.StatefulSet(); db.previous && set != nil {
-		w.Retain = !deletesClaims(set)
+		previous := *w
+		previous.Retain = !deletesClaims(set)
+		w = &previous
 	}
-	grows, err := fitVolumes(seen, w, how)
+	w, grows, err := fitVolumes(seen, w, how)
 	if err != nil {
 		return &workload.Outcomes{Seen: seen.Observed, Err: err, Refused: err}
 	}
@@ -190,20 +192,20 @@ func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, 
 	return out
 }
 
-// fitVolumes has a workload state the volumes that it can have, and reports whether they are to grow. The error says what of them
-// cannot be changed.
-func fitVolumes(seen view, w *resource.Workload, how workload.How) (grows bool, err error) {
+// fitVolumes returns a workload with the volumes that it can have, and reports whether they are to grow. The error names the fields of
+// volumes that cannot be changed.
+func fitVolumes(seen view, w *resource.Workload, how workload.How) (fitting *resource.Workload, grows bool, err error) {
 	if how.Earlier {
 		if volume := seen.dataClaimTemplate(); volume != nil {
-			w.KeepVolume(&volume.Spec)
+			w = w.WithVolume(&volume.Spec)
 		}
 	} else if grows, err = seen.volumeChange(w); err != nil {
-		return false, err
+		return w, false, err
 	}
 	if set := seen.StatefulSet(); set != nil && !grows {
-		w.KeepClaimTemplates(set.Spec.VolumeClaimTemplates)
+		w = w.WithClaimTemplates(set.Spec.VolumeClaimTemplates)
 	}
-	return grows, nil
+	return w, grows, nil
 }
 
 // request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.

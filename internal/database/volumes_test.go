@@ -417,8 +417,8 @@ func TestFitVolumes(t *testing.T) {
 		cm, built := databaseOf(t, "10Gi")
 		seen := liveDatabase(cm, built)
 		seen.StatefulSet().Spec.VolumeClaimTemplates[0].Annotations = map[string]string{appv1.AnnotationRetainedFor: "CloudManager.cm"}
-		_, w := databaseOf(t, c.size)
-		grows, err := fitVolumes(seen, w, c.how)
+		_, wanted := databaseOf(t, c.size)
+		w, grows, err := fitVolumes(seen, wanted, c.how)
 		if got := w.Claims[0].Spec.Resources.Requests.Storage().String(); got != c.want || grows != c.grows || (err != nil) != c.fails {
 			t.Errorf("%s: %s, grows %t, %v", name, got, grows, err)
 		}

@@ -94,24 +94,37 @@ func hasJobCondition(job *batchv1.Job, name batchv1.JobConditionType) bool {
 	})
 }
 
-// awaitJob decides whether a valid spec waits for its command. It returns nil for a spec that does not wait: the inputs of present
-// then have the name of the Job, if a Job has succeeded. In a plan, no spec waits, and want has the name of the Job to create.
-func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, error) {
+// release is whether a valid spec waits for its command.
+type release struct {
+	// waits is the decision for a spec that waits, nil for a spec that does not.
+	waits *decision
+	// present has the inputs of a spec that does not wait, with the name of the Job that has succeeded, if there is one.
+	present *chosenInputs
+	// job has the name of the Job that a plan creates. In a plan, no spec waits.
+	job jobDecision
+}
+
+// releaseByJob decides whether a valid spec waits for its command.
+func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, error) {
 	spec := c.in.beforeRollout()
 	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.releases(present) {
-		return nil, nil
+		return release{present: present}, nil
 	}
 	name := c.awaitedJob(present)
 	live := c.jobNamed(name)
-	if live != nil && hasJobCondition(live, batchv1.JobComplete) || c.ranBeforeCanary(name) {
-		return nil, c.noteJob(present, name)
-	}
-	if c.foresees {
-		if live == nil {
-			want.job = jobDecision{name: name, spec: spec}
+	if done := live != nil && hasJobCondition(live, batchv1.JobComplete) || c.ranBeforeCanary(name); done || c.foresees {
+		recorded, err := c.recordJob(present, name)
+		released := release{present: recorded}
+		if !done && live == nil {
+			released.job = jobDecision{name: name, spec: spec}
 		}
-		return nil, c.noteJob(present, name)
+		return released, err
 	}
+	return release{waits: c.awaitJob(want, present, name)}, nil
+}
+
+// awaitJob returns the decision for a spec that waits for a Job: the last applied spec, or else what the pod of the Job needs.
+func (c decider) awaitJob(want *decision, present *chosenInputs, name string) *decision {
 	waits := *want
 	waits.source, waits.how = sourceBeforeRollout, How{Earlier: true}
 	if c.hasCanary() { // Of a spec before the present one.
@@ -120,14 +133,15 @@ func (c decider) awaitJob(want *decision, present *chosenInputs) (*decision, err
 	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true
 	}
+	live := c.jobNamed(name)
 	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}
 	if live == nil && waits.job.waitsFor == "" {
-		waits.job.spec, waits.job.workload = spec, present.workload
+		waits.job.spec, waits.job.workload = c.in.beforeRollout(), present.workload
 	}
 	if waits.refusal == nil {
 		waits.refusal = c.whyJob(&waits.job)
 	}
-	return &waits, nil
+	return &waits
 }
 
 // whyJob returns why a spec that waits for its command is not in force. No text has a line of the command's output: failing migrations print
@@ -229,14 +243,15 @@ func (c decider) awaitedJob(present *chosenInputs) string {
 	return rollout.JobAfter(latest)
 }
 
-// noteJob has the record of the present workload name the Job that has run.
-func (c decider) noteJob(present *chosenInputs, name string) error {
-	present.inputs.Job = name
-	present.workload, present.errs = c.build(present.inputs)
-	if len(present.errs) > 0 {
-		return fmt.Errorf("the name of a Job makes the spec invalid: %w", present.errs.ToAggregate())
+// recordJob returns the present workload with the name of the Job that has run in its record.
+func (c decider) recordJob(present *chosenInputs, name string) (*chosenInputs, error) {
+	inputs := present.inputs
+	inputs.Job = name
+	recorded := c.rebuild(present, inputs)
+	if len(recorded.errs) > 0 {
+		return nil, fmt.Errorf("the name of a Job makes the spec invalid: %w", recorded.errs.ToAggregate())
 	}
-	return nil
+	return recorded, nil
 }
 
 // ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded. It counts the Job of a

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -127,9 +128,11 @@ func (c decider) decide() (*decision, *need, error) {
 	if c.in.MustWait {
 		return c.decideWaiting(want), nil, nil
 	}
-	if waits, err := c.awaitJob(want, present); waits != nil || err != nil {
-		return waits, nil, err
+	released, err := c.releaseByJob(want, present)
+	if err != nil || released.waits != nil {
+		return released.waits, nil, err
 	}
+	present, want.job = released.present, released.job
 	want.workload = present.workload
 	want.how.Whole = c.isChanged(want.specChanged) || c.growsVolume(present.workload)
 	if !c.in.Kind.Serves {
@@ -236,9 +239,9 @@ func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
 	if content.next.Equal(chosen.inputs.Config) {
 		return chosen, nil, nil
 	}
-	chosen.inputs.Config = content.next
-	chosen.workload, chosen.errs = c.build(chosen.inputs)
-	return chosen, nil, nil
+	followed := chosen.inputs
+	followed.Config = content.next
+	return c.rebuild(chosen, followed), nil, nil
 }
 
 // growsVolume reports whether a workload has larger volumes than the database.
@@ -260,13 +263,14 @@ func (c decider) substitute(refused *resource.Workload) *resource.Workload {
 	if volume == nil {
 		return nil
 	}
+	kept := refused.WithVolume(&volume.Spec)
 	if set := c.seen.StatefulSet(); set != nil {
 		record := recordOf(set)
 		if changed, err := c.in.Spec.Changed(record, resource.ScopePods); err != nil || changed || !c.in.OwnsRecord(set) {
 			return nil
 		}
-		refused.Record[appv1.AnnotationLastAppliedSpec] = record
+		kept.Record = maps.Clone(kept.Record)
+		kept.Record[appv1.AnnotationLastAppliedSpec] = record
 	}
-	refused.KeepVolume(&volume.Spec)
-	return refused
+	return kept
 }

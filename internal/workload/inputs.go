@@ -35,6 +35,14 @@ func (c decider) build(inputs resource.Inputs) (*resource.Workload, field.ErrorL
 	return w, append(c.in.Errs[:len(c.in.Errs):len(c.in.Errs)], wrong...)
 }
 
+// rebuild returns chosen inputs with other inputs, and with the workload that the spec means with these.
+func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenInputs {
+	next := *chosen
+	next.inputs = inputs
+	next.workload, next.errs = c.build(inputs)
+	return &next
+}
+
 // chooseInputs chooses the inputs by the history of the live workload object.
 func (c decider) chooseInputs() (*chosenInputs, error) {
 	history, refresh := c.historyOf(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
@@ -53,18 +61,16 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	if canary, ok := c.canaryHistory(); ok {
 		history, chosen.inCanary = canary, true
 	}
-	chosen.inputs, chosen.specChanged = resource.ChooseInputs(history, refresh, c.seen.today), history.Ours && history.SpecChanged
-	if chosen.inputs.Kept && c.replacesAdopted() {
-		chosen.inputs.Kept = false
+	chosen.specChanged = history.Ours && history.SpecChanged
+	inputs := resource.ChooseInputs(history, refresh, c.seen.today)
+	inputs.Kept = inputs.Kept && !c.replacesAdopted()
+	first := c.rebuild(chosen, inputs)
+	keeps, err := c.keepsTemplate(history, first.workload)
+	if err != nil || !keeps || inputs.Kept {
+		return first, err
 	}
-	chosen.workload, chosen.errs = c.build(chosen.inputs)
-	keeps, err := c.keepsTemplate(history, chosen.workload)
-	if err != nil || !keeps || chosen.inputs.Kept {
-		return chosen, err
-	}
-	chosen.inputs.Kept = true
-	chosen.workload, chosen.errs = c.build(chosen.inputs)
-	return chosen, nil
+	inputs.Kept = true
+	return c.rebuild(chosen, inputs), nil
 }
 
 // historyOf returns the provenance of the live workload object: who applied it, from which inputs and which spec.
