@@ -36,6 +36,15 @@ regenerate() {
   return 1
 }
 
+# The validators of operator-sdk have no error and no warning about the bundle in the tree.
+validators() {
+  local said
+  said=$(bin/operator-sdk bundle validate --output=json-alpha1 --select-optional suite=operatorframework bundle) &&
+    grep -q '"outputs": null' <<<"$said" && return
+  echo "$said"
+  return 1
+}
+
 formatted() {
   local files
   files=$(gofmt -l .)
@@ -73,6 +82,7 @@ tidy() { (cd "$1" && go mod tidy -diff); }
 
 check 'generated files and CRD sizes' regenerate
 check 'config/components' components
+check 'the validators of operator-sdk' validators
 check 'the catalog' make --no-print-directory catalog
 check formatting formatted
 check 'go.mod' tidy .

@@ -70,7 +70,7 @@ type ModelBoxStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="metadata.name must be at most 63 lower-case letters, digits and '-', and start with a letter: it is also the name of the Service"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.name) || !has(self.spec.containerName) || self.spec.name == self.spec.containerName || self.spec.name == self.metadata.name",message="name and containerName are the same field; remove spec.name",fieldPath=".spec.containerName"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.canary) || size(self.metadata.name) <= 56",message="is too long for a canary, whose Deployment has the name and -canary in 63 characters; use a name of at most 56 characters, or remove canary",fieldPath=".spec.canary"
-// +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{Event,v1}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ModelBox",order=2,resources={{Deployment,v1},{Service,v1},{Pod,v1},{HorizontalPodAutoscaler,v2},{PodDisruptionBudget,v1},{Ingress,v1},{NetworkPolicy,v1},{ServiceAccount,v1},{Job,v1},{EndpointSlice,v1},{Event,v1}}
 type ModelBox struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
