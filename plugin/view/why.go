@@ -134,7 +134,7 @@ func (s *Snapshot) origin() string {
 // descend returns the steps from the first workload that is not ready, or the Job that a rollout waits for, down to its pods. The reason is
 // the resource's reason.
 func (s *Snapshot) descend(reason string) []Step {
-	if reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed {
+	if s.Resource.waitsForCommand() {
 		return s.belowJob()
 	}
 	for _, set := range s.statefulSets() {
