@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -168,6 +169,8 @@ func privateValues(objects ...Object) []string {
 		case *appsv1.Deployment:
 			template = &obj.Spec.Template
 		case *appsv1.StatefulSet:
+			template = &obj.Spec.Template
+		case *batchv1.Job:
 			template = &obj.Spec.Template
 		default:
 			continue

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ func TestRedactText(t *testing.T) {
 		"annotation of a pod":   &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: meta}}},
 		"variable":              &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
 		"argument":              &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template(corev1.Container{Args: []string{private}})}},
+		"variable of a Job":     &batchv1.Job{Spec: batchv1.JobSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
 		"command of a hook":     &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Lifecycle: hook})}},
 		"value of a Secret":     &corev1.Secret{Data: map[string][]byte{"key": []byte(private)}},
 		"Secret, base 64":       &corev1.Secret{Data: map[string][]byte{"key": []byte("S3CR3T")}},
