@@ -84,6 +84,9 @@ const (
 	// LabelBeforeRollout names the resource of a Job before a rollout: the label is on the Job and its pods.
 	LabelBeforeRollout = "app.huolala.cn/before-rollout"
 
+	// LabelRun names the resource of a Job that a user has started by kubectl happ run: the label is on the Job and its pods.
+	LabelRun = "app.huolala.cn/run"
+
 	// LabelPart names the component of a CloudManager that an object or a pod belongs to. In the selector of a UnitedDeployment's
 	// workload, it is the Deployment's name.
 	LabelPart = "app.huolala.cn/component"
