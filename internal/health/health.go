@@ -60,7 +60,8 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	v.explain(pods)
 	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		v.Reason, v.Detail = podsRejected(c.Message), fmt.Sprintf(messagePodsRejected, rejection(secrecy.RedactText(c.Message, d)))
+		reason, words := Rejection(c.Message, d)
+		v.Reason, v.Detail = reason, fmt.Sprintf(messagePodsRejected, words)
 	}
 	if stalled {
 		v.Detail += fmt.Sprintf(messageNoProgress, progressDeadline(d))
@@ -168,6 +169,12 @@ func resume(d *appsv1.Deployment) string {
 // progressDeadline is how many seconds a rollout may make no progress.
 func progressDeadline(d *appsv1.Deployment) int32 {
 	return ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600) // The API server's default.
+}
+
+// Rejection returns the reason for an answer of the API server that rejects an object or its pods, and the answer's words without private
+// values of the object.
+func Rejection(answer string, object secrecy.Object) (reason, words string) {
+	return podsRejected(answer), rejection(secrecy.RedactText(answer, object))
 }
 
 // podsRejected returns the reason for pods that the API server rejects: quota or another. The API server has no code for quota, so

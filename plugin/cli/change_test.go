@@ -19,7 +19,7 @@ func TestBeingDeleted(t *testing.T) {
 	refuse := map[string][]string{
 		"plan": {"plan", "web", "--set", "replicas=2"}, "plan --to": {"plan", "web", "--to", "1"}, "rollback": {"rollback", "web", "--yes"},
 		"adopt": {"adopt", "web", "--yes"}, "hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web"}, "promote": {"promote", "web", "--yes"}, "abort": {"abort", "web", "--yes"}, "pause": {"pause", "web"},
-		"resume": {"resume", "web"}, "refresh": {"refresh", "web", "--yes"}, "restart": {"restart", "web", "--yes"},
+		"resume": {"resume", "web"}, "refresh": {"refresh", "web", "--yes"}, "restart": {"restart", "web", "--yes"}, "run": {"run", "web", "--", "date"},
 		"eject": {"eject", "web", "--delete", "--yes"}, "wait": {"wait", "web"}, "wait --for synced": {"wait", "web", "--for", "synced"},
 		"wait --fail never": {"wait", "web", "--fail", "never"},
 	}

@@ -31,6 +31,7 @@ type clients struct {
 	app       versioned.Interface
 	kube      kubernetes.Interface
 	dynamic   dynamic.Interface
+	config    *rest.Config
 	namespace string
 	chunk     int64
 }
@@ -60,7 +61,7 @@ func (r *root) connect() (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clients{app: app, kube: kube, dynamic: other, namespace: namespace, chunk: r.chunk}, nil
+	return &clients{app: app, kube: kube, dynamic: other, config: cfg, namespace: namespace, chunk: r.chunk}, nil
 }
 
 // lister lists the objects of a type in a namespace.

@@ -14,7 +14,7 @@ type helpGroup struct {
 
 var helpGroups = []helpGroup{
 	{"look", "Look:", []string{"list", "why", "tree", "logs", "history", "wait", "report", "ui"}},
-	{"change", "Change:", []string{"plan", "rollback", "hold", "unhold", "promote", "abort", "pause", "resume", "restart", "refresh"}},
+	{"change", "Change:", []string{"plan", "rollback", "hold", "unhold", "promote", "abort", "pause", "resume", "restart", "refresh", "run"}},
 	{"move", "Come and go:", []string{"import", "adopt", "eject"}},
 	{"set", "Set up:", []string{"check", "completion", "version"}},
 }
@@ -39,6 +39,7 @@ var examples = map[string]string{
 	"resume":     "NAME resume cart --wait",
 	"restart":    "NAME restart cart mbox/search --wait",
 	"refresh":    "NAME refresh cart\nNAME refresh --all --wave 10%",
+	"run":        "NAME run cart -- /app/report --since 24h\nNAME run cart -it -- sh\nNAME run cart --detach --deadline 2h -- /app/reindex",
 	"import":     "NAME import web > web.yaml\nNAME import --all -o apps",
 	"adopt":      "NAME adopt web",
 	"eject":      "NAME eject cart > cart.yaml",

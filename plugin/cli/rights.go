@@ -104,6 +104,10 @@ func Needs() []Need {
 	for i := range restartByPage {
 		restartByPage[i].Needed = false
 	}
+	run := []Right{
+		{"get", "apps", "deployments", true}, {"list", "", "services", true}, {"create", "batch", "jobs", true}, {"get", "batch", "jobs", true},
+		{"list", "", "pods", true}, {"get", "", "pods/log", true}, {"list", "", "events", false}, {"delete", "batch", "jobs", false},
+	}
 	eject, allChildren := look, slices.Concat(rightsBelow(), jobs)
 	for i := range allChildren {
 		allChildren[i].Needed = true
@@ -140,6 +144,8 @@ func Needs() []Need {
 		{"refresh", slices.Concat(get, patch)},
 		{"refresh --all", slices.Concat(get, patch, ours("list", false))},
 		{"restart", slices.Concat(get, restart)},
+		{"run", slices.Concat(get, run)},
+		{"run -i", slices.Concat(get, run, []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
 		{"import", rightsToImport()},
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},

@@ -30,6 +30,8 @@ type fakeServer struct {
 	objects map[string]runtime.Object
 	// answer answers a request in place of the server, if it returns a status.
 	answer func(q *http.Request, body string) runtime.Object
+	// upgrade answers a request for another protocol.
+	upgrade func(w http.ResponseWriter, q *http.Request)
 	// logs are the logs of pods, by the name of the pod; with " before" after it, of the run before.
 	logs   map[string]string
 	url    string
@@ -55,6 +57,10 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		f.writes = append(f.writes, q.Method+" "+q.URL.Path+" "+string(data))
 	}
 	f.mu.Unlock()
+	if f.upgrade != nil && q.Header.Get("Upgrade") != "" {
+		f.upgrade(w, q)
+		return
+	}
 	var answer runtime.Object
 	if f.answer != nil {
 		answer = f.answer(q, string(data))
@@ -117,7 +123,7 @@ func (f *fakeServer) run(t *testing.T, args ...string) (code int, out, said stri
 	t.Helper()
 	missing := filepath.Join(t.TempDir(), "kubeconfig")
 	t.Setenv("KUBECONFIG", missing)
-	return run(t, nil, append(args, "--server", f.url, "--namespace", namespaceOfTests)...)
+	return run(t, nil, append([]string{"--server", f.url, "--namespace", namespaceOfTests}, args...)...)
 }
 
 // objectMeta returns the metadata of an object of the tests.

@@ -142,7 +142,11 @@ func (s *Snapshot) owns() bool {
 func (s *Snapshot) expand(text string) (expanded string, complete bool) {
 	pod, container := s.causePod()
 	r := &s.Resource
-	values := map[string]string{"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container}
+	return expandCommands(text, r.ObjectMeta.Namespace, map[string]string{"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container})
+}
+
+// expandCommands returns a text of the table with the values of the words in its commands, and false if one of these values is empty.
+func expandCommands(text, namespace string, values map[string]string) (expanded string, complete bool) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "{")
@@ -161,7 +165,7 @@ func (s *Snapshot) expand(text string) (expanded string, complete bool) {
 				words[i] = value
 			}
 		}
-		b.WriteString(Command(r.ObjectMeta.Namespace, words[0], words[1:]...))
+		b.WriteString(Command(namespace, words[0], words[1:]...))
 		text = after
 	}
 }

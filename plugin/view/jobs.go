@@ -74,18 +74,27 @@ func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 	return nodes
 }
 
-// jobState returns the state of a Job in a word, and its mark.
-func jobState(job *batchv1.Job) (string, Mark) {
+// jobCondition returns the condition by which a Job has ended, nil while it has not.
+func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
-		switch c := &job.Status.Conditions[i]; {
-		case c.Status != corev1.ConditionTrue:
-		case c.Type == batchv1.JobComplete:
-			return "succeeded", MarkGood
-		case c.Type == batchv1.JobFailed:
-			return "failed, " + c.Reason, MarkBad
+		c := &job.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c
 		}
 	}
-	return "running", MarkBusy
+	return nil
+}
+
+// jobState returns the state of a Job in a word, and its mark.
+func jobState(job *batchv1.Job) (string, Mark) {
+	switch ended := jobCondition(job); {
+	case ended == nil:
+		return "running", MarkBusy
+	case ended.Type == batchv1.JobComplete:
+		return "succeeded", MarkGood
+	default:
+		return "failed, " + ended.Reason, MarkBad
+	}
 }
 
 // BeforeOf returns the command before the rollout, and the pods that wait for the command, as a way; nil while no rollout waits.
@@ -144,11 +153,8 @@ func (s *Snapshot) exitCode(job *batchv1.Job) int32 {
 
 // jobEnd returns when a Job has ended, nil if it has not.
 func jobEnd(job *batchv1.Job) *metav1.Time {
-	for i := range job.Status.Conditions {
-		c := &job.Status.Conditions[i]
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && !c.LastTransitionTime.IsZero() {
-			return &c.LastTransitionTime
-		}
+	if ended := jobCondition(job); ended != nil && !ended.LastTransitionTime.IsZero() {
+		return &ended.LastTransitionTime
 	}
 	return nil
 }

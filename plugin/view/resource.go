@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,4 +237,25 @@ func (r *Resource) GitOps() string {
 		}
 	}
 	return ""
+}
+
+// Runnable returns the workload of a part whose pods a command can run in: a Deployment. The part is empty for a kind with one workload.
+func (r *Resource) Runnable(part Part) (*Workload, error) {
+	var parts []string
+	for i := range r.Workloads {
+		switch w := &r.Workloads[i]; {
+		case w.Kind != KindDeployment:
+		case w.Part == part:
+			return w, nil
+		case w.Part != "":
+			parts = append(parts, string(w.Part))
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return nil, fmt.Errorf("%s has no parts; leave out --part", r.Object())
+	case part == "":
+		return nil, fmt.Errorf("%s has several Deployments; choose with --part %s", r.Object(), strings.Join(parts, " or --part "))
+	}
+	return nil, fmt.Errorf("part %q has no Deployment; choose %s", part, strings.Join(parts, " or "))
 }

@@ -31,6 +31,7 @@ var commands = map[string][]string{
 	"hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web", "--yes"}, "promote": {"promote", "web", "--yes", "--force"}, "abort": {"abort", "web", "--yes"},
 	"rollback": {"rollback", "web", "--yes", "--wait"}, "pause": {"pause", "web"}, "resume": {"resume", "web"},
 	"refresh": {"refresh", "web", "--yes"}, "refresh --all": {"refresh", "--all", "--yes"}, "restart": {"restart", "web", "--yes"},
+	"run":    {"run", "web", "--", "date"},
 	"import": {"import", "deployment/web"}, "adopt": {"adopt", "web", "--yes"},
 	"eject": {"eject", "web"}, "eject --delete": {"eject", "web", "--delete", "--yes"},
 }
@@ -42,8 +43,8 @@ func TestRights(t *testing.T) {
 	plane.Define(t, harness.HTTPRouteDefinition(t))
 	plane.Define(t, harness.PodMonitorDefinition())
 	for _, n := range plugin.Needs() {
-		if n.Command == "ui" {
-			continue // See TestUIRights.
+		if n.Command == "ui" || n.Command == "run -i" {
+			continue // See TestUIRights and TestRunInput.
 		}
 		args, known := commands[n.Command]
 		if !known {
@@ -152,7 +153,12 @@ func concerns(command string, right plugin.Right) bool {
 }
 
 // shown reports whether a command says what it could not list.
-func shown(command string) bool { return command != "wait" && command != "rollback" }
+func shown(command string) bool {
+	return command != "wait" && command != "rollback" && command != "run"
+}
+
+// logLine is the log of each container, with the time that only run asks for.
+const logLine = "2026-01-01T00:00:00Z a line of its log\n"
 
 // withLogs answers requests for logs, which simulated nodes do not have, as the API server would for a user. All others are left to a fault.
 func withLogs(t *testing.T, who types.NamespacedName, others harness.Fault) harness.Fault {
@@ -169,7 +175,7 @@ func withLogs(t *testing.T, who types.NamespacedName, others harness.Fault) harn
 			if err := plane.Client.Create(t.Context(), review); err != nil || !review.Status.Allowed {
 				return harness.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, q.Name, err)), nil
 			}
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("a line of its log\n"))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(logLine))}, nil
 		}
 		if others == nil {
 			return ask()
