@@ -17,7 +17,7 @@ const spoiled = `<!DOCTYPE html><html><body style="line-height: 20px"><div style
 
 // spoiledPrint is a page whose print each of the checks of prints has to complain of, and whose marks are told by color alone.
 const spoiledPrint = `<!DOCTYPE html><html><body><main><pre style="overflow: hidden; width: 50px">a line that is too long</pre><details><summary>more</summary><p>folded</p></details>
-<p style="width: 2000px">wide</p><button>Press</button><p style="color: #fff">pale</p><b class="bad">✓ fine</b><b class="good">1</b><table class="rows"><tr><td class="name">x</td></tr></table></main></body></html>`
+<p style="width: 2000px">wide</p><button>Press</button><p style="color: #fff">pale</p><b class="bad">✓ fine</b><b class="good">1</b><table class="rows"><tr><td class="name">x</td><td class="cause" style="width: 50px"><span class="one" style="-webkit-line-clamp: 1"><b style="overflow-wrap: anywhere">ImagePullBackOff</b></span></td></tr></table></main></body></html>`
 
 // TestChecksOfPrints lets the checks of prints and of colors find something.
 func TestChecksOfPrints(t *testing.T) {
@@ -31,7 +31,7 @@ func TestChecksOfPrints(t *testing.T) {
 	b.media("print", "light")
 	b.visit(server.URL, http.StatusOK)
 	found := strings.Join(append(value[[]string](b, cut), value[[]string](b, pale)...), "\n")
-	for _, want := range []string{"It is cut: <pre", "It is folded: <details", "It ends outside of the paper: <p", "It is squeezed: <td", "It cannot be pressed on paper: <button", ">pale</p>"} {
+	for _, want := range []string{"It is cut: <pre", "It is folded: <details", "It ends outside of the paper: <p", "It is squeezed: <td class=\"name", "It is squeezed: <td class=\"cause", "It has a line at most: <span", "A word is broken: <b", "It cannot be pressed on paper: <button", ">pale</p>"} {
 		if !strings.Contains(found, want) {
 			t.Errorf("no %q in\n%s", want, found)
 		}

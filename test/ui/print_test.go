@@ -35,6 +35,9 @@ const cut = `(() => {
 		shown.filter(clips).map(e => "It is cut: " + e.outerHTML.slice(0, 200)),
 		shown.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => "It ends outside of the paper: " + e.outerHTML.slice(0, 200)),
 		shown.filter(e => e.matches(".rows .name") && e.clientWidth < 120).map(e => "It is squeezed: " + e.outerHTML.slice(0, 200)),
+		shown.filter(e => e.matches(".rows .cause") && e.clientWidth < 200).map(e => "It is squeezed: " + e.outerHTML.slice(0, 200)),
+		shown.filter(e => e.matches(".rows .cause .one") && getComputedStyle(e).webkitLineClamp !== "none").map(e => "It has a line at most: " + e.outerHTML.slice(0, 200)),
+		shown.filter(e => e.matches(".rows .cause b") && e.getClientRects().length > 1).map(e => "A word is broken: " + e.outerHTML.slice(0, 200)),
 		shown.filter(e => /^(BUTTON|INPUT|SELECT)$/.test(e.tagName)).map(e => "It cannot be pressed on paper: " + e.outerHTML.slice(0, 200)));
 })()`
 
