@@ -19,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"huolala.cn/app-operator/internal/guard"
+	"huolala.cn/app-operator/internal/guarded"
 )
 
 // maxScrapes is how many scrapes are answered at a time: each gathers all series.
@@ -66,7 +67,7 @@ func (at *servedAt) add(mgr *Manager, cfg *rest.Config) error {
 		if err != nil {
 			return fmt.Errorf("listen on %s for the server %q: %w", s.address, s.name, err)
 		}
-		if err := mgr.Add(guard.NewServer(s.name, s.limits, listener, s.encrypted, s.handler)); err != nil {
+		if err := mgr.Add(guarded.NewServer(s.name, s.limits, listener, s.encrypted, s.handler)); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}

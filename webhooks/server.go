@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"huolala.cn/app-operator/internal/guard"
+	"huolala.cn/app-operator/internal/guarded"
 )
 
 // guardedServer serves webhooks within the limits of package guard. It registers and counts them as controller-runtime's server does,
@@ -70,7 +71,7 @@ func (s *guardedServer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s for the webhooks: %w", s.address, err)
 	}
-	server := guard.NewServer("webhooks", s.limits, listener, encrypted, s.mux)
+	server := guarded.NewServer("webhooks", s.limits, listener, encrypted, s.mux)
 	server.Server.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.started.Store(true)
 	return server.Start(ctx)

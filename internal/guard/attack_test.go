@@ -11,7 +11,7 @@ import (
 )
 
 // guardOf returns the guard of the server.
-func (w *world) guardOf() *guard { return w.server.Server.Handler.(*guard) }
+func (w *world) guardOf() *guard { return w.server.Handler.(*guard) }
 
 // open returns how many of some connections are not closed. A connection that is open sends nothing by itself.
 func open(clients []*client) (n int) {
@@ -227,7 +227,7 @@ func TestValues(t *testing.T) {
 // TestProofs lets proofs come and grow old.
 func TestProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newGuard("test", Webhooks, nil).proofs
+		p := newGuard(Webhooks, nil, Report{}).proofs
 		for i := range maxProven + 1 {
 			p.add(address(i))
 			<-time.After(time.Second)

@@ -1,5 +1,5 @@
-// Package guard limits the resources that the servers of the process hold for their clients: webhooks, metrics, probes and profiles. Any
-// pod of the cluster can connect to them, without credentials. The connections, the headers, the bodies that are read or handled, and the
+// Package guard limits the resources that a server holds for its clients: webhooks, metrics, probes and profiles of the manager, and the
+// viewer. Any pod of the cluster can connect to those of the manager, without credentials. The connections, the headers, the bodies that are read or handled, and the
 // time of each request have limits, and remote addresses share them. ADR 55 has the reasons.
 package guard
 
@@ -12,8 +12,6 @@ const (
 	// idleTimeout is how long a connection without a request is kept. It is longer than the 90 s of http.DefaultTransport, so that the client
 	// closes an idle connection first: a request that meets the server's close is lost.
 	idleTimeout = 2 * time.Minute
-	// stopTimeout is how long a server that ends waits for its requests.
-	stopTimeout = time.Minute
 )
 
 // Limits are the bounds of one server. Of Connections and of Budget, an address has at most a quarter, and the addresses that have proved
@@ -53,6 +51,11 @@ var Probes = Limits{Connections: 64, Arrival: 5 * time.Second, Answer: 15 * time
 // Profiles are the limits for the profiles. A request for /debug/pprof/symbol has program counters in its body, and /debug/pprof/profile
 // takes as long as the client requests.
 var Profiles = Limits{Connections: 32, Body: 64 << 10, Budget: 1 << 20, PerByte: 4, Arrival: 5 * time.Second, Answer: 5 * time.Minute}
+
+// Viewer are the limits of the pages in the cluster. All requests come from the proxy in the same pod, so its quarter is 256 connections: more
+// than the pages that are followed at a time. An answer may be a stream of events, which ends after an hour and is opened again by the page;
+// package ui bounds the time of all other answers. No request has a body.
+var Viewer = Limits{Connections: 1024, Arrival: 5 * time.Second, Answer: time.Hour}
 
 // Share returns how much of the budget the requests of one address may take.
 func (l *Limits) Share() int64 { return l.Budget / shareOfAddress }

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // world is a server in a bubble of package synctest, where time passes only while nothing else does, and its network.
@@ -24,7 +22,8 @@ type world struct {
 	limits Limits
 	accept chan net.Conn
 	closed chan struct{}
-	server *manager.Server
+	server *http.Server
+	served net.Listener
 	// handled are the lengths of the bodies that were handled; hold, if there is one, lets a handler go on.
 	handled chan int64
 	hold    chan struct{}
@@ -54,7 +53,7 @@ func (p pipe) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrP
 // serve runs a server within limits, until the test ends.
 func serve(t *testing.T, limits Limits, encrypted *tls.Config) *world {
 	w := &world{t: t, limits: limits, accept: make(chan net.Conn), closed: make(chan struct{}), handled: make(chan int64, 1000)}
-	w.server = NewServer("test", limits, w, encrypted, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.server, w.served = New(limits, w, encrypted, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil || int64(len(text)) != max(0, r.ContentLength) {
 			t.Errorf("%d bytes of %d: %v", len(text), r.ContentLength, err)
@@ -70,13 +69,12 @@ func serve(t *testing.T, limits Limits, encrypted *tls.Config) *world {
 			}
 		}
 		rw.WriteHeader(http.StatusTeapot)
-	}))
-	ctx, end := context.WithCancel(t.Context())
+	}), Report{Refused: func(string) {}, Log: io.Discard})
 	ended := make(chan error)
-	go func() { ended <- w.server.Start(ctx) }()
+	go func() { ended <- w.server.Serve(w.served) }()
 	t.Cleanup(func() {
-		end()
-		if err := <-ended; err != nil {
+		_ = w.server.Shutdown(context.WithoutCancel(t.Context()))
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	})
@@ -123,7 +121,7 @@ func (c *client) status() int {
 }
 
 // servers are the servers of the process.
-var servers = map[string]Limits{"webhooks": Webhooks, "metrics": Metrics, "probes": Probes, "profiles": Profiles}
+var servers = map[string]Limits{"webhooks": Webhooks, "metrics": Metrics, "probes": Probes, "profiles": Profiles, "viewer": Viewer}
 
 // eachServer runs a test for each server.
 func eachServer(t *testing.T, test func(*testing.T, *world)) {
@@ -212,7 +210,7 @@ func TestRequests(t *testing.T) {
 						}
 					}
 					conn.checkClosing(began, c.closes, &limits)
-					if n := int64(len(w.server.Listener.(*listener).guard.bodies.claims)); n > 0 {
+					if n := int64(len(w.served.(*listener).guard.bodies.claims)); n > 0 {
 						t.Errorf("%d requests still hold memory", n)
 					}
 				})
