@@ -28,7 +28,7 @@ var examples = map[string]string{
 	"report":     "NAME report cart > report.md",
 	"history":    "NAME history cart\nNAME history cart --diff 2..3",
 	"wait":       "NAME wait cart\nNAME wait cart --timeout 5m --fail stalled",
-	"ui":         "NAME ui -A\nNAME ui --read-only",
+	"ui":         "NAME ui -A\nNAME ui --read-only\nNAME ui --viewer -A --port 8080 --host apps.example.com",
 	"plan":       "NAME plan cart --set image=nginx:1.27\nNAME plan -f cart.yaml",
 	"rollback":   "NAME rollback cart\nNAME rollback cart --to 4 --wait",
 	"hold":       "NAME hold cart\nNAME hold cart --to 4",

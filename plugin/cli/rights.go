@@ -119,11 +119,6 @@ func Needs() []Need {
 		}
 	}
 	events := Right{"list", "", "events", false}
-	followed := []Right{
-		{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
-		{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
-		{"watch", "batch", "jobs", false},
-	}
 	return []Need{
 		{"list", ours("list", false)},
 		{"tree", look},
@@ -150,8 +145,16 @@ func Needs() []Need {
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},
 		{"eject --delete", slices.Concat(get, allChildren, ours("delete", true), cleaned)},
-		{"ui", slices.Concat(
-			ours("get", false), ours("list", false), rightsBelow(), jobs, []Right{events}, ours("watch", false), followed, ours("patch", false), restartByPage,
-		)},
+		{"ui", slices.Concat(ViewerRights(), ours("patch", false), restartByPage)},
 	}
+}
+
+// ViewerRights returns the rights of the pages that change nothing.
+func ViewerRights() []Right {
+	return slices.Concat(ours("get", false), ours("list", false), rightsBelow(), []Right{{"list", "batch", "jobs", false}, {"list", "", "events", false}},
+		ours("watch", false), []Right{
+			{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
+			{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
+			{"watch", "batch", "jobs", false},
+		})
 }

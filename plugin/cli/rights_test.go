@@ -1,10 +1,80 @@
 package cli
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 )
+
+// TestViewerRole compares the role of the viewer in the cluster with what its pages read: it gives that, and nothing else.
+func TestViewerRole(t *testing.T) {
+	text, err := os.ReadFile("../../config/components/viewer/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	var given, used []string
+	for _, rule := range role.Rules {
+		if len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 || role.AggregationRule != nil {
+			t.Errorf("a rule is of another form: %v", rule)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					given = append(given, Right{verb, group, resource, false}.String())
+				}
+			}
+		}
+	}
+	for _, right := range ViewerRights() {
+		used = append(used, right.String())
+	}
+	slices.Sort(given)
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(given, used) {
+		t.Errorf("the role gives\n%s\nthe pages use\n%s", strings.Join(given, "\n"), strings.Join(used, "\n"))
+	}
+	for _, right := range ViewerRights() {
+		if !slices.Contains([]string{"get", "list", "watch"}, right.Verb) || slices.Contains([]string{"secrets", "configmaps", "pods/log", "*"}, right.Resource) {
+			t.Errorf("the viewer may %s", right)
+		}
+	}
+}
+
+// TestViewerFlags tries flags that do not fit together.
+func TestViewerFlags(t *testing.T) {
+	viewer := func(port int, hosts ...string) *uiOptions { return &uiOptions{viewer: true, port: port, hosts: hosts} }
+	for _, c := range []struct {
+		flags *uiOptions
+		want  string
+	}{
+		{&uiOptions{}, ""},
+		{viewer(8080, "apps.example.com", "Apps.Example.Org", "10.0.0.7", "::1"), ""},
+		{viewer(0, "apps.example.com"), messageViewerFlags},
+		{viewer(8080), messageViewerFlags},
+		{&uiOptions{hosts: []string{"apps.example.com"}}, messageHostFlag},
+		{viewer(8080, "https://apps.example.com"), fmt.Sprintf(messageHostName, "https://apps.example.com")},
+		{viewer(8080, "apps.example.com:443"), fmt.Sprintf(messageHostName, "apps.example.com:443")},
+		{viewer(8080, "*.example.com"), fmt.Sprintf(messageHostName, "*.example.com")},
+		{viewer(8080, ""), fmt.Sprintf(messageHostName, "")},
+	} {
+		got := ""
+		if err := c.flags.check(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, want %q", c.flags, got, c.want)
+		}
+	}
+}
 
 // TestDocumented compares the table of rights in the documentation with what the commands need.
 func TestDocumented(t *testing.T) {

@@ -2,16 +2,24 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"html"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"huolala.cn/app-operator/internal/guard"
 	"huolala.cn/app-operator/plugin/ui"
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -41,54 +49,114 @@ func (r reader) Snapshot(ctx context.Context, kind view.Kind, namespace, name st
 // for less memory.
 const gcPercent = 40
 
+// uiOptions are the flags of ui.
+type uiOptions struct {
+	selection
+	port                    int
+	quiet, readOnly, viewer bool
+	hosts                   []string
+}
+
+// The messages on wrong flags of ui.
+const (
+	messageViewerFlags = "--viewer needs --port, which the proxy in front of it is told, and --host, the names in the addresses of the pages"
+	messageHostFlag    = "--host is for --viewer: other pages answer as 127.0.0.1 and localhost alone"
+	messageHostName    = "--host: %q is no host name; write it without a scheme, a port and a path"
+)
+
+// check returns the error in the flags.
+func (o *uiOptions) check() error {
+	switch {
+	case !o.viewer && len(o.hosts) > 0:
+		return errors.New(messageHostFlag)
+	case o.viewer && (o.port == 0 || len(o.hosts) == 0):
+		return errors.New(messageViewerFlags)
+	}
+	for _, host := range o.hosts {
+		if len(validation.IsDNS1123Subdomain(strings.ToLower(host))) > 0 && net.ParseIP(host) == nil {
+			return fmt.Errorf(messageHostName, host)
+		}
+	}
+	return nil
+}
+
 func (r *root) uiCommand() *cobra.Command {
-	var s selection
-	var port int
-	var quiet, readOnly bool
+	var o uiOptions
 	cmd := &cobra.Command{
 		Use: "ui", Short: "The application centre: pages for a browser on this machine", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := r.connect()
-			if err != nil {
-				return err
-			}
-			if r.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
-			where := "namespace " + c.namespace
-			if s.all {
-				where = "all namespaces"
-			}
-			from := reader{c, &s, newPulse(c)}
-			o := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: port}
-			if !readOnly {
-				o.Actor = &actor{clients: c, rights: map[string]knownRight{}}
-			}
-			server, err := ui.Listen(cmd.Context(), o)
-			if err != nil {
-				return fmt.Errorf("listen on 127.0.0.1: %w", err)
-			}
-			fmt.Fprintf(r.Out, "The application centre for context %s, %s. Ctrl-C ends it, Enter prints a new code.\n", r.contextName(), where)
-			code := server.NewCode()
-			r.printLogin(server, code)
-			if !quiet {
-				remove := r.openBrowser(cmd.Context(), server, code)
-				defer remove()
-			}
-			go func() {
-				for lines := bufio.NewScanner(r.In); lines.Scan(); {
-					r.printLogin(server, server.NewCode())
-				}
-			}()
-			return server.Serve(cmd.Context())
-		},
+		Long: "The application centre: pages for a browser on this machine, with the rights of the kubeconfig. With --viewer, pages for all readers who\n" +
+			"come by a proxy that has their login: they see what this command's account may read, and change nothing.",
+		PreRunE: func(*cobra.Command, []string) error { return o.check() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return r.ui(cmd.Context(), &o) },
 	}
-	s.bind(cmd)
-	cmd.Flags().IntVar(&port, "port", 0, "The port of 127.0.0.1; 0 for a free one.")
+	o.bind(cmd)
+	cmd.Flags().IntVar(&o.port, "port", 0, "The port of 127.0.0.1; 0 for a free one.")
 	atLeastZero(cmd, "port")
-	cmd.Flags().BoolVar(&readOnly, "read-only", false, "Offer no changes.")
-	cmd.Flags().BoolVar(&quiet, "no-browser", false, "Open no browser.")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "Offer no changes.")
+	cmd.Flags().BoolVar(&o.quiet, "no-browser", false, "Open no browser.")
+	cmd.Flags().BoolVar(&o.viewer, "viewer", false, "Serve readers behind a proxy, without a login and without changes.")
+	cmd.Flags().StringSliceVar(&o.hosts, "host", nil, "The host names in the addresses of a viewer's pages. Requests for others are refused.")
 	return cmd
+}
+
+// ui serves the pages until the context ends.
+func (r *root) ui(ctx context.Context, o *uiOptions) error {
+	c, err := r.connect()
+	if err != nil {
+		return err
+	}
+	if r.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	where := "namespace " + c.namespace
+	if o.all {
+		where = "all namespaces"
+	}
+	from := reader{c, &o.selection, newPulse(c)}
+	options := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: o.port}
+	switch {
+	case o.viewer:
+		options.Viewer = &ui.Viewer{Hosts: o.hosts, Guard: r.guardViewer}
+	case !o.readOnly:
+		options.Actor = &actor{clients: c, rights: map[string]knownRight{}}
+	}
+	server, err := ui.Listen(ctx, options)
+	if err != nil {
+		return fmt.Errorf("listen on 127.0.0.1: %w", err)
+	}
+	if o.viewer {
+		fmt.Fprintf(r.Out, "The viewer of %s, for %s. It listens on 127.0.0.1:%d.\n", where, strings.Join(o.hosts, ", "), o.port)
+		return server.Serve(ctx)
+	}
+	fmt.Fprintf(r.Out, "The application centre for context %s, %s. Ctrl-C ends it, Enter prints a new code.\n", r.contextName(), where)
+	code := server.NewCode()
+	r.printLogin(server, code)
+	if !o.quiet {
+		remove := r.openBrowser(ctx, server, code)
+		defer remove()
+	}
+	go func() {
+		for lines := bufio.NewScanner(r.In); lines.Scan(); {
+			r.printLogin(server, server.NewCode())
+		}
+	}()
+	return server.Serve(ctx)
+}
+
+// guardViewer returns a server of a handler within the limits of a viewer.
+func (r *root) guardViewer(l net.Listener, handler http.Handler) (*http.Server, net.Listener) {
+	return guard.New(guard.Viewer, l, nil, handler, guard.Report{Refused: func(string) {}, Log: panicLog{r.Err}})
+}
+
+// panicLog writes the panics among the lines of net/http's log. Readers cause all other lines.
+type panicLog struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (l panicLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic serving")) {
+		return l.to.Write(line)
+	}
+	return len(line), nil
 }
 
 // contextName is the name of the kubeconfig's context.

@@ -40,7 +40,7 @@ func late(r *http.Request) bool {
 // readList returns all resources. If the API server does not answer, readList returns the resources that another page read last, and a
 // problem with the time of that read.
 func (s *Server) readList(r *http.Request) (list *view.List, problem string, err error) {
-	list, err = s.options.Reader.List(r.Context())
+	list, err = s.reader.List(r.Context())
 	if err == nil || !late(r) {
 		return list, "", err
 	}
@@ -52,7 +52,7 @@ func (s *Server) readList(r *http.Request) (list *view.List, problem string, err
 
 // readSnapshot returns a resource with the objects below it; without an answer, the last known state, as readList does.
 func (s *Server) readSnapshot(r *http.Request, kind view.Kind, namespace, name string) (found *view.Snapshot, problem string, err error) {
-	found, err = s.options.Reader.Snapshot(r.Context(), kind, namespace, name)
+	found, err = s.reader.Snapshot(r.Context(), kind, namespace, name)
 	if err == nil || !late(r) {
 		return found, "", err
 	}

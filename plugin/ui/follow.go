@@ -75,16 +75,26 @@ const (
 type hub struct {
 	ctx     context.Context //nolint:containedctx // A topic outlives the request that has begun it.
 	options *Options
+	limits  hubLimits
 
 	mu     sync.Mutex
 	topics map[Topic]*followed
 	// streams are the streams of all pages, the oldest first.
 	streams []*seat
+	// rendering is held while a stream of a viewer is rendered, so that all of them together use one processor.
+	rendering sync.Mutex
+}
+
+// hubLimits are the limits of a hub: how many pages are followed at once, how many of a browser or of a reader, and how many resources; and the
+// rate of reads. Without a rate, reads have none.
+type hubLimits struct {
+	streams, tabs, topics int
+	reads                 rate
 }
 
 // seat is the place of an open page.
 type seat struct {
-	// session identifies the browser.
+	// session identifies the browser or the reader, empty where nothing identifies it.
 	session string
 	*followed
 	// news has a value while the page has not received the latest state: one value for any number of changes.
@@ -112,8 +122,9 @@ type followed struct {
 	feed  Feed
 	dirty chan struct{}
 	end   context.CancelFunc
-	// over ends a topic without pages. The hub's mutex guards it.
+	// over ends a topic without pages, left is when its last page was closed. The hub's mutex guards both.
 	over *time.Timer
+	left time.Time
 
 	mu     sync.Mutex
 	latest content
@@ -130,26 +141,66 @@ func wake(news chan struct{}) {
 	}
 }
 
-// join has a page of a browser show a topic, in the place of its oldest one if it has many. It returns nil if too many pages are open.
-func (h *hub) join(session string, topic Topic) *seat {
+// join has a page of a browser show a topic, in the place of its oldest one if it has many. It returns errTooMany if too many pages are open.
+func (h *hub) join(ctx context.Context, session string, topic Topic) (*seat, error) {
+	if err := h.admit(ctx, topic); err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.streams) >= maxStreams {
-		return nil
+	if len(h.streams) >= h.limits.streams {
+		return nil, errTooMany
 	}
 	tabs, oldest := 0, (*seat)(nil)
 	for _, other := range slices.Backward(h.streams) {
-		if other.session == session {
+		if other.session == session && session != "" {
 			tabs, oldest = tabs+1, other
 		}
 	}
-	if tabs >= maxTabs {
+	if tabs >= h.limits.tabs {
 		close(oldest.ousted)
 		h.remove(oldest)
 	}
-	f := h.follow(topic)
-	taken := &seat{session: session, followed: f, news: make(chan struct{}, 1), ousted: make(chan struct{})}
+	taken := h.sit(session, topic) //nolint:contextcheck // The topic outlives the request.
+	if taken == nil {
+		return nil, errTooMany
+	}
 	h.streams = append(h.streams, taken)
+	return taken, nil
+}
+
+// visit has a page show a topic once, without a stream. It returns errTooMany if too many topics are followed.
+func (h *hub) visit(ctx context.Context, topic Topic) (*seat, error) {
+	if err := h.admit(ctx, topic); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := h.sit("", topic) //nolint:contextcheck // The topic outlives the request.
+	if taken == nil {
+		return nil, errTooMany
+	}
+	return taken, nil
+}
+
+// admit waits until a topic may be followed that is not followed yet.
+func (h *hub) admit(ctx context.Context, topic Topic) error {
+	h.mu.Lock()
+	isFollowed := h.topics[topic] != nil
+	h.mu.Unlock()
+	if isFollowed {
+		return nil
+	}
+	return h.limits.reads.wait(ctx, topic)
+}
+
+// sit returns a new seat of a topic, nil if too many topics are followed. The caller holds the lock.
+func (h *hub) sit(session string, topic Topic) *seat {
+	f := h.follow(topic)
+	if f == nil {
+		return nil
+	}
+	taken := &seat{session: session, followed: f, news: make(chan struct{}, 1), ousted: make(chan struct{})}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seats[taken] = true
@@ -157,10 +208,13 @@ func (h *hub) join(session string, topic Topic) *seat {
 	return taken
 }
 
-// follow begins to follow a topic, if it is not followed yet. The caller holds the lock.
+// follow begins to follow a topic, if it is not followed yet. It returns nil if too many topics have open pages. The caller holds the lock.
 func (h *hub) follow(topic Topic) *followed {
 	f := h.topics[topic]
 	if f == nil {
+		if !h.makeRoom() {
+			return nil
+		}
 		ctx, end := context.WithCancel(h.ctx)
 		f = &followed{Topic: topic, dirty: make(chan struct{}, 1), end: end, seats: map[*seat]bool{}}
 		f.feed = h.options.Follower.Follow(ctx, topic, func() { wake(f.dirty) })
@@ -175,6 +229,27 @@ func (h *hub) follow(topic Topic) *followed {
 	return f
 }
 
+// makeRoom ends the topic whose last page was closed first if there are as many topics as there may be, and reports whether there is room for
+// another one. The caller holds the lock.
+func (h *hub) makeRoom() bool {
+	if h.limits.topics == 0 || len(h.topics) < h.limits.topics {
+		return true
+	}
+	var oldest *followed
+	for _, f := range h.topics {
+		if f.over != nil && (oldest == nil || f.left.Before(oldest.left)) {
+			oldest = f
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.over.Stop()
+	delete(h.topics, oldest.Topic)
+	oldest.end()
+	return true
+}
+
 // leave ends a page.
 func (h *hub) leave(s *seat) {
 	h.mu.Lock()
@@ -182,14 +257,26 @@ func (h *hub) leave(s *seat) {
 	h.remove(s)
 }
 
-// remove removes a page, if it was not removed yet. After the last page its topic ends a short time later, unless another page opens. The
-// caller holds the lock.
+// remove removes a page, if it was not removed yet. The caller holds the lock.
 func (h *hub) remove(s *seat) {
 	at := slices.Index(h.streams, s)
 	if at < 0 {
 		return
 	}
 	h.streams = slices.Delete(h.streams, at, at+1)
+	h.vacate(s)
+}
+
+// depart ends a visit.
+func (h *hub) depart(s *seat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.vacate(s)
+}
+
+// vacate removes a seat from its topic. After the last one the topic ends a short time later, unless another page opens. The caller holds
+// the lock.
+func (h *hub) vacate(s *seat) {
 	f := s.followed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,7 +293,7 @@ func (h *hub) remove(s *seat) {
 			f.end()
 		}
 	})
-	f.over = over
+	f.over, f.left = over, time.Now()
 }
 
 // read reads a topic after each change until the context ends, not too often, and wakes its pages.
@@ -236,6 +323,9 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		next.list, next.err = f.feed.List()
 	case reads:
 		pause = pauseResource
+		if h.limits.reads.wait(ctx, f.Topic) != nil {
+			return pause // The topic is over.
+		}
 		kind, _ := view.KindOf(f.Kind)
 		next.snapshot, next.err = h.options.Reader.Snapshot(ctx, kind, f.Namespace, f.Name)
 		next.state = f.feed.State()

@@ -19,8 +19,8 @@ const moreRows = 200
 // choice has the query of a list's address: the filter and the number of rows.
 type choice struct {
 	filter string
-	// rows is how many rows there are at most.
-	rows int
+	// rows is how many rows there are, and most how many there may be, 0 for any number.
+	rows, most int
 	// refresh is true for a page that loads itself again and again.
 	refresh bool
 	// wall is true for tiles in place of rows.
@@ -32,6 +32,15 @@ func choiceOf(address *url.URL) choice {
 	query := address.Query()
 	rows, _ := strconv.ParseUint(query.Get("rows"), 10, 31) // An invalid number means the smallest one.
 	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
+}
+
+// chosen returns the choice in the address of a request. That of a viewer has a limited number of rows.
+func (s *Server) chosen(r *http.Request) choice {
+	c := choiceOf(r.URL)
+	if s.options.Viewer != nil {
+		c.most, c.rows = viewerRows, min(viewerRows, c.rows)
+	}
+	return c
 }
 
 // query is the choice as the end of an address.
@@ -162,7 +171,7 @@ type option struct {
 }
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
-	data, chosen := s.common(r), choiceOf(r.URL)
+	data, chosen := s.common(r), s.chosen(r)
 	list, problem, err := s.readList(r)
 	data["Events"] = s.page("events") + chosen.query()
 	s.addList(data, chosen, list, err)
@@ -210,8 +219,11 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	}
 	items := s.itemsOf(rows, numbers, chosen.wall)
 	if left > 0 {
+		data["Left"] = left
+	}
+	if left > 0 && (chosen.most == 0 || chosen.rows < chosen.most) {
 		chosen.rows += moreRows
-		data["Left"], data["More"] = left, option{Text: strconv.Itoa(min(left, moreRows)), Link: chosen.query() + "#" + items[len(items)-1].ID()}
+		data["More"] = option{Text: strconv.Itoa(min(left, moreRows)), Link: chosen.query() + "#" + items[len(items)-1].ID()}
 	}
 	data["Items"] = items
 }

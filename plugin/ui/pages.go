@@ -84,9 +84,12 @@ func (s *Server) render(w http.ResponseWriter, status int, name string, data map
 
 // common returns the data of all pages of a session.
 func (s *Server) common(r *http.Request) map[string]any {
-	secret, _ := s.secret(r)
+	token := ""
+	if secret, ok := s.secret(r); ok {
+		token = formToken(secret)
+	}
 	return map[string]any{
-		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": formToken(secret), "Context": s.options.Context, "Namespaces": s.options.Namespaces,
+		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": token, "Context": s.options.Context, "Namespaces": s.options.Namespaces,
 		"Time": s.options.Now().Format("15:04:05"), "Page": "",
 	}
 }
@@ -132,7 +135,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 		data["Problem"] = view.Clean(err.Error())
 		return
 	}
-	text, err := specText(&found.Resource)
+	text, err := specText(found)
 	if err != nil {
 		data["Problem"] = view.Clean(err.Error())
 	}
@@ -152,8 +155,11 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 }
 
 // statusOf returns the HTTP status of a page that cannot be shown because of an error: the API server's status for an error of the client,
-// else 502. The status 401 is only for requests without a session of this server.
+// 503 where a viewer follows too much, else 502. The status 401 is only for requests without a session of this server.
 func statusOf(err error) int {
+	if errors.Is(err, errTooMany) {
+		return http.StatusServiceUnavailable
+	}
 	var refused apierrors.APIStatus
 	if errors.As(err, &refused) {
 		if code := int(refused.Status().Code); code >= 400 && code < 500 && code != http.StatusUnauthorized {
@@ -175,11 +181,11 @@ func specOf(r *view.Resource) (map[string]any, error) {
 }
 
 // specText returns the spec as YAML, without values that may be secret.
-func specText(r *view.Resource) (string, error) {
-	spec, err := specOf(r)
+func specText(s *view.Snapshot) (string, error) {
+	spec, err := specOf(&s.Resource)
 	if err != nil {
 		return "", err
 	}
-	shown, err := view.EncodeYAML(view.RedactSpec(spec))
+	shown, err := view.EncodeYAML(s.HideValues(spec))
 	return string(shown), err
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Context, Namespaces string
 	// Port is the port of 127.0.0.1, 0 for a free one.
 	Port int
+	// Viewer are the settings of a viewer, nil for pages of one user, who logs in with a code.
+	Viewer *Viewer
 	// Now is the present time, time.Now if it is nil.
 	Now func() time.Time
 	// Wait is how long a page waits for the API server, answerTime if it is 0.
@@ -47,8 +49,10 @@ type Server struct {
 	options  Options
 	listener net.Listener
 	port     string
-	// id is the folder of all pages. It keeps the cookie from servers on other ports, and is no secret.
-	id       string
+	// id is the folder of all pages, empty in a viewer. It keeps the cookie from servers on other ports, and is no secret.
+	id string
+	// reader reads for the pages. In a viewer these share what is read.
+	reader   Reader
 	sessions *sessions
 	hub      *hub
 	// end ends all that is followed.
@@ -93,54 +97,86 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if o.Wait == 0 {
 		o.Wait = answerTime
 	}
-	s := &Server{options: o, listener: listener, id: random(16)}
-	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}}
+	s := &Server{options: o, listener: listener}
+	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}, limits: hubLimits{streams: maxStreams, tabs: maxTabs}}
 	s.hub.ctx, s.end = context.WithCancel(ctx)
 	s.sessions = &sessions{now: o.Now, all: map[[sha256.Size]byte]*session{}}
 	if _, s.port, err = net.SplitHostPort(listener.Addr().String()); err != nil {
 		return nil, err
 	}
-	s.routes = []route{
+	if o.Viewer != nil {
+		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)}
+		s.options.Reader, s.reader = publicReader{o.Reader}, sharedReader{s.hub}
+		s.routes = s.pageRoutes()
+		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))
+		return s, nil
+	}
+	s.id, s.reader = random(16), o.Reader
+	s.routes = append(s.pageRoutes(), s.sessionRoutes()...)
+	mux := s.muxOf("/"+s.id+"/", s.elsewhere)
+	// Outside of the folder, nothing names it before the login.
+	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
+	mux.HandleFunc("POST "+outside+"login", s.guard(route{open: true, handle: s.login}))
+	s.handler = withHeaders(s.noteUse(s.checkHost(mux)))
+	return s, nil
+}
+
+// pageRoutes returns the routes of the pages that only read.
+func (s *Server) pageRoutes() []route {
+	return []route{
 		{http.MethodGet, "{$}", false, s.listPage},
 		{http.MethodGet, "events", false, s.listEvents},
 		{http.MethodGet, "{kind}/{namespace}/{name}", false, s.resourcePage},
 		{http.MethodGet, "{kind}/{namespace}/{name}/events", false, s.resourceEvents},
-		{http.MethodPost, "logout", false, s.logout},
-		{http.MethodGet, "login", true, s.loginPage},
-		{http.MethodPost, "login", true, s.login},
 		{http.MethodGet, "style.css", true, serveAsset("style.css", "text/css")},
 		{http.MethodGet, "happ.js", true, serveAsset("happ.js", "text/javascript")},
 		{http.MethodGet, "idiomorph.js", true, serveAsset("vendor/idiomorph.js", "text/javascript")},
 	}
-	if o.Actor != nil {
-		const path = "{kind}/{namespace}/{name}/{action}"
-		s.routes = append(s.routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act},
-			route{http.MethodGet, "plan", false, s.planPage}, route{http.MethodPost, "plan", false, s.showPlan})
+}
+
+// sessionRoutes returns the routes of a user with a session: the login, and the actions if there are any.
+func (s *Server) sessionRoutes() []route {
+	routes := []route{
+		{http.MethodPost, "logout", false, s.logout},
+		{http.MethodGet, "login", true, s.loginPage},
+		{http.MethodPost, "login", true, s.login},
 	}
+	if s.options.Actor == nil {
+		return routes
+	}
+	const path = "{kind}/{namespace}/{name}/{action}"
+	return append(routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act},
+		route{http.MethodGet, "plan", false, s.planPage}, route{http.MethodPost, "plan", false, s.showPlan})
+}
+
+// muxOf returns the handler of the routes below a folder, and of all other paths.
+func (s *Server) muxOf(folder string, elsewhere http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
 		r.handle = s.boundPage(r)
-		mux.HandleFunc(r.method+" /"+s.id+"/"+r.path, s.guard(r))
+		if s.options.Viewer == nil {
+			r.handle = s.guard(r)
+		}
+		mux.HandleFunc(r.method+" "+folder+r.path, r.handle)
 	}
-	// Outside of the folder, nothing names it before the login.
-	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
-	mux.HandleFunc("POST "+outside+"login", s.guard(route{open: true, handle: s.login}))
-	mux.HandleFunc("/", s.elsewhere)
-	s.handler = s.checkHost(mux)
-	return s, nil
+	mux.HandleFunc("/", elsewhere)
+	return mux
 }
 
 // URL is the address of the first page.
-func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + "/" + s.id + "/" }
+func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + s.page("") }
 
 // NewCode returns a code for the login that is good once.
 func (s *Server) NewCode() string { return s.sessions.newCode() }
 
-// Serve serves until the context ends, or no request has come for 12 hours.
+// Serve serves until the context ends; pages of one user also end when no request has come for 12 hours.
 func (s *Server) Serve(ctx context.Context) error {
-	server := &http.Server{
+	server, listener := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}, s.listener
+	if s.options.Viewer != nil {
+		server, listener = s.options.Viewer.Guard(s.listener, s.handler)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -160,24 +196,22 @@ func (s *Server) Serve(ctx context.Context) error {
 				_ = server.Close()
 				return
 			case <-tick.C:
-				if s.options.Now().Sub(time.Unix(0, s.last.Load())) > idleLife {
+				if s.options.Viewer == nil && s.options.Now().Sub(time.Unix(0, s.last.Load())) > idleLife {
 					stop()
 				}
 			}
 		}
 	}()
-	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	<-closed
 	return nil
 }
 
-// checkHost refuses requests under another name, as a page of another site sends them once its name leads here, and sets the
-// headers that all answers have.
-func (s *Server) checkHost(next http.Handler) http.Handler {
+// withHeaders sets the headers that all answers have.
+func withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.last.Store(s.options.Now().UnixNano())
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -186,6 +220,21 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Permissions-Policy", "")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// noteUse notes the time of each request.
+func (s *Server) noteUse(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.last.Store(s.options.Now().UnixNano())
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses requests under another name, as a page of another site sends them once its name leads here.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "127.0.0.1:"+s.port && r.Host != "localhost:"+s.port {
 			http.Error(w, "This server answers only as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
 			return
@@ -203,6 +252,15 @@ func (s *Server) secret(r *http.Request) (string, bool) {
 		return "", false
 	}
 	return cookie.Value, true
+}
+
+// readerOf identifies the browser of a session, or the reader whom the proxy of a viewer names. It is empty where the proxy names nobody.
+func (s *Server) readerOf(r *http.Request) string {
+	if s.options.Viewer != nil {
+		return r.Header.Get(headerUser)
+	}
+	secret, _ := s.secret(r)
+	return formToken(secret)
 }
 
 // guard lets a request through to its route if it may come.
@@ -274,7 +332,11 @@ func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 
 // page returns the path of a page, whatever "to" is: always one below the folder.
 func (s *Server) page(to string) string {
-	path := &url.URL{Path: "/" + s.id + "/" + strings.TrimLeft(to, "/")}
+	folder := "/"
+	if s.id != "" {
+		folder += s.id + "/"
+	}
+	path := &url.URL{Path: folder + strings.TrimLeft(to, "/")}
 	return path.EscapedPath()
 }
 

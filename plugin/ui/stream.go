@@ -83,7 +83,7 @@ func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
 
 // listEvents follows the list.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
-	chosen := choiceOf(r.URL)
+	chosen := s.chosen(r)
 	form := "row"
 	if chosen.wall {
 		form = "tile"
@@ -131,9 +131,8 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 
 // serveStream sends changes to a page, until the page is closed or its session ends.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic, render renderer) {
-	secret, _ := s.secret(r)
-	seat := s.hub.join(formToken(secret), topic) //nolint:contextcheck // The topic outlives the request.
-	if seat == nil {
+	seat, err := s.hub.join(r.Context(), s.readerOf(r), topic)
+	if err != nil {
 		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
 		return
 	}
@@ -144,7 +143,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 	w.WriteHeader(http.StatusOK)
 	out := &stream{render: render, sent: map[string][sha256.Size]byte{}}
 	send := func(text []byte) bool {
-		if !s.sessions.valid(secret) {
+		if _, ok := s.secret(r); !ok && s.options.Viewer == nil {
 			return false
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
@@ -164,14 +163,14 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			send([]byte("event: pause\ndata: {}\n\n"))
 			return
 		case <-ticker.C: // Ages grow, although nothing changes.
-			text, err := out.update(seat.content())
+			text, err := s.hub.update(out, seat)
 			if err != nil {
 				return
 			}
 			more = send(append(text, ": here\n\n"...))
 		case <-seat.news:
 			first := len(out.sent) == 0
-			text, err := out.update(seat.content())
+			text, err := s.hub.update(out, seat)
 			if err != nil || len(text) > 0 && !send(text) {
 				return
 			}
@@ -187,6 +186,15 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			}
 		}
 	}
+}
+
+// update returns the events that bring a page to the present state of its topic.
+func (h *hub) update(out *stream, taken *seat) ([]byte, error) {
+	if h.options.Viewer != nil {
+		h.rendering.Lock()
+		defer h.rendering.Unlock()
+	}
+	return out.update(taken.content())
 }
 
 // stream is the state that a page has received: a checksum of each fragment, and no text. Nothing is queued for a slow page, because each

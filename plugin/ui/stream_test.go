@@ -365,6 +365,16 @@ func TestAges(t *testing.T) {
 	}
 }
 
+// takeSeat has a browser join a topic.
+func takeSeat(t *testing.T, s *Server, topic Topic) *seat {
+	t.Helper()
+	taken, err := s.hub.join(t.Context(), "a browser", topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
 // TestSlowPage changes a list many times while a page takes nothing. What it takes then is the latest, and no more than a page.
 func TestSlowPage(t *testing.T) {
 	t.Parallel()
@@ -377,7 +387,7 @@ func TestSlowPage(t *testing.T) {
 		all, err := fragmentsOf(listFragments, data)
 		return all, nil, err
 	}
-	at := s.hub.join("a browser", Topic{})
+	at := takeSeat(t, s, Topic{})
 	for i := range 1000 {
 		m.change(func() { m.rows[i%100].Message = fmt.Sprint("change ", i) })
 		if waiting := len(at.news); waiting > 1 {
@@ -416,7 +426,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("after the pause comes %s", pages[0].last)
 	}
 	for i := range maxStreams - maxTabs {
-		if s.hub.join(fmt.Sprint("browser ", i), Topic{}) == nil {
+		if _, err := s.hub.join(t.Context(), fmt.Sprint("browser ", i), Topic{}); err != nil {
 			t.Fatalf("no stream after %d", maxTabs+i)
 		}
 	}
@@ -441,17 +451,17 @@ func TestLinger(t *testing.T) {
 	t.Parallel()
 	m := newMoving(1)
 	s := listen(t, m)
-	first := s.hub.join("a browser", Topic{})
+	first := takeSeat(t, s, Topic{})
 	s.hub.leave(first)
 	s.hub.leave(first) // Once more changes nothing.
-	second := s.hub.join("a browser", Topic{})
+	second := takeSeat(t, s, Topic{})
 	if feeds := m.count(&m.feeds); feeds != 1 || second.followed != first.followed || second.over != nil {
 		t.Errorf("%d feeds, over %v", feeds, second.over)
 	}
 	s.hub.leave(second)
 	second.over.Reset(0)
 	<-m.over
-	if third := s.hub.join("a browser", Topic{}); third.followed == first.followed {
+	if third := takeSeat(t, s, Topic{}); third.followed == first.followed {
 		t.Error("a topic that has ended is followed")
 	}
 }

@@ -99,12 +99,12 @@ func (s *Snapshot) revisions() []Happening {
 					h.By = by.Name
 				}
 			}
-			for _, change := range Redact(rev.Changes) {
+			for _, change := range s.hideChanges(rev.Changes) {
 				h.Changes = append(h.Changes, change.brief())
 			}
 			switch {
 			case len(h.Changes) > 0:
-			case rev.Cause != "":
+			case rev.Cause != "" && !s.public: // A command line of a user.
 				h.Text = rev.Cause
 			case rev.Image != "":
 				h.Text = "image " + ShortImage(rev.Image)

@@ -91,15 +91,19 @@ func (s *Snapshot) conditionLines() string {
 	return b.String()
 }
 
-// variableChange matches the path of a value of a variable.
-var variableChange = regexp.MustCompile(`(?:^|\.)envs?\[`)
+// variableChange matches the path of a variable or of a part of it, variableList the path of all variables of a container.
+var variableChange, variableList = regexp.MustCompile(`(?:^|\.)envs?\[`), regexp.MustCompile(`(?:^|\.)envs?$`)
 
 // withoutVariables hides the values of variables in changes.
 func withoutVariables(changes []Change) []Change {
 	for i := range changes {
-		if c := &changes[i]; variableChange.MatchString(c.Path) {
+		c := &changes[i]
+		if variableChange.MatchString(c.Path) {
 			c.Old, c.New = hide(c.Old), hide(c.New)
+			continue
 		}
+		isList := variableList.MatchString(c.Path)
+		c.Old, c.New = walkVariables(c.Old, isList), walkVariables(c.New, isList)
 	}
 	return changes
 }

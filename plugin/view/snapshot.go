@@ -36,6 +36,8 @@ type Snapshot struct {
 	Missing []Missing
 	// Now is the present time.
 	Now time.Time
+	// public is true for a copy that Public has made.
+	public bool
 }
 
 // Missing is a kind of objects that could not be listed.

@@ -35,8 +35,9 @@ const (
 	// changes is how many changes are timed, maxDelay how many milliseconds one may take until it is on the screen, maxRate how many bytes a
 	// second a tab gets during a rollout of so many Apps.
 	changes, maxDelay, maxRate, rollout = 20, 500, 50 << 10, 100
-	// maxMemory is what the application centre may have had at a time with 5,000 Apps and 10,000 pods.
-	maxMemory = 110 << 20
+	// maxMemory is what the application centre may have had at a time with 5,000 Apps and 10,000 pods, maxViewerMemory the same for a viewer with
+	// so many readers.
+	maxMemory, maxViewerMemory, readers = 110 << 20, 90 << 20, 50
 	// idle is for how long nothing happens while the requests of an open page are counted, pulse how often the page asks for a sign of life of
 	// the API server at most.
 	idle, pulse = 10 * time.Second, 5 * time.Second
@@ -58,6 +59,8 @@ func BenchmarkUI(b *testing.B) {
 	b.ReportMetric(float64(second.gets), "requests/resource")
 	b.ReportMetric(float64(second.idle), "requests/idle")
 	b.ReportMetric(float64(second.memory)/(1<<20), "MiB/peak")
+	b.ReportMetric(float64(second.viewer)/(1<<20), "MiB/peak-of-viewer")
+	b.ReportMetric(float64(second.viewed), "requests/viewer")
 	b.ReportMetric(second.delay, "ms/change-on-screen")
 	b.ReportMetric(rolloutRate(b)/1024, "KiB/s-in-rollout")
 	b.ReportMetric(0, "ns/op")
@@ -67,8 +70,8 @@ func BenchmarkUI(b *testing.B) {
 type figures struct {
 	// shown is how many milliseconds the list takes, from the click until all of it is on the screen.
 	shown float64
-	// bytes is the size of the list, memory the most that the process has had.
-	bytes, memory int
+	// bytes is the size of the list, memory the most that the process has had, viewer the same of a viewer, and viewed its requests.
+	bytes, memory, viewer, viewed int
 	// lists and gets are the requests of the list and of the page of a resource, idle those of a page that is open.
 	lists, gets, idle int
 	// delay is how many milliseconds a change takes until it is on the screen, the median of all.
@@ -122,7 +125,39 @@ func measure(b *testing.B, apps, pods int) figures {
 	if f.memory = peakMemory(b, c.process); f.memory > maxMemory {
 		b.Errorf("%d MiB with %d Apps and %d pods, want at most %d", f.memory>>20, apps, pods, maxMemory>>20)
 	}
+	proxy.Requests.Reset()
+	f.viewer, f.viewed = measureViewer(b, proxy, ns)
 	return f
+}
+
+// measureViewer has many readers open the list, the page of an App and their streams in a viewer at once, and returns the most memory that it has had,
+// and its requests.
+func measureViewer(b *testing.B, proxy *harness.Proxy, ns string) (memory, requests int) {
+	b.Helper()
+	v := openViewer(b, harness.WriteKubeconfig(b, proxy.Config()), "-n", ns)
+	var group errgroup.Group
+	for i := range readers {
+		group.Go(func() error {
+			app := fmt.Sprintf("app/%s/app-%05d", ns, i%10)
+			for path, until := range map[string]string{"": "more: use the filter", app: "All objects as a tree", "events": "event: order", app + "/events": `"id":"spec"`} {
+				if err := v.read(b.Context(), path, until); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Error(err)
+	}
+	memory, requests = peakMemory(b, v.process), sent(proxy)
+	if memory > maxViewerMemory {
+		b.Errorf("%d MiB of a viewer with %d readers, want at most %d", memory>>20, readers, maxViewerMemory>>20)
+	}
+	if most := 4 + 11*(maxRequests+1); requests > most {
+		b.Errorf("%d requests of a viewer with %d readers, want at most %d: %v", requests, readers, most, proxy.Requests.Counts())
+	}
+	return memory, requests
 }
 
 // changeDelay changes the status of an App that is on the screen again and again, and returns the median of the times until it was shown.

@@ -176,7 +176,8 @@ button.addEventListener("click", () => {
   kept("theme", next);
   choose(next);
 });
-document.querySelector("header form").before(button);
+const end = document.querySelector("header .end");
+end.insertBefore(button, end.querySelector("form")); // The pages of a viewer have no form.
 choose(themes.find(theme => theme === kept("theme")) ?? "auto");
 
 const keys = {

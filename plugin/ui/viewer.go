@@ -1,0 +1,174 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// Viewer are the settings of pages that many readers share, by a proxy that has their login. They see what the server's own account may
+// read, and change nothing.
+type Viewer struct {
+	// Hosts are the names that readers have in the addresses of the pages, without a port. A request for another host is refused.
+	Hosts []string
+	// Guard returns a server of a handler, and the listener to serve in place of another one, within limits on connections and time.
+	Guard func(l net.Listener, handler http.Handler) (*http.Server, net.Listener)
+}
+
+// The limits of the pages of a viewer. They are for the memory of its process, and for the requests that it sends to the API server.
+const (
+	// viewerStreams is how many pages are followed at once, viewerTabs how many of a reader whom the proxy names.
+	viewerStreams, viewerTabs = 128, 16
+	// viewerTopics is how many resources are followed at once.
+	viewerTopics = 64
+	// viewerRows is how many rows a list has at most.
+	viewerRows = 400
+	// viewerReads is how many resources a second are read, viewerBurst how many at once after a quiet time. A read takes up to 13 requests, and the
+	// watches of a resource that nobody followed before about as many.
+	viewerReads, viewerBurst = 10, 20
+	// viewerAge is how old a resource on a page may be. What is watched is newer.
+	viewerAge = 10 * time.Second
+	// headerUser is the header in which the proxy names a reader.
+	headerUser = "X-Forwarded-User"
+)
+
+// The texts of a viewer.
+const (
+	messageHost     = "This server does not answer for this host. Its flag --host has the names that it answers for."
+	messageReadOnly = "The pages of a viewer change nothing: only GET and HEAD are answered."
+	messageTooMany  = "too many resources are looked at; load the page again in a minute"
+	messageNoKind   = "the account of the viewer may list none of the kinds; docs/security.md has the rights that it needs"
+)
+
+// errTooMany is the error for a resource beyond viewerTopics.
+var errTooMany = errors.New(messageTooMany)
+
+// forViewer returns the handler of a viewer: for its hosts, and for requests that read.
+func (s *Server) forViewer(next http.Handler) http.Handler {
+	hosts := map[string]bool{}
+	for _, host := range s.options.Viewer.Hosts {
+		hosts[strings.ToLower(host)] = true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := strings.Trim(r.Host, "[]")
+		if name, _, err := net.SplitHostPort(r.Host); err == nil {
+			host = name
+		}
+		switch {
+		case !hosts[strings.ToLower(host)]:
+			http.Error(w, messageHost, http.StatusMisdirectedRequest)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, messageReadOnly, http.StatusMethodNotAllowed)
+		default:
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // A stream sets its own.
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// sharedReader reads what the pages of a viewer show from the topics that these pages share, so that no number of readers sends more requests
+// than one, and shows it to the public.
+type sharedReader struct{ hub *hub }
+
+// List implements Reader.
+func (r sharedReader) List(ctx context.Context) (*view.List, error) {
+	found, err := r.hub.current(ctx, Topic{})
+	return found.list, err
+}
+
+// Snapshot implements Reader.
+func (r sharedReader) Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	found, err := r.hub.current(ctx, Topic{Kind: kind.Name, Namespace: namespace, Name: name})
+	return found.snapshot, err
+}
+
+// publicReader reads for the public.
+type publicReader struct{ Reader }
+
+// Snapshot implements Reader.
+func (r publicReader) Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	found, err := r.Reader.Snapshot(ctx, kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return found.Public(), nil
+}
+
+// current returns the state of a topic for a page. It begins to follow the topic if no page does, and waits until its state is known.
+func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
+	asked, woken := h.options.Now(), false
+	taken, err := h.visit(ctx, topic)
+	if err != nil {
+		return content{}, err
+	}
+	defer h.depart(taken)
+	for {
+		found := taken.content()
+		switch {
+		case found.known() && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
+			return found, found.err
+		case topic.Name == "" && found.state.Begun:
+			return found, errors.New(messageNoKind)
+		case found.known() && !woken:
+			woken = true
+			wake(taken.dirty)
+		case !found.state.Away.IsZero():
+			if found.known() {
+				return found, nil
+			}
+			return found, errors.New(found.state.words())
+		}
+		select {
+		case <-ctx.Done():
+			return content{}, fmt.Errorf("the state is not known yet: %w", ctx.Err())
+		case <-taken.news:
+		}
+	}
+}
+
+// rate lets so many reads begin in a second. A read that is given up takes nothing of it.
+type rate chan struct{}
+
+// newRate returns the rate of a viewer until the context ends.
+func newRate(ctx context.Context) rate {
+	tokens := make(rate, viewerBurst)
+	for range viewerBurst {
+		tokens <- struct{}{}
+	}
+	go func() {
+		ticker := time.NewTicker(time.Second / viewerReads)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				select {
+				case tokens <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return tokens
+}
+
+// wait waits until a read of a topic may begin. The list is in memory, and user's own pages have no rate.
+func (r rate) wait(ctx context.Context, topic Topic) error {
+	if r == nil || topic.Name == "" {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r:
+		return nil
+	}
+}

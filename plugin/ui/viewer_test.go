@@ -1,0 +1,327 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// viewerOf returns a viewer of a cluster, for the host apps.example.com.
+func viewerOf(t *testing.T, c cluster) *Server {
+	t.Helper()
+	guard := func(l net.Listener, handler http.Handler) (*http.Server, net.Listener) {
+		return &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}, l
+	}
+	s, err := Listen(t.Context(), Options{
+		Reader: c, Follower: c, Namespaces: "all namespaces", Viewer: &Viewer{Hosts: []string{"apps.example.com", "Apps.Internal"}, Guard: guard},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.listener.Close() })
+	return s
+}
+
+// ask sends a request to a viewer, and returns the answer.
+func ask(t *testing.T, s *Server, method, host, path string, header http.Header) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader("a=b"))
+	r.Header = header
+	if header == nil {
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	}
+	if strings.HasSuffix(path, "/events") { // Its answer has no end: the browser leaves.
+		ctx, leave := context.WithCancel(r.Context())
+		leave()
+		r = r.WithContext(ctx)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// TestViewerAnswers sends requests of all methods to all paths of a viewer, and to those that only other pages have, for its hosts and for others.
+func TestViewerAnswers(t *testing.T) {
+	t.Parallel()
+	s := viewerOf(t, newFake())
+	paths := map[string]int{
+		"/": 200, "/?view=wall": 200, "/app/shop/cart": 200, "/events": 200, "/app/shop/cart/events": 200, "/style.css": 200, "/happ.js": 200, "/idiomorph.js": 200,
+		"/app/shop/cart/pause": 404, "/app/shop/cart/rollback?value=1": 404, "/plan": 404, "/login": 404, "/logout": 404, "/pod/shop/cart": 404, "/api/v1/secrets": 404,
+	}
+	hosts := map[string]bool{
+		"apps.example.com": true, "APPS.example.com": true, "apps.example.com:8443": true, "apps.internal": true,
+		"evil.example": false, "127.0.0.1:" + s.port: false, "localhost": false, "apps.example.com.evil.example": false, "[::1]:80": false,
+	}
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"}
+	for path, status := range paths {
+		for host, known := range hosts {
+			for _, method := range methods {
+				want := status
+				switch {
+				case !known:
+					want = http.StatusMisdirectedRequest
+				case method != http.MethodGet && method != http.MethodHead:
+					want = http.StatusMethodNotAllowed
+				}
+				answer := ask(t, s, method, host, path, nil)
+				if answer.Code != want {
+					t.Errorf("%s %s of %s: %d, want %d", method, path, host, answer.Code, want)
+				}
+				if answer.Header().Get("Content-Security-Policy") != policy || answer.Header().Get("Set-Cookie") != "" {
+					t.Errorf("%s %s of %s: headers %v", method, path, host, answer.Header())
+				}
+				if text := answer.Body.String(); strings.Contains(text, "post") && status == http.StatusOK && !strings.HasSuffix(path, ".js") {
+					t.Errorf("%s %s has a form that changes something:\n%s", method, path, text)
+				}
+			}
+		}
+	}
+}
+
+// TestViewerShares has many readers open the list and a resource at once: each is followed once, and the resource is read once for all of
+// them.
+func TestViewerShares(t *testing.T) {
+	t.Parallel()
+	m := newMoving(3)
+	s := viewerOf(t, m)
+	done := make(chan int)
+	for i := range 100 {
+		path := []string{"/", "/app/shop/cart"}[i%2]
+		go func() { done <- ask(t, s, http.MethodGet, "apps.example.com", path, nil).Code }()
+	}
+	for range 100 {
+		if status := <-done; status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.feeds != 2 || m.reads != 1 {
+		t.Errorf("%d topics are followed, and the resource is read %d times", m.feeds, m.reads)
+	}
+}
+
+// TestViewerIsNew shows a resource that changed although nothing watches that part of it: a page is no older than viewerAge.
+func TestViewerIsNew(t *testing.T) {
+	t.Parallel()
+	m := newMoving(1)
+	s := viewerOf(t, m)
+	now := time.Now()
+	s.options.Now = func() time.Time { m.mu.Lock(); defer m.mu.Unlock(); return now }
+	read := func() int {
+		if status := ask(t, s, http.MethodGet, "apps.example.com", "/app/shop/cart", nil).Code; status != http.StatusOK {
+			t.Fatalf("status %d", status)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.reads
+	}
+	if first, second := read(), read(); first != 1 || second != 1 {
+		t.Errorf("the resource is read %d and %d times", first, second)
+	}
+	m.mu.Lock()
+	now = now.Add(viewerAge)
+	m.mu.Unlock()
+	if third := read(); third != 2 {
+		t.Errorf("after a time, the resource is read %d times", third)
+	}
+}
+
+// TestViewerRate has a reader open thousands of resources, each for a short time: they are read at a limited rate, and the list is answered at once.
+func TestViewerRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(1)
+		m.over = make(chan struct{}, 10000)
+		s := viewerOf(t, m)
+		defer s.end()
+		began := time.Now()
+		for i := range 3000 {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+				defer cancel()
+				_, _ = s.hub.current(ctx, Topic{Kind: "App", Namespace: "shop", Name: fmt.Sprint("app-", i)})
+			}()
+		}
+		synctest.Wait()
+		if found, err := s.hub.current(t.Context(), Topic{}); err != nil || found.list == nil || !time.Now().Equal(began) {
+			t.Errorf("the list takes %s: %v", time.Since(began), err)
+		}
+		<-time.After(time.Minute)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if most := viewerBurst + viewerReads*int(answerTime/time.Second); m.reads > most || m.feeds > most+1 || m.reads < viewerBurst/2 {
+			t.Errorf("%d reads and %d topics, want at most %d", m.reads, m.feeds, most)
+		}
+	})
+}
+
+// TestViewerTopics follows as many resources as there may be. The next one takes the place of one that nobody looks at, and finds none if
+// all are looked at.
+func TestViewerTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(1)
+		m.over = make(chan struct{}, 10000)
+		s := viewerOf(t, m)
+		defer s.end()
+		visit := func(i int) (*seat, error) {
+			return s.hub.visit(t.Context(), Topic{Kind: "App", Namespace: "shop", Name: fmt.Sprint("app-", i)})
+		}
+		var seats []*seat
+		for i := range viewerTopics {
+			taken, err := visit(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seats = append(seats, taken)
+		}
+		if _, err := visit(viewerTopics); !errors.Is(err, errTooMany) || statusOf(err) != http.StatusServiceUnavailable {
+			t.Errorf("one more is answered with %v", err)
+		}
+		for _, i := range []int{7, 3} {
+			s.hub.depart(seats[i])
+			<-time.After(time.Second)
+		}
+		if _, err := visit(viewerTopics); err != nil {
+			t.Errorf("in the place of another: %v", err)
+		}
+		if s.hub.topics[seats[7].Topic] != nil || s.hub.topics[seats[3].Topic] == nil || len(s.hub.topics) != viewerTopics {
+			t.Errorf("of %d topics, not the one that was left first has ended", len(s.hub.topics))
+		}
+	})
+}
+
+// TestViewerStreams opens as many streams as there may be. A reader whom the proxy names has a part of them.
+func TestViewerStreams(t *testing.T) {
+	t.Parallel()
+	s := viewerOf(t, newMoving(1))
+	var mine []*seat
+	for range viewerTabs + 1 {
+		taken, err := s.hub.join(t.Context(), "jo", Topic{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine = append(mine, taken)
+	}
+	select {
+	case <-mine[0].ousted:
+	default:
+		t.Error("the oldest page goes on")
+	}
+	for range viewerStreams - viewerTabs {
+		if _, err := s.hub.join(t.Context(), "", Topic{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.hub.join(t.Context(), "", Topic{}); !errors.Is(err, errTooMany) {
+		t.Errorf("one more: %v", err)
+	}
+	if status := ask(t, s, http.MethodGet, "apps.example.com", "/events", nil).Code; status != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", status)
+	}
+	if status := ask(t, s, http.MethodGet, "apps.example.com", "/", nil).Code; status != http.StatusOK {
+		t.Errorf("the list itself: %d", status)
+	}
+}
+
+// TestViewerRows asks for more rows than a list of a viewer has.
+func TestViewerRows(t *testing.T) {
+	t.Parallel()
+	s := viewerOf(t, newMoving(viewerRows+50))
+	for rows, want := range map[string]string{
+		"": fmt.Sprintf("%d more: use the filter, or <a", viewerRows+50-moreRows), "400": "50 more: use the filter.</p>", "100000": "50 more: use the filter.</p>",
+	} {
+		text := ask(t, s, http.MethodGet, "apps.example.com", "/?rows="+rows, nil).Body.String()
+		if !strings.Contains(text, want) || strings.Count(text, "<tr id=\"app/") > viewerRows {
+			t.Errorf("with %q rows, there is no %q, or %d rows", rows, want, strings.Count(text, "<tr id=\"app/"))
+		}
+	}
+}
+
+// TestViewerWithoutRights says which account lacks rights.
+func TestViewerWithoutRights(t *testing.T) {
+	t.Parallel()
+	s := viewerOf(t, &unlisted{newFake()})
+	answer := ask(t, s, http.MethodGet, "apps.example.com", "/", nil)
+	if answer.Code != http.StatusBadGateway || !strings.Contains(answer.Body.String(), "the account of the viewer may list none") {
+		t.Errorf("%d: %s", answer.Code, answer.Body)
+	}
+}
+
+// unlisted is a cluster whose resources may not be listed.
+type unlisted struct{ *fake }
+
+// Follow implements Follower.
+func (u *unlisted) Follow(context.Context, Topic, func()) Feed { return nothingListed{} }
+
+// nothingListed is a feed without rights.
+type nothingListed struct{}
+
+// State implements Feed.
+func (nothingListed) State() State { return State{Begun: true} }
+
+// List implements Feed.
+func (nothingListed) List() (*view.List, error) { return nil, nil }
+
+// secrets are words that no page of a viewer has.
+var secrets = []string{"hunter2-of-a-variable", "info-of-a-variable", "last words of a container", "argument-of-a-command", "value-in-an-event"}
+
+// TestViewerHides has values in all places of an App and its pods. No page and no stream of a viewer has one of them.
+func TestViewerHides(t *testing.T) {
+	t.Parallel()
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "app"}}
+	app.Spec.Image, app.Spec.Args = "nginx:1.16.1", []string{"--token=" + secrets[3]}
+	app.Spec.Envs = []corev1.EnvVar{{Name: "PLAIN", Value: secrets[1]}, {Name: "DB_PASSWORD", Value: secrets[0]}, {Name: "SEEN", Value: secrets[4]}}
+	r, _ := view.Of(app)
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-1", Labels: map[string]string{"app": "cart"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "cart", Env: app.Spec.Envs}}
+	ended := &corev1.ContainerStateTerminated{ExitCode: 1, Message: secrets[2]}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "cart", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "CreateContainerError", Message: "no such file: " + secrets[3],
+	}}, LastTerminationState: corev1.ContainerState{Terminated: ended}}}
+	event := corev1.Event{Reason: "Unhealthy", Message: "probe failed with " + secrets[4], LastTimestamp: metav1.Now()}
+	c := newFake()
+	c.snapshot = &view.Snapshot{Resource: r, Now: time.Now(), Pods: []corev1.Pod{pod}, Events: []corev1.Event{event}}
+	s := viewerOf(t, c)
+	texts := []string{ask(t, s, http.MethodGet, "apps.example.com", "/app/shop/cart", nil).Body.String()}
+	found, err := s.hub.current(t.Context(), Topic{Kind: "App", Namespace: "shop", Name: "cart"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string]any{}
+	kind, _ := view.KindOf("app")
+	s.addResource(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), data, kind, found.snapshot, nil)
+	fragments, err := fragmentsOf(resourceFragments, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fragments {
+		texts = append(texts, f.HTML)
+	}
+	for _, text := range texts {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q is in\n%s", secret, text)
+			}
+		}
+	}
+	if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, "probe failed with •••") }) {
+		t.Error("the event is not shown")
+	}
+	if ended.Message == "" {
+		t.Error("the pod itself has changed")
+	}
+}
