@@ -371,18 +371,21 @@ kubectl-happ: ## Build the kubectl plug-in, bin/kubectl-happ.
 # As the Dockerfile builds it: without anything of the machine, the folder or the tree's state in it.
 RELEASE_FLAGS = -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)'
 
-# The module of the API is in the program by its folder; it has the operator's version.
+# The module of the API is in the programs by its folder; it has the operator's version.
 .PHONY: sbom
-sbom: bin/cyclonedx-gomod ## Write what the manager is made of into dist/sbom.cdx.json (CycloneDX), as the program itself tells it.
+sbom: bin/cyclonedx-gomod ## Write what the programs of the image are made of into dist/sbom.cdx.json and dist/sbom-viewer.cdx.json (CycloneDX), as they tell it themselves.
 	mkdir -p dist
 	GOOS=linux go build $(RELEASE_FLAGS) -o dist/manager .
-	bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output - dist/manager | \
+	GOOS=linux go build $(RELEASE_FLAGS) -o dist/kubectl-happ ./cmd/kubectl-happ
+	for file in manager:sbom kubectl-happ:sbom-viewer; do \
+		bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(VERSION) -output - dist/$${file%:*} | \
 		sed -e 's|golang/\./api@(devel)|golang/$(API_MODULE)@v$(VERSION)|' -e 's|"name": "\./api"|"name": "$(API_MODULE)"|' \
-			-e 's|"version": "(devel)"|"version": "v$(VERSION)"|' > dist/sbom.cdx.json
-	@! grep -n '(devel)\|"\./' dist/sbom.cdx.json # A folder would say nothing to a reader elsewhere.
+			-e 's|"version": "(devel)"|"version": "v$(VERSION)"|' > dist/$${file#*:}.cdx.json || exit 1; \
+	done
+	@! grep -n '(devel)\|"\./' dist/sbom*.cdx.json # A folder would say nothing to a reader elsewhere.
 
 .PHONY: reproducible
-reproducible: ## Build the manager twice from nothing, in two folders; fails if the two differ, and prints the checksum.
+reproducible: ## Build the programs of the image twice from nothing, in two folders; fails if the two builds differ, and prints the checksums.
 	@hack/reproducible.sh $(RELEASE_FLAGS)
 
 ARGS ?= --metrics-bind-address=:8443
@@ -514,12 +517,12 @@ release-files: bin/crane bin/helm sbom ## Write the files of a release into dist
 	$(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
 	bin/helm package '$(CHART)' --destination dist
 	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
-	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json images.txt > SHA256SUMS
+	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json sbom-viewer.cdx.json images.txt > SHA256SUMS
 
 .PHONY: release-publish
 release-publish: ## Create the release v$(VERSION) with the files of release-files, by gh (GH_TOKEN).
 	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file dist/notes.md \
-		dist/install.yaml dist/app-operator-$(VERSION).tgz dist/sbom.cdx.json dist/images.txt dist/SHA256SUMS
+		dist/install.yaml dist/app-operator-$(VERSION).tgz dist/sbom.cdx.json dist/sbom-viewer.cdx.json dist/images.txt dist/SHA256SUMS
 
 ##@ Tools
 

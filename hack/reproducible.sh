@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the manager for Linux twice, with the flags that are given, and prints the checksum if the two are the same. The two
+# Builds the programs of the image for Linux twice, with the flags that are given, and prints their checksums if the two builds are the same. The builds
 # have a folder, of another length, and a build cache each: nothing that the first has compiled is in the second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,12 +13,15 @@ for name in one another-one; do
   (
     cd "$folder/$name"
     GOFLAGS='' GOWORK=off CGO_ENABLED=0 GOOS=linux GOCACHE=$folder/cache-$name go build "$@" -o manager .
+    GOFLAGS='' GOWORK=off CGO_ENABLED=0 GOOS=linux GOCACHE=$folder/cache-$name go build "$@" -o kubectl-happ ./cmd/kubectl-happ
   )
-  sum=$(sha256 <"$folder/$name/manager" | cut -d ' ' -f 1)
+  sums=$(for program in manager kubectl-happ; do
+    echo "$(sha256 <"$folder/$name/$program" | cut -d ' ' -f 1)  $program ($(go env GOVERSION) linux/$(go env GOARCH))"
+  done)
   rm -rf "$folder/cache-$name"
-  if [ "$sum" != "${first:=$sum}" ]; then
-    printf 'reproducible: two builds of one source differ:\n%s\n%s\n' "$first" "$sum" >&2
+  if [ "$sums" != "${first:=$sums}" ]; then
+    printf 'reproducible: two builds of one source differ:\n%s\n%s\n' "$first" "$sums" >&2
     exit 1
   fi
 done
-echo "$sum  manager ($(go env GOVERSION) linux/$(go env GOARCH))"
+echo "$sums"

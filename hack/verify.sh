@@ -63,10 +63,10 @@ components() {
   done
 }
 
-# The image's builder sees what the Dockerfile copies and .dockerignore lets through: each room that the manager is made of.
+# The image's builder sees what the Dockerfile copies and .dockerignore lets through: each room that its programs are made of.
 image() {
   local room missing=0
-  for room in $(go list -deps . | sed -n 's|^huolala.cn/app-operator/\([^/]*\).*|\1|p' | sort -u); do
+  for room in $(go list -deps . ./cmd/kubectl-happ | sed -n 's|^huolala.cn/app-operator/\([^/]*\).*|\1|p' | sort -u); do
     grep -q "^COPY $room/ " Dockerfile || { echo "Dockerfile does not copy $room/"; missing=1; }
     grep -qx "!$room/" .dockerignore || { echo ".dockerignore leaves $room/ out"; missing=1; }
   done

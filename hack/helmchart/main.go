@@ -24,11 +24,11 @@ import (
 // needs other names, which an overlay sets.
 var components = map[string]string{
 	"alerts": "alerts", "cert-manager": "certManager", "dashboards": "dashboards", "namespaced": "namespaced",
-	"network-policy": "networkPolicy", "prometheus": "prometheus", "secret-rollout": "secretRollout",
+	"network-policy": "networkPolicy", "prometheus": "prometheus", "secret-rollout": "secretRollout", "viewer": "viewer",
 }
 
-// placeholder is the image in config/manager.
-const placeholder = "controller:latest"
+// placeholder is the image in config/manager, proxyImage the image of the proxy in config/components/viewer.
+const placeholder, proxyImage = "controller:latest", "quay.io/oauth2-proxy/oauth2-proxy:v7.15.6"
 
 func main() {
 	version := flag.String("version", "", "version of the chart")
@@ -84,6 +84,9 @@ func run(folder, version, image string) error {
 		text, err := template(id, by)
 		if err != nil {
 			return err
+		}
+		if strings.Contains(text, proxyImage[:strings.LastIndex(proxyImage, ":")]) {
+			return fmt.Errorf("%s has another image of the proxy than %s", id, proxyImage)
 		}
 		kind, name, _ := strings.Cut(id, "/")
 		files[filepath.Join("templates", strings.ToLower(kind)+"-"+strings.ReplaceAll(name, ".", "-")+".yaml")] = text
@@ -159,6 +162,7 @@ func parametrize(text string) string {
 	text = strings.NewReplacer(
 		"app-operator-system", "{{ .Release.Namespace }}",
 		"image: "+placeholder, "image: {{ .Values.image }}",
+		"image: "+proxyImage, "image: {{ .Values.viewerProxy }}",
 		"app.kubernetes.io/managed-by: kustomize", "app.kubernetes.io/managed-by: {{ .Release.Service }}",
 	).Replace(text)
 	if strings.Contains(text, "\nkind: CustomResourceDefinition\n") {
@@ -183,9 +187,9 @@ func valuesOf(names []string, image string) (values, schema string, err error) {
 	type property struct {
 		Type string `json:"type"`
 	}
-	properties := map[string]property{"image": {"string"}}
+	properties := map[string]property{"image": {"string"}, "viewerProxy": {"string"}}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The manager's image.\nimage: %s\n", image)
+	fmt.Fprintf(&b, "# The image of the manager and of the viewer.\nimage: %s\n\n# The image of oauth2-proxy in front of the viewer.\nviewerProxy: %s\n", image, proxyImage)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join("config/components", name, "kustomization.yaml"))
 		if err != nil {

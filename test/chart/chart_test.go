@@ -104,7 +104,7 @@ func command(t *testing.T, program string, args ...string) string {
 // components are the values of the chart, and the component that each is.
 var components = map[string]string{
 	"alerts": "alerts", "certManager": "cert-manager", "dashboards": "dashboards", "namespaced": "namespaced",
-	"networkPolicy": "network-policy", "prometheus": "prometheus", "secretRollout": "secret-rollout",
+	"networkPolicy": "network-policy", "prometheus": "prometheus", "secretRollout": "secret-rollout", "viewer": "viewer",
 }
 
 // TestChartIsWhatDeployApplies renders the chart and what make deploy applies, with no component, with each and with some together, and
@@ -119,7 +119,7 @@ func TestChartIsWhatDeployApplies(t *testing.T) {
 	}
 	cases := [][]string{
 		nil, {"certManager", "secretRollout"}, {"certManager", "namespaced"}, {"namespaced", "secretRollout"},
-		{"alerts", "certManager", "dashboards", "namespaced", "networkPolicy", "prometheus", "secretRollout"},
+		{"alerts", "certManager", "dashboards", "namespaced", "networkPolicy", "prometheus", "secretRollout", "viewer"},
 	}
 	for value := range fixture.PartOf(t, components) {
 		cases = append(cases, []string{value})

@@ -59,7 +59,7 @@ func decode[T any](t *testing.T, m manifests, name string) *T {
 	return obj
 }
 
-const managerName = "app-operator-controller-manager"
+const managerName, viewerName = "app-operator-controller-manager", "app-operator-viewer"
 
 // managerPods are the manager's pods as they are delivered: by config/default, and by the bundle.
 func managerPods(t *testing.T) map[string]corev1.PodTemplateSpec {
@@ -101,9 +101,9 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.said = append(w.said, text)
 }
 
-// TestManagerPodSecurity has the API server judge the manager's pod in a namespace that holds its pods to the strictest
-// standard, and warns by it. It takes the pod without a word, and refuses it with any of its restrictions gone.
-func TestManagerPodSecurity(t *testing.T) {
+// TestPodSecurity has the API server judge the pods of the manager and of the viewer in a namespace that holds its pods to the strictest
+// standard, and warns by it. It takes each pod without a word, and refuses it with any of its restrictions gone.
+func TestPodSecurity(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	namespace := read(t, named[corev1.Namespace]("", ns))
@@ -119,9 +119,13 @@ func TestManagerPodSecurity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: managerName}})
+	for _, name := range []string{managerName, viewerName} {
+		plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
+	}
 
-	for from, template := range managerPods(t) {
+	pods := managerPods(t)
+	pods["the viewer"] = decode[appsv1.Deployment](t, rendered(t, "viewer"), "Deployment/"+viewerName).Spec.Template
+	for from, template := range pods {
 		submit := func(spec corev1.PodSpec) error {
 			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: spec}
 			pod.Namespace, pod.Name = ns, "manager"
@@ -215,6 +219,57 @@ func hardened(t *testing.T, from string, pod *corev1.PodSpec) {
 	} {
 		if !is {
 			t.Errorf("the manager's pod of %s lacks: %s", from, what)
+		}
+	}
+}
+
+// TestViewerHardening checks what no standard asks for, in the component viewer: nothing but the proxy listens to the network, and nothing but the
+// viewer has a token.
+func TestViewerHardening(t *testing.T) {
+	t.Parallel()
+	all := rendered(t, "viewer")
+	if gives := decode[corev1.ServiceAccount](t, all, "ServiceAccount/"+viewerName).AutomountServiceAccountToken; ptr.Deref(gives, true) {
+		t.Error("every pod of the ServiceAccount is given its token")
+	}
+	template := decode[appsv1.Deployment](t, all, "Deployment/"+viewerName).Spec.Template
+	pod, pods := &template.Spec, labels.Set(template.Labels)
+	policy := decode[networkingv1.NetworkPolicy](t, all, "NetworkPolicy/"+viewerName)
+	service := decode[corev1.Service](t, all, "Service/"+viewerName)
+	manager := decode[appsv1.Deployment](t, all, "Deployment/"+managerName).Spec.Selector.MatchLabels
+	for what, selects := range map[string]bool{
+		"the NetworkPolicy": labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pods),
+		"the Service":       labels.SelectorFromSet(service.Spec.Selector).Matches(pods),
+		"no manager":        !labels.SelectorFromSet(manager).Matches(pods),
+	} {
+		if !selects {
+			t.Errorf("%s does not select the viewer's pods", what)
+		}
+	}
+	rules := policy.Spec.Ingress
+	if len(rules) != 1 || len(rules[0].From) != 1 || len(rules[0].Ports) != 1 || rules[0].Ports[0].Port.String() != "proxy" {
+		t.Errorf("the NetworkPolicy opens %v", rules)
+	}
+	viewer, proxy := &pod.Containers[0], &pod.Containers[1]
+	for what, is := range map[string]bool{
+		"no token by default":              !ptr.Deref(pod.AutomountServiceAccountToken, true),
+		"no variables for Services":        !ptr.Deref(pod.EnableServiceLinks, true),
+		"two containers":                   len(pod.Containers) == 2 && len(pod.InitContainers) == 0,
+		"nothing of the node":              !pod.HostNetwork && !pod.HostPID && !pod.HostIPC,
+		"no port of the viewer":            len(viewer.Ports) == 0 && viewer.Name == "viewer",
+		"a token of the viewer alone":      len(viewer.VolumeMounts) == 1 && len(proxy.VolumeMounts) == 0,
+		"probes of the proxy":              proxy.LivenessProbe != nil && proxy.ReadinessProbe != nil,
+		"the viewer's command":             slices.Equal(viewer.Command, []string{"/kubectl-happ"}) && slices.Contains(viewer.Args, "--viewer"),
+		"an upstream that is the viewer's": slices.Contains(proxy.Args, "--upstream=http://127.0.0.1:8080/") && slices.Contains(viewer.Args, "--port=8080"),
+	} {
+		if !is {
+			t.Errorf("the viewer's pod lacks: %s", what)
+		}
+	}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if !ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false) || c.Resources.Limits.Memory().IsZero() || c.Resources.Limits.Cpu().IsZero() ||
+			c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+			t.Errorf("the container %s has no limits, or can write files", c.Name)
 		}
 	}
 }

@@ -94,6 +94,73 @@ func TestAdditionalInstance(t *testing.T) {
 	}
 }
 
+// TestViewerOfTeam applies the overlay of docs/ui.md: a viewer of one namespace, which may read there, and nowhere else. It may change nothing. Once its
+// ConfigMap and its Secret are there, its pod runs.
+func TestViewerOfTeam(t *testing.T) {
+	t.Parallel()
+	readConfig(t)
+	k, ns := newKubectl(t, ""), plane.Namespace(t)
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/ui.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, overlay, found := strings.Cut(string(page), "```yaml\n# kustomization.yaml")
+	overlay, _, closed := strings.Cut(overlay, "```")
+	if !found || !closed {
+		t.Fatal("docs/ui.md shows no overlay")
+	}
+	folder := t.TempDir()
+	up, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config"))
+	overlay = strings.NewReplacer("../../config", up, "namespace: shop", "namespace: "+ns, "--namespace=shop", "--namespace="+ns).Replace("#" + overlay)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	built := k.run("kustomize", folder)
+	for _, wrong := range []string{"kind: ClusterRoleBinding", "--all-namespaces", "namespace: " + harness.SystemNamespace, "controller:latest"} {
+		if strings.Contains(built, wrong) {
+			t.Errorf("the overlay has %q", wrong)
+		}
+	}
+	deploy(t, k, built)
+	defer plane.Delete(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: viewerName}})
+	meta := metav1.ObjectMeta{Namespace: ns, Name: viewerName}
+	plane.Create(t, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"hosts": "apps.example.com"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: viewerName + "-proxy"}, StringData: map[string]string{"OAUTH2_PROXY_PROVIDER": "oidc"}})
+	d := &appsv1.Deployment{ObjectMeta: meta}
+	plane.Until(t, d, func() error {
+		if d.Status.AvailableReplicas != 1 {
+			return fmt.Errorf("%d pods are available: %v", d.Status.AvailableReplicas, d.Status.Conditions)
+		}
+		return nil
+	})
+	for _, c := range []struct {
+		namespace, verb, group, resource string
+		want                             bool
+	}{
+		{ns, "list", "app.huolala.cn", "apps", true},
+		{ns, "watch", "", "pods", true},
+		{harness.SystemNamespace, "list", "app.huolala.cn", "apps", false},
+		{"", "list", "app.huolala.cn", "apps", false},
+		{ns, "patch", "app.huolala.cn", "apps", false},
+		{ns, "create", "", "pods", false},
+		{ns, "delete", "apps", "deployments", false},
+		{ns, "get", "", "secrets", false},
+		{ns, "list", "", "secrets", false},
+		{ns, "get", "", "configmaps", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + ns + ":" + viewerName,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: c.namespace, Verb: c.verb, Group: c.group, Resource: c.resource,
+			},
+		}}
+		plane.Create(t, review)
+		if review.Status.Allowed != c.want {
+			t.Errorf("in namespace %q, it may %s %s: %t, want %t", c.namespace, c.verb, c.resource, review.Status.Allowed, c.want)
+		}
+	}
+}
+
 // readConfig reads what kubectl is about to read, so that Go knows what a cached result depends on.
 func readConfig(t *testing.T) {
 	t.Helper()
