@@ -33,8 +33,11 @@ const (
 	maxLogLine = 8 << 10
 )
 
-// messageMoreLogs is the note on the logs that are left out.
-const messageMoreLogs = "%d more like these; --logs has more of them, or name one as pod/NAME\n"
+// messageMoreLogs is the note on the logs that are left out, messageEmptyLog that on a log without lines.
+const (
+	messageMoreLogs = "%d more like these; --logs has more of them, or name one as pod/NAME\n"
+	messageEmptyLog = "the container has written nothing"
+)
 
 func (r *root) logsCommand() *cobra.Command {
 	var o logsOptions
@@ -158,12 +161,19 @@ func (p *logPrinter) follow(ctx context.Context, c *clients, namespace string, s
 func (p *logPrinter) read(
 	ctx context.Context, c *clients, namespace string, source *view.LogSource, options *corev1.PodLogOptions, prefix string,
 ) error {
+	return c.eachLogLine(ctx, namespace, source, options, func(line string) { p.print(prefix + view.LogLine(line)) })
+}
+
+// eachLogLine calls do for each line of a log, as the container has written the line.
+func (c *clients) eachLogLine(
+	ctx context.Context, namespace string, source *view.LogSource, options *corev1.PodLogOptions, do func(line string),
+) error {
 	stream, err := c.kube.CoreV1().Pods(namespace).GetLogs(source.Pod, options).Stream(ctx)
 	if err != nil {
 		return inWords(err, "get", "the log of pod "+source.Pod, namespace)
 	}
 	defer func() { _ = stream.Close() }()
-	err = eachLine(stream, func(line string) { p.print(prefix + view.LogLine(line)) })
+	err = eachLine(stream, do)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the log of pod %s: %w", source.Pod, err)
 	}

@@ -145,7 +145,7 @@ func Needs() []Need {
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},
 		{"eject --delete", slices.Concat(get, allChildren, ours("delete", true), cleaned)},
-		{"ui", slices.Concat(ViewerRights(), ours("patch", false), restartByPage)},
+		{"ui", slices.Concat(ViewerRights(), ours("patch", false), restartByPage, []Right{{"get", "", "pods/log", false}})},
 	}
 }
 

@@ -120,6 +120,9 @@ func (r *root) ui(ctx context.Context, o *uiOptions) error {
 	case !o.readOnly:
 		options.Actor = &actor{clients: c, rights: map[string]knownRight{}}
 	}
+	if !o.viewer {
+		options.Logs = logReader{c}
+	}
 	server, err := ui.Listen(ctx, options)
 	if err != nil {
 		return fmt.Errorf("listen on 127.0.0.1: %w", err)

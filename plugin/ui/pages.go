@@ -151,6 +151,9 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	}
 	lines, more := view.PodLines(found)
 	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, view.CountPods(len(lines)+more)
+	if s.options.Logs != nil {
+		data["Logs"] = s.address(kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name) + "/logs"
+	}
 	s.addActions(r, data, kind, found)
 }
 

@@ -32,6 +32,8 @@ type Options struct {
 	Follower Follower
 	// Actor makes the changes that the pages offer; nil for pages that only read.
 	Actor Actor
+	// Logs reads logs; nil for pages without logs, such as those of a viewer.
+	Logs LogReader
 	// Context is the name of the kubeconfig's context, Namespaces where resources are listed, in words.
 	Context, Namespaces string
 	// Port is the port of 127.0.0.1, 0 for a free one.
@@ -134,12 +136,15 @@ func (s *Server) pageRoutes() []route {
 	}
 }
 
-// sessionRoutes returns the routes of a user with a session: the login, and the actions if there are any.
+// sessionRoutes returns the routes of a user with a session: the login, and the logs and the actions if there are any.
 func (s *Server) sessionRoutes() []route {
 	routes := []route{
 		{http.MethodPost, "logout", false, s.logout},
 		{http.MethodGet, "login", true, s.loginPage},
 		{http.MethodPost, "login", true, s.login},
+	}
+	if s.options.Logs != nil {
+		routes = append(routes, route{http.MethodGet, "{kind}/{namespace}/{name}/logs", false, s.logsPage})
 	}
 	if s.options.Actor == nil {
 		return routes

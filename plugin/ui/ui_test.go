@@ -93,9 +93,15 @@ func listen(t *testing.T, reader cluster) *Server {
 	return listenWith(t, reader, &acted{})
 }
 
+// evilLogs are a log and the absence of one, with markup in all texts.
+var evilLogs = []Log{
+	{LogSource: view.LogSource{Pod: evil, Container: evil, State: evil}, Text: evil},
+	{LogSource: view.LogSource{Pod: evil, Container: evil, None: evil}},
+}
+
 func listenWith(t *testing.T, reader cluster, actor Actor) *Server {
 	t.Helper()
-	s, err := Listen(t.Context(), Options{Reader: reader, Follower: reader, Actor: actor, Context: "kind-dev", Namespaces: "namespace shop"})
+	s, err := Listen(t.Context(), Options{Reader: reader, Follower: reader, Actor: actor, Logs: &logged{logs: evilLogs}, Context: "kind-dev", Namespaces: "namespace shop"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,6 +166,11 @@ func (r rate) wait(ctx context.Context, topic Topic) error {
 		return nil
 	}
 	select {
+	case <-r:
+		return nil
+	default:
+	}
+	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r:

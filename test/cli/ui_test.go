@@ -219,9 +219,11 @@ func TestUIRights(t *testing.T) {
 		if mine && right.Resource != "apps" && right.Verb != "list" && right.Verb != "watch" {
 			continue
 		}
-		b := open(t, as(t, plane.ProxyAs(t, who, without(right)).Config(), ns))
+		b := open(t, as(t, plane.ProxyAs(t, who, withLogs(t, who, without(right))).Config(), ns))
 		b.login()
 		switch {
+		case right.Resource == "pods/log":
+			says(t, b.get(page+"/logs", http.StatusForbidden), "you may not get the log of pod web-")
 		case restarts:
 			says(t, b.get(page+"/restart", http.StatusForbidden), "you may not restart Deployment web in "+ns)
 		case right.Verb == "get":
@@ -238,11 +240,12 @@ func TestUIRights(t *testing.T) {
 			b.follow(page+"/events", "you may not list them in "+ns)
 		}
 	}
-	x := plane.ProxyAs(t, who, nil)
+	x := plane.ProxyAs(t, who, withLogs(t, who, nil))
 	b := open(t, as(t, x.Config(), ns))
 	b.login()
 	b.get("", http.StatusOK)
-	b.get(page, http.StatusOK)
+	says(t, b.get(page, http.StatusOK), page+"/logs")
+	says(t, b.get(page+"/logs", http.StatusOK), "Pod web-", "a line of its log")
 	b.get(page+"/restart", http.StatusOK)
 	b.follow("events", "event: order")
 	b.follow(page+"/events", `"id":"spec"`)

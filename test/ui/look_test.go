@@ -38,7 +38,7 @@ func TestLook(t *testing.T) {
 		"list": "", "wall": "?view=wall", "failed": "app/shop/checkout", "paused": "app/shop/coupons", "held": "app/shop/basket", "canary": "app/shop/offers",
 		"rolling": "app/shop/fleet", "outage": "app/legacy/wiki", "tiers": "cloudmanager/media/office", "plan": "app/shop/checkout/rollback?value=2",
 		"united": "uniteddeployment/legacy/erp", "zero": "app/pay/batch", "waiting": "app/media/thumbs", "empty": "?filter=none-of-it",
-		"command": "app/shop/shipping", "failed command": "app/shop/orders",
+		"command": "app/shop/shipping", "failed command": "app/shop/orders", "logs": "app/shop/recommend/logs",
 	}
 	t.Run("Printed", func(t *testing.T) { lookAtPrints(t, b.another(t), c, pages) })
 	t.Run("Gray", func(t *testing.T) { lookInGray(t, b.another(t), c, pages) })

@@ -1,0 +1,64 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"huolala.cn/app-operator/plugin/view"
+)
+
+// LogReader reads logs as the user.
+type LogReader interface {
+	// Logs returns the latest lines of the logs that are chosen of a resource, and how many further logs are like them.
+	Logs(ctx context.Context, kind view.Kind, namespace, name string, o view.LogOptions) (logs []Log, more int, err error)
+}
+
+// Log is the latest lines of a log.
+type Log struct {
+	view.LogSource
+	// Text has the lines, or is empty where None has the reason why there are none.
+	Text string
+}
+
+// maxLogs is how many logs a page has.
+const maxLogs = 3
+
+// The texts of the links to the other run of a container.
+const (
+	textRunBefore  = "The run before"
+	textPresentRun = "The present run"
+)
+
+// logsPage shows the logs that matter of a resource, or the log of a container. They are read when the page is opened, and not followed.
+func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
+	kind, known := view.KindOf(r.PathValue("kind"))
+	if !known {
+		s.noPage(w, r)
+		return
+	}
+	namespace, name, query := r.PathValue("namespace"), r.PathValue("name"), r.URL.Query()
+	o := view.LogOptions{Pod: query.Get("pod"), Container: query.Get("container"), Most: maxLogs}
+	if previous, err := strconv.ParseBool(query.Get("previous")); err == nil {
+		o.Previous = &previous
+	}
+	data, status := s.common(r), http.StatusOK
+	data["Back"], data["Title"] = s.address(kind.Name, namespace, name), "Logs: "+kind.Name+" "+namespace+"/"+name
+	found, more, err := s.options.Logs.Logs(r.Context(), kind, namespace, name, o)
+	if err != nil {
+		status, data["Problem"] = statusOf(err), view.Clean(err.Error())
+	}
+	data["Logs"], data["MoreLogs"] = found, more
+	s.render(w, status, "logs.html", data)
+}
+
+// Other is the link to the log of the container's other run.
+func (l *Log) Other() option {
+	o := option{Text: textRunBefore}
+	if l.Previous {
+		o.Text = textPresentRun
+	}
+	o.Link = "?" + url.Values{"pod": {l.Pod}, "container": {l.Container}, "previous": {strconv.FormatBool(!l.Previous)}}.Encode()
+	return o
+}
