@@ -91,6 +91,14 @@ func rightsToImport() []Right {
 	return rights
 }
 
+// rightsToRun returns the rights to run a command in a Job, and to follow the Job.
+func rightsToRun() []Right {
+	return []Right{
+		{"get", "apps", "deployments", true}, {"list", "", "services", true}, {"create", "batch", "jobs", true}, {"get", "batch", "jobs", true},
+		{"list", "", "pods", true}, {"get", "", "pods/log", true}, {"list", "", "events", false}, {"delete", "batch", "jobs", false},
+	}
+}
+
 // Needs returns the rights that each command needs, in the order of the documentation.
 func Needs() []Need {
 	get, patch := ours("get", true), ours("patch", true)
@@ -103,10 +111,6 @@ func Needs() []Need {
 	restartByPage := slices.Clone(restart)
 	for i := range restartByPage {
 		restartByPage[i].Needed = false
-	}
-	run := []Right{
-		{"get", "apps", "deployments", true}, {"list", "", "services", true}, {"create", "batch", "jobs", true}, {"get", "batch", "jobs", true},
-		{"list", "", "pods", true}, {"get", "", "pods/log", true}, {"list", "", "events", false}, {"delete", "batch", "jobs", false},
 	}
 	eject, allChildren := look, slices.Concat(rightsBelow(), jobs)
 	for i := range allChildren {
@@ -139,8 +143,8 @@ func Needs() []Need {
 		{"refresh", slices.Concat(get, patch)},
 		{"refresh --all", slices.Concat(get, patch, ours("list", false))},
 		{"restart", slices.Concat(get, restart)},
-		{"run", slices.Concat(get, run)},
-		{"run -i", slices.Concat(get, run, []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
+		{"run", slices.Concat(get, rightsToRun())},
+		{"run -i", slices.Concat(get, rightsToRun(), []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
 		{"import", rightsToImport()},
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},

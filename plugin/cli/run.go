@@ -141,7 +141,7 @@ func (c *clients) runnable(ctx context.Context, t target, now *view.Resource, pa
 		return nil, inWords(err, "get", "Deployment "+w.Name, t.namespace)
 	}
 	if owner := metav1.GetControllerOf(d); !w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
-		return nil, fmt.Errorf("Deployment %s/%s is not controlled by %s, and no command runs like its pods", d.Namespace, d.Name, now.Object())
+		return nil, fmt.Errorf("no command runs like the pods of Deployment %s/%s: it is not controlled by %s", d.Namespace, d.Name, now.Object())
 	}
 	return d, nil
 }

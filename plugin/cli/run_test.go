@@ -148,7 +148,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRunServer(t, c.pods...)
 			s.logs[podOfRun] = c.log
-			code, out, said := s.fakeServer.run(t, slices.Concat([]string{"run", "web"}, c.args, []string{"--", "migrate", "up", "--all"})...)
+			code, out, said := s.run(t, slices.Concat([]string{"run", "web"}, c.args, []string{"--", "migrate", "up", "--all"})...)
 			if code != c.code || out != c.out || !strings.Contains(said, c.said) || s.deleted() != c.deleted {
 				t.Errorf("exit status %d\n%q\n%s\nwrites %q", code, out, said, s.writes)
 			}
@@ -223,7 +223,7 @@ func TestRunFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRunServer(t)
 			c.server(s)
-			code, out, said := s.fakeServer.run(t, slices.Concat([]string{"run", "web", "--grace", "0s"}, c.args, []string{"--", "migrate"})...)
+			code, out, said := s.run(t, slices.Concat([]string{"run", "web", "--grace", "0s"}, c.args, []string{"--", "migrate"})...)
 			if code != 1 || out != "" || s.deleted() == c.stays || strings.Contains(said, "S3CR3T") || strings.Contains(said, "\x1b") {
 				t.Errorf("exit status %d\n%s%s\nwrites %q", code, out, said, s.writes)
 			}
@@ -239,7 +239,7 @@ func TestRunFails(t *testing.T) {
 // TestRunDetached starts a command without waiting for it.
 func TestRunDetached(t *testing.T) {
 	s := newRunServer(t)
-	code, out, said := s.fakeServer.run(t, "run", "web", "--detach", "--ttl", "0", "--deadline", "1h", "--", "migrate")
+	code, out, said := s.run(t, "run", "web", "--detach", "--ttl", "0", "--deadline", "1h", "--", "migrate")
 	if name := s.job.Name; code != 0 || said != "" || out != "Job shop/"+name+" is started. Follow it: kubectl logs -f job/"+name+" -n shop\n" {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
@@ -343,7 +343,7 @@ func TestRunWithoutInput(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(status(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/attach"}, podOfRun, nil)))
 	}
-	code, _, said := s.fakeServer.run(t, "run", "web", "-i", "--", "cat")
+	code, _, said := s.run(t, "run", "web", "-i", "--", "cat")
 	if code != 1 || !s.deleted() || !strings.Contains(said, "you may not attach to the pod of Job web-run-") || !strings.Contains(said, "The Job is deleted") {
 		t.Errorf("exit status %d\n%s", code, said)
 	}

@@ -11,7 +11,6 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
-	"huolala.cn/app-operator/internal/message"
 )
 
 // Run is the state of the Job of a command that a user runs.
@@ -108,7 +107,7 @@ func runOfPod(job *batchv1.Job, pod *corev1.Pod) *Run {
 		run.ExitCode = ptr.To[int32](0)
 	case pod.Status.Phase == corev1.PodFailed:
 		words := cmp.Or(pod.Status.Message, pod.Status.Reason, "its reason is not known")
-		run.Problem, run.Over = cmp.Or(deadlineOf(job), fmt.Sprintf(runPodEnded, message.Quote(words))), true
+		run.Problem, run.Over = cmp.Or(deadlineOf(job), fmt.Sprintf(runPodEnded, words)), true
 	case state.Running != nil:
 		run.Running = true
 	case pod.DeletionTimestamp != nil:
