@@ -32,16 +32,16 @@ func (s *Server) boundPage(r route) http.HandlerFunc {
 	}
 }
 
-// late reports whether the time of a page is over.
-func late(r *http.Request) bool {
-	return errors.Is(context.Cause(r.Context()), context.DeadlineExceeded)
+// unanswered reports whether a page was not read because the API server does not answer, or not in the time of a page.
+func unanswered(r *http.Request, err error) bool {
+	return errors.Is(err, errAway) || err != nil && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded)
 }
 
 // readList returns all resources. If the API server does not answer, readList returns the resources that another page read last, and a
 // problem with the time of that read.
 func (s *Server) readList(r *http.Request) (list *view.List, problem string, err error) {
 	list, err = s.reader.List(r.Context())
-	if err == nil || !late(r) {
+	if !unanswered(r, err) {
 		return list, "", err
 	}
 	if known := s.hub.known(Topic{}); known.list != nil {
@@ -53,7 +53,7 @@ func (s *Server) readList(r *http.Request) (list *view.List, problem string, err
 // readSnapshot returns a resource with the objects below it; without an answer, the last known state, as readList does.
 func (s *Server) readSnapshot(r *http.Request, kind view.Kind, namespace, name string) (found *view.Snapshot, problem string, err error) {
 	found, err = s.reader.Snapshot(r.Context(), kind, namespace, name)
-	if err == nil || !late(r) {
+	if !unanswered(r, err) {
 		return found, "", err
 	}
 	if known := s.hub.known(Topic{Kind: kind.Name, Namespace: namespace, Name: name}); known.snapshot != nil {

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,10 +26,11 @@ type Log struct {
 // maxLogs is how many logs a page has.
 const maxLogs = 3
 
-// The texts of the links to the other run of a container.
+// The texts of the links to other logs.
 const (
 	textRunBefore  = "The run before"
 	textPresentRun = "The present run"
+	textContainer  = "Container %s"
 )
 
 // logsPage shows the logs that matter of a resource, or the log of a container. They are read when the page is opened, and not followed.
@@ -53,12 +55,18 @@ func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, status, "logs.html", data)
 }
 
-// Other is the link to the log of the container's other run.
-func (l *Log) Other() option {
-	o := option{Text: textRunBefore}
+// Links are the links to the log of the container's other run, and of the pod's other containers.
+func (l *Log) Links() []option {
+	run := option{Text: textRunBefore}
 	if l.Previous {
-		o.Text = textPresentRun
+		run.Text = textPresentRun
 	}
-	o.Link = "?" + url.Values{"pod": {l.Pod}, "container": {l.Container}, "previous": {strconv.FormatBool(!l.Previous)}}.Encode()
-	return o
+	query := url.Values{"pod": {l.Pod}, "container": {l.Container}, "previous": {strconv.FormatBool(!l.Previous)}}
+	run.Link = "?" + query.Encode()
+	links := []option{run}
+	for _, other := range l.Others {
+		query := url.Values{"pod": {l.Pod}, "container": {other}}
+		links = append(links, option{Text: fmt.Sprintf(textContainer, other), Link: "?" + query.Encode()})
+	}
+	return links
 }

@@ -28,7 +28,7 @@ func TestLogsPage(t *testing.T) {
 	t.Parallel()
 	c, l := newFake(), &logged{logs: []Log{
 		{LogSource: view.LogSource{Pod: "cart-1", Container: "cart", Previous: true, State: "ended with exit code 3"}, Text: "<script>\nthe end\n"},
-		{LogSource: view.LogSource{Pod: "cart-2", Container: "log", None: "the container has not started"}},
+		{LogSource: view.LogSource{Pod: "cart-2", Container: "log", Others: []string{"cart"}, None: "the container has not started"}},
 	}}
 	s, err := Listen(t.Context(), Options{Reader: c, Follower: c, Logs: l})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestLogsPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Pod cart-1, container cart, the run before, which ended with exit code 3", "&lt;script&gt;\nthe end", "There is no log: the container has not started",
-		"?container=cart&amp;pod=cart-1&amp;previous=false", textPresentRun, "2 more like these",
+		"?container=cart&amp;pod=cart-1&amp;previous=false", textPresentRun, "?container=cart&amp;pod=cart-2", "Container cart", "2 more like these",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -157,7 +157,9 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 		case <-r.Context().Done():
 			return
 		case <-s.hub.ctx.Done():
-			send([]byte("event: end\ndata: {}\n\n"))
+			if s.options.Viewer == nil { // A viewer comes back, and its pages wait for it.
+				send([]byte("event: end\ndata: {}\n\n"))
+			}
 			return
 		case <-seat.ousted:
 			send([]byte("event: pause\ndata: {}\n\n"))

@@ -95,7 +95,7 @@ func listen(t *testing.T, reader cluster) *Server {
 
 // evilLogs are a log and the absence of one, with markup in all texts.
 var evilLogs = []Log{
-	{LogSource: view.LogSource{Pod: evil, Container: evil, State: evil}, Text: evil},
+	{LogSource: view.LogSource{Pod: evil, Container: evil, Others: []string{evil}, State: evil}, Text: evil},
 	{LogSource: view.LogSource{Pod: evil, Container: evil, None: evil}},
 }
 

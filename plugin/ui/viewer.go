@@ -46,8 +46,8 @@ const (
 	messageNoKind   = "the account of the viewer may list none of the kinds; docs/security.md has the rights that it needs"
 )
 
-// errTooMany is the error for a resource beyond viewerTopics.
-var errTooMany = errors.New(messageTooMany)
+// errTooMany is the error for a resource beyond viewerTopics, errAway the error while the API server does not answer.
+var errTooMany, errAway = errors.New(messageTooMany), errors.New("the API server does not answer")
 
 // forViewer returns the handler of a viewer: for its hosts, and for requests that read.
 func (s *Server) forViewer(next http.Handler) http.Handler {
@@ -112,6 +112,8 @@ func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 	for {
 		found := taken.content()
 		switch {
+		case !found.state.Away.IsZero():
+			return found, errAway
 		case found.known() && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
 			return found, found.err
 		case topic.Name == "" && found.state.Begun:
@@ -119,11 +121,6 @@ func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 		case found.known() && !woken:
 			woken = true
 			wake(taken.dirty)
-		case !found.state.Away.IsZero():
-			if found.known() {
-				return found, nil
-			}
-			return found, errors.New(found.state.words())
 		}
 		select {
 		case <-ctx.Done():

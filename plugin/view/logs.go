@@ -27,6 +27,8 @@ type LogOptions struct {
 // LogSource is a container whose log helps to understand the state of a resource.
 type LogSource struct {
 	Pod, Container string
+	// Others are the other containers of the pod.
+	Others []string
 	// Previous is true for the run before the present one.
 	Previous bool
 	// Running is true while the container runs, so that its log can be followed.
@@ -170,6 +172,11 @@ func containerThatMatters(pod *corev1.Pod) string {
 // logSource describes the log of a container.
 func (s *Snapshot) logSource(pod *corev1.Pod, container string, previous *bool) LogSource {
 	source := LogSource{Pod: pod.Name, Container: container}
+	for _, other := range containersOf(pod) {
+		if other != container {
+			source.Others = append(source.Others, other)
+		}
+	}
 	var status corev1.ContainerStatus
 	statuses := statusesOf(pod)
 	if at := slices.IndexFunc(statuses, func(c corev1.ContainerStatus) bool { return c.Name == container }); at >= 0 {

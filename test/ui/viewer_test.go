@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"huolala.cn/app-operator/test/fixture"
@@ -21,12 +22,19 @@ type sharedCentre struct {
 	// base is the address of its first page, process its process ID.
 	base    string
 	process int
+	// stop ends it, as an upgrade does.
+	stop func()
 }
 
 // openViewer starts a viewer with a kubeconfig. It ends with the test.
 func openViewer(t testing.TB, kubeconfig string, args ...string) *sharedCentre {
 	t.Helper()
-	port := strconv.Itoa(harness.FreePort(t))
+	return openViewerAt(t, strconv.Itoa(harness.FreePort(t)), kubeconfig, args...)
+}
+
+// openViewerAt is openViewer on a port.
+func openViewerAt(t testing.TB, port, kubeconfig string, args ...string) *sharedCentre {
+	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{
 		"--kubeconfig", kubeconfig, "ui", "--viewer", "--host", "localhost", "--port", port,
 	}, args...)...)
@@ -39,14 +47,15 @@ func openViewer(t testing.TB, kubeconfig string, args ...string) *sharedCentre {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	v := &sharedCentre{base: "http://localhost:" + port + "/", process: cmd.Process.Pid, stop: sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
-	})
+	})}
+	t.Cleanup(v.stop)
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the viewer prints nothing: %v", err)
 	}
-	return &sharedCentre{base: "http://localhost:" + port + "/", process: cmd.Process.Pid}
+	return v
 }
 
 // read reads a page or a stream up to a text.
@@ -97,6 +106,11 @@ func TestViewer(t *testing.T) {
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Paused = true })
 	b.until("Paused")
+	v.stop()
+	b.until("○ not live")
+	openViewerAt(t, strings.Trim(strings.TrimPrefix(v.base, "http://localhost:"), "/"), config, "-n", ns)
+	b.live() // Nobody reloads a page on a wall.
+	b.forgive("net::ERR_")
 	t.Run("Accessible", func(t *testing.T) {
 		axe := axe(t)
 		for path, status := range pages {
