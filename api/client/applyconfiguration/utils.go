@@ -75,6 +75,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.NetworkPolicySpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ParentRef"):
 		return &apiv1.ParentRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodFields"):
+		return &apiv1.PodFieldsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodMonitorSpec"):
 		return &apiv1.PodMonitorSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Port"):
