@@ -67,8 +67,7 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	Schedule string `json:"schedule,omitempty"`
 
-	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai" or "Etc/UTC". Defaults to the
-	// time zone of the cluster's controller manager, often UTC.
+	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai". Defaults to "Etc/UTC".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
@@ -266,6 +265,13 @@ type TaskList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Task `json:"items"`
+}
+
+// Workload returns the fields of the Task that a workload has, too, as the spec of a workload. Callers must not change them.
+func (s *TaskSpec) Workload() *WorkloadSpec {
+	return &WorkloadSpec{
+		Image: s.Image, ImagePullPolicy: s.ImagePullPolicy, PodFields: s.PodFields, Labels: s.Labels, Annotations: s.Annotations,
+	}
 }
 
 // CommonStatus returns the part of the status that all kinds share.

@@ -36,8 +36,7 @@ type TaskSpecApplyConfiguration struct {
 	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, month, day of the
 	// week), or as @hourly, @daily, @weekly, @monthly, @yearly or "@every 1h30m". Required.
 	Schedule *string `json:"schedule,omitempty"`
-	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai" or "Etc/UTC". Defaults to the
-	// time zone of the cluster's controller manager, often UTC.
+	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai". Defaults to "Etc/UTC".
 	TimeZone *string `json:"timeZone,omitempty"`
 	// concurrency says what becomes of a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
 	// Replace ends the earlier one. Defaults to Forbid.
