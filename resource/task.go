@@ -36,14 +36,9 @@ type Base struct {
 // ScheduledJob has the CronJob of a Task.
 type ScheduledJob struct {
 	CronJob *batchv1.CronJob
-	// DefaultLabels are the keys of labels that the spec does not state; on an adopted object, existing values take precedence over them.
-	DefaultLabels []string
-	// Recorded is true if the record of the CronJob holds the whole spec rather than its hash.
-	Recorded bool
+	// Workload has the pod template of the CronJob, its labels and its record. It has no objects.
+	Workload *Workload
 }
-
-// Image returns the image of the main container.
-func (s *ScheduledJob) Image() string { return MainImage(s.CronJob) }
 
 // MainImage returns the image of the main container of a CronJob, empty for a CronJob without containers.
 func MainImage(job *batchv1.CronJob) string {
@@ -69,7 +64,10 @@ func Task(task *appv1.Task, base *Base, size ResolvedSize) (*ScheduledJob, field
 		path:      field.NewPath("spec"),
 	}
 	template, errs := taskTemplate(&meta, &task.Spec, base, size)
-	w := &Workload{Name: task.Name, Namespace: task.Namespace, Owner: meta.owner, Annotations: spec.Annotations}
+	w := &Workload{
+		Name: task.Name, Namespace: task.Namespace, Owner: meta.owner, Path: meta.path, Profile: spec.SecurityProfile,
+		Annotations: spec.Annotations, Template: *template, container: meta.container,
+	}
 	w.label(meta, spec, meta.selector)
 	w.Labels = merged(w.Labels, meta.selector)
 	recorded := task.Spec
@@ -82,14 +80,14 @@ func Task(task *appv1.Task, base *Base, size ResolvedSize) (*ScheduledJob, field
 		CronJob: &batchv1.CronJob{
 			TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob"},
 			ObjectMeta: object,
-			Spec:       cronJobSpec(&task.Spec, w, template),
+			Spec:       cronJobSpec(&task.Spec, w),
 		},
-		DefaultLabels: w.DefaultLabels, Recorded: w.Recorded,
+		Workload: w,
 	}, errs
 }
 
-// cronJobSpec returns the spec of the CronJob of a Task, with a pod template.
-func cronJobSpec(spec *appv1.TaskSpec, w *Workload, template *corev1.PodTemplateSpec) batchv1.CronJobSpec {
+// cronJobSpec returns the spec of the CronJob of a Task.
+func cronJobSpec(spec *appv1.TaskSpec, w *Workload) batchv1.CronJobSpec {
 	seconds := func(n *int32) *int64 {
 		if n == nil {
 			return nil
@@ -106,7 +104,7 @@ func cronJobSpec(spec *appv1.TaskSpec, w *Workload, template *corev1.PodTemplate
 		FailedJobsHistoryLimit:     ptr.To(ptr.Deref(spec.Keep.Failed, defaultKeptJobs)),
 		JobTemplate: batchv1.JobTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: w.Labels, Annotations: w.Annotations},
-			Spec:       endingJob(*template, ptr.Deref(spec.Retries, 0), seconds(spec.DeadlineSeconds)),
+			Spec:       endingJob(w.Template, ptr.Deref(spec.Retries, 0), seconds(spec.DeadlineSeconds)),
 		},
 	}
 }

@@ -110,6 +110,10 @@ var (
 		fieldpath.MakePathOrDie("spec", "template", "spec", "containers"),
 		fieldpath.MakePathOrDie("spec", "template", "spec", "initContainers"),
 	}
+	jobContainers = []fieldpath.Path{
+		fieldpath.MakePathOrDie("spec", "jobTemplate", "spec", "template", "spec", "containers"),
+		fieldpath.MakePathOrDie("spec", "jobTemplate", "spec", "template", "spec", "initContainers"),
+	}
 )
 
 // Types are all types of Kubernetes' own that the operator works with. The cache, its indexes, the watches, the check that
@@ -135,7 +139,7 @@ var Types = []Type{
 	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Reduce: reduceClaim, Wakes: claimChanged()},
 	{
 		Object: &batchv1.CronJob{}, Role: RoleChild, Scope: ScopeOurs, Features: []string{"task"}, Scheduled: true,
-		Trim: trimCronJob, Wakes: cronJobChanged(),
+		Trim: trimCronJob, Wakes: cronJobChanged(), Adopted: jobContainers,
 	},
 	{
 		Object: &batchv1.Job{}, Role: RoleJob, Scope: ScopeOurs, Features: []string{"beforeRollout", "task"},

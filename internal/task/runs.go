@@ -24,6 +24,8 @@ const (
 	missedAfter = 2 * time.Minute
 	// podPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
 	podPatience = 30 * time.Second
+	// lookAgain is the longest time until a Task is looked at again: a clock may be set.
+	lookAgain = time.Hour
 	// clockFormat is the form of a time in messages.
 	clockFormat = "2006-01-02 15:04:05"
 )
@@ -236,7 +238,7 @@ func newReport(in *Input, seen *observed, want *decision, done outcome) reconcil
 		report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
 		report.RetryAfter = retry
 	}
-	if want.job != nil && !want.job.Recorded && line != "" {
+	if want.job != nil && !want.job.Workload.Recorded && line != "" {
 		report.Event.Warning = messageRecordTooLong
 	}
 	switch {
@@ -266,7 +268,7 @@ func newReport(in *Input, seen *observed, want *decision, done outcome) reconcil
 	}
 	report.Pods = verdictOf(task, spec, seen, live, &t, status.LastRun)
 	if !t.again.IsZero() {
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, max(t.again.Sub(seen.at), time.Second))
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, min(max(t.again.Sub(seen.at), time.Second), lookAgain))
 	}
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, report.Pods.Again)
 	return report

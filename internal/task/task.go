@@ -201,7 +201,7 @@ func (r *Reconciler) apply(ctx context.Context, in *Input, seen *observed, want 
 	object := workload.NewChild(want.job.CronJob, seen.object)
 	object.Unavailable = r.Unavailable(ctx, owner, want.job.CronJob)
 	req := workload.NewRequest(owner, object)
-	req.Policy.DefaultLabels = want.job.DefaultLabels
+	req.Policy.DefaultLabels = want.job.Workload.DefaultLabels
 	mode := r.Mode
 	if in.Task.Spec.Paused {
 		mode = apply.Local
