@@ -24,8 +24,8 @@ type kind struct {
 	// empty returns an empty resource as it is stored, list an empty list of such.
 	empty func() client.Object
 	list  func() client.ObjectList
-	// index is the index of the cache that finds the resources by the names of their children, which childNames returns. It
-	// is empty for a kind whose children have the name of the resource.
+	// index is the index of the cache that finds the resources by the names of their children, or of the App that a Task names, which
+	// childNames returns. It is empty for a kind whose children have the name of the resource.
 	index      string
 	childNames client.IndexerFunc
 	// reconciler returns what reconciles a resource.
@@ -50,7 +50,7 @@ func newKind[T reconciler.Resource](
 // kinds returns the controllers' part of all kinds in resource.Kinds. The manager, the indexes, the check that the manager is ready and
 // the tests range over it.
 func kinds() []kind {
-	return []kind{appKind(), modelBoxKind(), unitedDeploymentKind(), cloudManagerKind()}
+	return []kind{appKind(), modelBoxKind(), unitedDeploymentKind(), cloudManagerKind(), taskKind()}
 }
 
 // setupWithManager adds the controller of a kind to the manager.
@@ -59,7 +59,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range children.Types {
 		row := &children.Types[i]
-		if !s.watched.shared(row) {
+		if !s.watched.shared(row) || !k.watches(row) {
 			continue
 		}
 		var opts []builder.WatchesOption
@@ -71,12 +71,23 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	if k.watchMore != nil {
 		k.watchMore(k, s, b)
 	}
-	if k.Serves {
+	if k.Serves || k.Scheduled {
 		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *children.Type) handler.EventHandler {
+			if !k.watches(row) {
+				return handler.Funcs{}
+			}
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}
 	return s.watchSizes(b, k.list()).Complete(k.reconciler(k, s))
+}
+
+// watches reports whether objects of a type concern resources of the kind.
+func (k *kind) watches(row *children.Type) bool {
+	if k.Scheduled {
+		return row.Scheduled || row.Role.Has(children.RoleJob|children.RolePod)
+	}
+	return !row.Scheduled
 }
 
 // namesService reports whether a resource of the kind can state a name for its Service, which indexService finds it by. The index
@@ -90,6 +101,9 @@ func (k *kind) namesService() bool {
 func (k *kind) mapFunc(s *Deps, role children.Role) handler.MapFunc {
 	if role.Has(children.RoleClaim | children.RolePod) {
 		return mapByLabel(k.PodLabel)
+	}
+	if k.Scheduled {
+		return k.mapScheduled(s)
 	}
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		requests := k.mapOwnedOrNamed(ctx, s, obj)

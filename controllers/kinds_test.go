@@ -28,12 +28,17 @@ import (
 var specs = map[string]string{
 	"App": `{"image":"nginx:1"}`, "ModelBox": `{"image":"nginx:1"}`, "UnitedDeployment": `{"deploymentName":"held","replicas":1}`,
 	"CloudManager": `{"db":{"statefulSet":{"name":"data"}},"identity":{"deployment":{"name":"id"}},"front":{"deployment":{"name":"front"}}}`,
+	"Task":         `{"app":"shop","command":["report"],"schedule":"@daily"}`,
 }
 
 // wantedNames are the names of children that the resource "web" of a kind wants.
 var wantedNames = map[string][]string{
 	"App": {"web"}, "ModelBox": {"web"}, "UnitedDeployment": {"held"}, "CloudManager": {"data", "data-headless", "id", "front"},
+	"Task": {"web"},
 }
+
+// indexedNames are the names by which an index finds the resource "web" of a kind, where these are not the names of its children.
+var indexedNames = map[string][]string{"Task": {"shop"}}
 
 // newStored returns the resource "web" of a kind with a spec.
 func newStored(t *testing.T, k *kind, spec string) client.Object {
@@ -117,7 +122,7 @@ func TestKindsAreComplete(t *testing.T) {
 		if specs[k.Name] == "" {
 			t.Errorf("the tests have no spec for %s", k.Name)
 		}
-		if _, tiers := k.New().(*appv1.CloudManager); !tiers && (flowSpecs[k.Name] == "" || invalidSpecs[k.Name] == "") {
+		if _, tiers := k.New().(*appv1.CloudManager); !tiers && !k.Scheduled && (flowSpecs[k.Name] == "" || invalidSpecs[k.Name] == "") {
 			t.Errorf("no resource %s is taken through its life; flowSpecs and invalidSpecs lack it", k.Name)
 		}
 		if obj := k.empty(); obj == nil || k.list() == nil || k.reconciler(&k, &Deps{}) == nil {
@@ -132,7 +137,7 @@ func TestMapOwnedOrNamed(t *testing.T) {
 		s := withCache(t, newStored(t, &k, specs[k.Name]))
 		for i := range children.Types {
 			row := &children.Types[i]
-			if !row.Role.Has(children.RoleChild) {
+			if !row.Role.Has(children.RoleChild) || !k.watches(row) {
 				continue
 			}
 			for name, c := range map[string]struct {
@@ -177,6 +182,9 @@ func TestMapByLabel(t *testing.T) {
 // TestMapScaleTarget maps autoscalers to the resources that they scale, themselves or by their workload objects.
 func TestMapScaleTarget(t *testing.T) {
 	for _, k := range kinds() {
+		if k.Scheduled { // Nothing scales a CronJob.
+			continue
+		}
 		s := withCache(t, newStored(t, &k, specs[k.Name]))
 		scaler := func(kind, name string) client.Object {
 			h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "scaler"}}
@@ -207,13 +215,16 @@ func TestChildNamesOfAnUndecodable(t *testing.T) {
 		if k.childNames == nil {
 			continue
 		}
-		if got := k.childNames(newStored(t, &k, `{"db":5,"deploymentName":{}}`)); len(got) > 0 {
+		if got := k.childNames(newStored(t, &k, `{"db":5,"deploymentName":{},"app":[]}`)); len(got) > 0 {
 			t.Errorf("%s: %q", k.Name, got)
 		}
 		if got := k.childNames(&appsv1.Deployment{}); len(got) > 0 {
 			t.Errorf("%s: a Deployment has %q", k.Name, got)
 		}
-		want := wantedNames[k.Name]
+		want, ok := indexedNames[k.Name]
+		if !ok {
+			want = wantedNames[k.Name]
+		}
 		if got := k.childNames(newStored(t, &k, specs[k.Name])); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", k.Name, got, want)
 		}

@@ -22,6 +22,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 		"ModelBox":         &appv1.ModelBox{Spec: appv1.ModelBoxSpec{Paused: true}},
 		"UnitedDeployment": &appv1.UnitedDeployment{Spec: appv1.UnitedDeploymentSpec{Paused: true}},
 		"CloudManager":     &appv1.CloudManager{Spec: appv1.CloudManagerSpec{Paused: true}},
+		"Task":             &appv1.Task{Spec: appv1.TaskSpec{Paused: true}},
 	}
 	planner := newPlanner(&Deps{})
 	for _, k := range kinds() {

@@ -137,6 +137,8 @@ app_operator_resources_outdated{kind="App",what="rendering"} 1
 app_operator_resources_outdated{kind="App",what="size"} 1
 app_operator_resources_outdated{kind="CloudManager",what="rendering"} 1
 app_operator_resources_outdated{kind="CloudManager",what="size"} 1
+app_operator_resources_outdated{kind="Task",what="rendering"} 0
+app_operator_resources_outdated{kind="Task",what="size"} 0
 app_operator_resources_outdated{kind="UnitedDeployment",what="rendering"} 0
 app_operator_resources_outdated{kind="UnitedDeployment",what="size"} 0
 `

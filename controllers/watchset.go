@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,7 +61,7 @@ func newWatchSet(cfg *rest.Config, scheme *runtime.Scheme, opts *Options, log lo
 	}
 	for i := range children.Types {
 		row := &children.Types[i]
-		if row.Feature == "" || !w.shared(row) {
+		if len(row.Features) == 0 || !w.shared(row) {
 			continue
 		}
 		gvk, err := apiutil.GVKForObject(row.Object, scheme)
@@ -70,8 +71,8 @@ func newWatchSet(cfg *rest.Config, scheme *runtime.Scheme, opts *Options, log lo
 		resource, _ := meta.UnsafeGuessKindToResource(gvk)
 		for _, ns := range namespaces {
 			if _, err := c.Resource(resource).Namespace(ns).List(ctx, one); apierrors.IsForbidden(err) {
-				log.Info("The manager may not list a type of objects: Apps and ModelBoxes that state the field are Forbidden until it may",
-					"field", "spec."+row.Feature, "resource", resource.GroupResource().String(), "refusal", message.Quote(err.Error()))
+				log.Info("The manager may not list a type of objects: resources with the feature are Forbidden until it may",
+					"feature", strings.Join(row.Features, ", "), "resource", resource.GroupResource().String(), "refusal", message.Quote(err.Error()))
 				w.refused = append(w.refused, row)
 				break
 			}

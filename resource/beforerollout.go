@@ -62,23 +62,13 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: meta,
-		Spec: batchv1.JobSpec{
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels:      merged(withoutSelectors(w.Template.Labels, w.Selector), label),
-					Annotations: WithoutConfig(&w.Template).Annotations,
-				},
-				Spec: commandPod(&w.Template.Spec, w.container, spec),
+		Spec: endingJob(corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{
+				Labels:      merged(withoutSelectors(w.Template.Labels, w.Selector), label),
+				Annotations: WithoutConfig(&w.Template).Annotations,
 			},
-			BackoffLimit:          ptr.To(ptr.Deref(spec.Retries, 0)),
-			ActiveDeadlineSeconds: ptr.To(int64(ptr.Deref(spec.DeadlineSeconds, defaultCommandDeadline))),
-			PodReplacementPolicy:  ptr.To(batchv1.Failed), // No second pod next to a pod that ends.
-			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-				// The node is drained, for instance.
-				Action:          batchv1.PodFailurePolicyActionIgnore,
-				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
-			}}},
-		},
+			Spec: commandPod(&w.Template.Spec, w.container, spec),
+		}, ptr.Deref(spec.Retries, 0), ptr.To(int64(ptr.Deref(spec.DeadlineSeconds, defaultCommandDeadline)))),
 	}
 }
 

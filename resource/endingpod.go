@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -12,7 +14,7 @@ import (
 // podIdentity are the labels by which Services and tools find the pods of a workload.
 var podIdentity = []string{
 	appv1.LabelName, appv1.LabelInstance, appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager,
-	appv1.LabelCanary,
+	appv1.LabelCanary, appv1.LabelTask,
 }
 
 // withoutSelectors returns labels of a pod without those by which a selector or podIdentity finds the pod.
@@ -34,6 +36,12 @@ func endingPod(template *corev1.PodSpec, container string) corev1.PodSpec {
 	pod.InitContainers = sidecars(pod.InitContainers)
 	main := &pod.Containers[0]
 	main.Ports, main.LivenessProbe, main.ReadinessProbe, main.StartupProbe, main.Lifecycle = nil, nil, nil, nil, nil
+	endPod(pod)
+	return *pod
+}
+
+// endPod changes the spec of a pod to that of a pod that ends.
+func endPod(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
 			list[i].ResizePolicy = nil // The API server rejects RestartContainer in a pod that is never restarted.
@@ -41,13 +49,32 @@ func endingPod(template *corev1.PodSpec, container string) corev1.PodSpec {
 	}
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.TopologySpreadConstraints = nil // These are about the pods that serve.
-	return *pod
+}
+
+// endingJob returns the spec of a Job that runs the command of its pod once, and retries it a number of times. A deadline of nil is none.
+func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) batchv1.JobSpec {
+	return batchv1.JobSpec{
+		Template:              template,
+		BackoffLimit:          &retries,
+		ActiveDeadlineSeconds: deadline,
+		PodReplacementPolicy:  ptr.To(batchv1.Failed), // No second pod next to a pod that ends.
+		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+			// The node is drained, for instance.
+			Action:          batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+		}}},
+	}
 }
 
 // overrideVariables returns variables without those of a name that further ones have, and the further ones.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
-	kept := slices.DeleteFunc(slices.Clone(vars), func(v corev1.EnvVar) bool {
-		return slices.ContainsFunc(further, func(f corev1.EnvVar) bool { return f.Name == v.Name })
+	return overrideItems(vars, further, func(v corev1.EnvVar) string { return v.Name })
+}
+
+// overrideItems returns the items of a list without those of a key that further items have, and the further items.
+func overrideItems[T any](list, further []T, key func(T) string) []T {
+	kept := slices.DeleteFunc(slices.Clone(list), func(item T) bool {
+		return slices.ContainsFunc(further, func(f T) bool { return key(f) == key(item) })
 	})
 	return append(kept, further...)
 }

@@ -83,6 +83,10 @@ var readers = map[string]func(record string) error{
 	"UnitedDeployment": func(r string) error { return DecodeSpec(r, &appv1.WorkloadSpec{}) },
 	"database":         func(r string) error { return DecodeSpec(r, &appv1.Database{}) },
 	"component":        func(r string) error { return DecodeSpec(r, &appv1.Component{}) },
+	"Task": func(r string) error {
+		_, err := PastTask(&appv1.Task{}, r)
+		return err
+	},
 	"comparison of an App": func(r string) error {
 		_, err := appChanged(&appv1.AppSpec{}, r)
 		return err

@@ -25,6 +25,8 @@ type Kind struct {
 	Serves bool
 	// Holds is true for a kind that can run an earlier revision on request, and can adopt a Deployment and keep its pod template.
 	Holds bool
+	// Scheduled is true for a kind whose pods end: its resources have a CronJob, and no workload.
+	Scheduled bool
 	// New returns an empty resource, NewList an empty list of resources.
 	New     func() Object
 	NewList func() runtime.Object
@@ -34,7 +36,7 @@ type Kind struct {
 func (k Kind) FieldManager() string { return appv1.FieldManagerPrefix + strings.ToLower(k.Name) }
 
 // Kinds are all kinds, in the order of output. Each kind is defined in its own file.
-var Kinds = []Kind{KindApp, KindModelBox, KindUnitedDeployment, KindCloudManager}
+var Kinds = []Kind{KindApp, KindModelBox, KindUnitedDeployment, KindCloudManager, KindTask}
 
 // KindOf returns the kind of a resource, an empty Kind for another type.
 func KindOf(obj runtime.Object) Kind {
@@ -46,7 +48,7 @@ func KindOf(obj runtime.Object) Kind {
 	return Kind{}
 }
 
-// WorkloadsOf returns the workloads of a resource of any kind. It discards the errors of the builders, and does not change the
+// WorkloadsOf returns the workloads of a resource of any kind, none of a resource whose kind is scheduled. It discards the errors of the builders, and does not change the
 // resource.
 func WorkloadsOf(obj Object, seen BuildOptions) []*Workload {
 	build := func(w *Workload, _ field.ErrorList) []*Workload { return []*Workload{w} }

@@ -26,6 +26,12 @@ const (
 	messageLabelSelected       = "the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated"
 )
 
+// Errors of the pod of a Task.
+const (
+	messageContainerNeverEnds = "is a further container, which keeps a run from ending; write it in initContainers with \"restartPolicy: Always\""
+	messageLabelsOfApp        = "have all labels that select the pods of the App, so that its Service would lead to the runs; remove one"
+)
+
 // Errors of the ConfigMap of the sizes.
 const (
 	messageSizeInBinaryData = "must be set in data, as a string"

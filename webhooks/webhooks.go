@@ -145,6 +145,7 @@ func (s *validators) register(server webhook.Server) {
 	s.setUpModelBox(server)
 	s.setUpUnitedDeployment(server)
 	s.setUpCloudManager(server)
+	s.setUpTask(server)
 }
 
 // validators has the dependencies of the webhooks of all kinds.

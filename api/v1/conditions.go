@@ -103,6 +103,22 @@ const (
 	ReasonBeforeRolloutStarted = "BeforeRolloutStarted"
 )
 
+// Reasons of the condition Ready of a Task, in addition to DependencyNotReady, where the App that the Task names has no Deployment.
+const (
+	// ReasonNoRun: no run was due yet, and none has ended.
+	ReasonNoRun = "NoRun"
+	// ReasonRunning: a run has started and has not ended, and the run before has not failed.
+	ReasonRunning = "Running"
+	// ReasonSucceeded: the latest run that has ended has succeeded.
+	ReasonSucceeded = "Succeeded"
+	// ReasonRunFailed: the latest run that has ended has failed.
+	ReasonRunFailed = "RunFailed"
+	// ReasonRunMissed: a run that was due has not started.
+	ReasonRunMissed = "RunMissed"
+	// ReasonSuspended: spec.suspended starts no runs.
+	ReasonSuspended = "Suspended"
+)
+
 // Reasons of the events of a canary.
 const (
 	// ReasonCanaryStarted: the first pods of a change are created.

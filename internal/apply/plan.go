@@ -195,6 +195,11 @@ func volumeClaim(obj client.Object) bool { return children.TypeOf(obj).Role == c
 // show there, a write would start a watch.
 func (p *plan) notCached() bool { return children.TypeOf(p.object.Desired).Scope == children.ScopeLive }
 
+// othersCached reports whether the cache has the objects of others of the child's type, too.
+func (p *plan) othersCached() bool {
+	return children.TypeOf(p.object.Desired).Scope == children.ScopeAll
+}
+
 // newTarget returns an object of the child's type and name, for an answer of the API server to be read into.
 func (p *plan) newTarget() (client.Object, error) {
 	obj, ok := p.object.Desired.DeepCopyObject().(client.Object)
@@ -242,8 +247,8 @@ func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
 		return ClaimOwned, p.waitForDeletion(words)
 	case claim.Taken:
 		stalled := &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: words}
-		if p.object.Auxiliary {
-			stalled.RetryAfter = lookAgain // The cache does not have the objects of others.
+		if p.object.Auxiliary || !p.othersCached() {
+			stalled.RetryAfter = lookAgain
 		}
 		return ClaimOwned, stalled
 	}
@@ -254,7 +259,7 @@ func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
 // waitForDeletion returns the error that names the awaited deletion. Without a watch on the object, the error has a retry.
 func (p *plan) waitForDeletion(words string) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: words}
-	if p.notCached() || p.object.Auxiliary {
+	if p.object.Auxiliary || !p.othersCached() {
 		err.RetryAfter = lookAgain
 	}
 	return err

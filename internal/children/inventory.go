@@ -3,21 +3,28 @@ package children
 import (
 	"reflect"
 	"slices"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them. OwnerKey is
-// its function.
+// IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them, and Jobs by the UID of
+// their CronJob. OwnerKey is its function.
 const IndexOwner = "owner"
 
-// OwnerKey returns the UID of an object's controller if that is of a kind of ours.
+// OwnerKey returns the UID of an object's controller if that is of a kind of ours, or a CronJob.
 func OwnerKey(obj client.Object) []string {
-	if c := metav1.GetControllerOfNoCopy(obj); c != nil && IsOfOurGroup(c) {
+	if c := metav1.GetControllerOfNoCopy(obj); c != nil && (IsOfOurGroup(c) || IsCronJob(c)) {
 		return []string{string(c.UID)}
 	}
 	return nil
+}
+
+// IsCronJob reports whether an owner is a CronJob.
+func IsCronJob(owner *metav1.OwnerReference) bool {
+	return owner.Kind == "CronJob" && strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/")
 }
 
 // Inventory has the live objects of an owner, sorted by the order of Types, and by name.

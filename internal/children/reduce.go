@@ -149,7 +149,7 @@ func reduceJob(from, to client.Object) bool {
 func reduceLabels(labels map[string]string) map[string]string {
 	ours := []string{
 		appv1.LabelManagedBy, appv1.LabelInstance, appv1.LabelComponent,
-		appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager,
+		appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask,
 	}
 	size := func(key string) int { return labelSize(key, labels[key]) }
 	theirs := func(key string) int { return min(slices.Index(ours, key), 0) } // -1 of a label of others.

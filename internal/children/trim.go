@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,14 @@ func trimStatefulSet(obj client.Object) {
 	if s, ok := obj.(*appsv1.StatefulSet); ok {
 		dropStatusManagedFields(s)
 		internSelectors(&s.Spec.Template, s.Spec.Selector)
+	}
+}
+
+// trimCronJob removes of the status what the Jobs have.
+func trimCronJob(obj client.Object) {
+	if job, ok := obj.(*batchv1.CronJob); ok {
+		dropStatusManagedFields(job)
+		job.Status.Active = nil
 	}
 }
 

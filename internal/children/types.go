@@ -38,7 +38,7 @@ const (
 	// RoleScaler is a type that scales children or custom resources: the operator reads which.
 	RoleScaler
 	// RoleJob is a type whose objects the operator creates for a custom resource, and never changes: an apply would revive an object that is
-	// being deleted.
+	// being deleted. The CronJob controller creates those of a CronJob.
 	RoleJob
 )
 
@@ -63,9 +63,11 @@ type Type struct {
 	Object client.Object
 	Role   Role
 	Scope  Scope
-	// Feature is the field of the spec that requests objects of the type, empty for a type that is always in use. While the
-	// feature is switched off, nothing of the type is watched.
-	Feature string
+	// Features are the fields of the spec that request objects of the type, or the kind that has them, none for a type that is always in
+	// use. While all of them are switched off, nothing of the type is watched.
+	Features []string
+	// Scheduled is a type whose objects only scheduled kinds have.
+	Scheduled bool
 	// Auxiliary is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
 	Auxiliary bool
 	// Prerequisite is a type of objects that must be in place before the first pod. Routes is a type of objects that lead to the
@@ -108,6 +110,10 @@ var (
 		fieldpath.MakePathOrDie("spec", "template", "spec", "containers"),
 		fieldpath.MakePathOrDie("spec", "template", "spec", "initContainers"),
 	}
+	jobContainers = []fieldpath.Path{
+		fieldpath.MakePathOrDie("spec", "jobTemplate", "spec", "template", "spec", "containers"),
+		fieldpath.MakePathOrDie("spec", "jobTemplate", "spec", "template", "spec", "initContainers"),
+	}
 )
 
 // Types are all types of Kubernetes' own that the operator works with. The cache, its indexes, the watches, the check that
@@ -131,7 +137,14 @@ var Types = []Type{
 		Unhashed: fieldpath.NewSet(dataPath), Hashed: hashedSecret,
 	},
 	{Object: &corev1.PersistentVolumeClaim{}, Role: RoleClaim, Scope: ScopeOurs, Reduce: reduceClaim, Wakes: claimChanged()},
-	{Object: &batchv1.Job{}, Role: RoleJob, Scope: ScopeOurs, Feature: "beforeRollout", Reduce: reduceJob, Wakes: jobChanged()},
+	{
+		Object: &batchv1.CronJob{}, Role: RoleChild, Scope: ScopeOurs, Features: []string{"task"}, Scheduled: true,
+		Trim: trimCronJob, Wakes: cronJobChanged(), Adopted: jobContainers,
+	},
+	{
+		Object: &batchv1.Job{}, Role: RoleJob, Scope: ScopeOurs, Features: []string{"beforeRollout", "task"},
+		Reduce: reduceJob, Wakes: jobChanged(),
+	},
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
 	{
 		// The autoscalers of others count too, whatever features are in use: they decide the number of pods.
@@ -139,34 +152,35 @@ var Types = []Type{
 		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(),
 	},
 	{
-		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "serviceAccount",
+		Object: &corev1.ServiceAccount{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"serviceAccount"},
 		Prerequisite: true, Trim: dropStatusManagedFields, Wakes: serviceAccountChanged(),
 	},
 	{
-		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "networkPolicy",
+		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"networkPolicy"},
 		Prerequisite: true, Trim: dropStatusManagedFields,
 	},
 	{
-		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "disruptionBudget",
+		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"disruptionBudget"},
 		Trim: trimBudget, Wakes: budgetChanged(),
 	},
 	{
-		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Feature: "ingress",
+		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"ingress"},
 		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(),
 	},
 	{
-		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "httpRoute",
+		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Features: []string{"httpRoute"},
 		Routes: true, Trim: dropStatusManagedFields, Wakes: routeChanged(),
 	},
 	{
-		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Feature: "podMonitor",
+		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Features: []string{"podMonitor"},
 		Trim: dropStatusManagedFields, Wakes: monitorChanged(),
 	},
 }
 
 // Watched reports whether anything of the type is watched while features are switched off.
 func (t *Type) Watched(disabled []string) bool {
-	return t.Scope != ScopeLive && (t.Feature == "" || !slices.Contains(disabled, t.Feature))
+	off := func(feature string) bool { return slices.Contains(disabled, feature) }
+	return t.Scope != ScopeLive && (len(t.Features) == 0 || slices.ContainsFunc(t.Features, func(f string) bool { return !off(f) }))
 }
 
 // TypeOf returns the row of an object's type, an empty one if the table has none.

@@ -99,6 +99,17 @@ func wantedChanged(part func(client.Object) any) predicate.Predicate {
 	}}
 }
 
+// cronJobChanged selects the events of a CronJob that change its spec, or the times of its runs.
+func cronJobChanged() predicate.Predicate {
+	return wantedChanged(func(obj client.Object) any {
+		job, ok := obj.(*batchv1.CronJob)
+		if !ok {
+			return nil
+		}
+		return []any{job.Spec, job.Status.LastScheduleTime, job.Status.LastSuccessfulTime}
+	})
+}
+
 // jobChanged selects the events of a Job that change whether it runs, has succeeded or has failed.
 func jobChanged() predicate.Predicate {
 	state := func(obj client.Object) any {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -257,17 +258,25 @@ func (k *Kinds) obstacle(s *kind) error {
 	case missing:
 		return &reconciler.StalledError{
 			Reason:     appv1.ReasonKindMissing,
-			Message:    fmt.Sprintf(messageMissing, s.gvk.Kind, s.gvk.GroupVersion(), products[s.gvk.Kind], s.row.Feature),
+			Message:    fmt.Sprintf(messageMissing, s.gvk.Kind, s.gvk.GroupVersion(), products[s.gvk.Kind], remedy(s.row)),
 			RetryAfter: k.opts.LookAgain,
 		}
 	case forbidden:
 		return &reconciler.StalledError{
-			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageForbidden, s.gvk.Kind, s.refusal, s.row.Feature), RetryAfter: k.opts.LookAgain,
+			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageForbidden, s.gvk.Kind, s.refusal, remedy(s.row)), RetryAfter: k.opts.LookAgain,
 		}
 	}
 	return &reconciler.WaitingError{
 		Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageUnknown, s.gvk.Kind), RetryAfter: k.opts.LookAgain,
 	}
+}
+
+// remedy returns what a user can do where objects of a type cannot be used.
+func remedy(row *children.Type) string {
+	if row.Scheduled {
+		return "delete the resource"
+	}
+	return "remove spec." + strings.Join(row.Features, " and spec.")
 }
 
 // Lost reports that the API server rejected a write because the kind of the object is unknown.

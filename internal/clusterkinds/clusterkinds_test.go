@@ -372,7 +372,7 @@ func TestMessages(t *testing.T) {
 	w := newWorld(t)
 	w.define(absent)
 	for _, s := range w.kinds {
-		if s.row.Feature == "" || products[s.gvk.Kind] == "" {
+		if len(s.row.Features) == 0 || products[s.gvk.Kind] == "" {
 			t.Errorf("%s has no words", s.gvk.Kind)
 		}
 		err := w.Check(t.Context(), s.row.Object, Waiter{})

@@ -45,7 +45,7 @@ const maxDepth = 2
 
 // shortPath returns how a message names one field. A value that is part of a path, as in a set, is left out.
 func shortPath(path fieldpath.Path, main string) string {
-	elements, start := slices.Clone(path), ""
+	elements, start := podPath(slices.Clone(path)), ""
 	if name, ok := metadataPath(elements); ok {
 		return name
 	}
@@ -63,9 +63,18 @@ func shortPath(path fieldpath.Path, main string) string {
 	return start + joinElements(elements)
 }
 
+// podPath returns the path of a field of the pod template of a CronJob as it is in a Deployment, and another path as it is.
+func podPath(path fieldpath.Path) fieldpath.Path {
+	if rest := elementsBelow(path, "spec", "jobTemplate", "spec", "template"); rest != nil {
+		return append(fieldpath.MakePathOrDie("spec", "template"), rest...)
+	}
+	return path
+}
+
 // longPath returns the name of a field for plans: the whole path below the spec. A private field has the name of its private
 // part, a variable its own name. The name is empty for a map with keys: its entries have names.
 func longPath(path fieldpath.Path) string {
+	path = podPath(path)
 	if name, ok := metadataPath(path); ok {
 		return name
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -17,8 +18,18 @@ func PodSpec(obj client.Object) *corev1.PodSpec {
 		return &obj.Spec.Template.Spec
 	case *appsv1.StatefulSet:
 		return &obj.Spec.Template.Spec
+	case *batchv1.CronJob:
+		return &obj.Spec.JobTemplate.Spec.Template.Spec
 	}
 	return nil
+}
+
+// podSpecPath returns the path of the pods' spec in an object.
+func podSpecPath(obj client.Object) []any {
+	if _, ok := obj.(*batchv1.CronJob); ok {
+		return []any{"spec", "jobTemplate", "spec", "template", "spec"}
+	}
+	return []any{"spec", "template", "spec"}
 }
 
 // duplicateContainers returns the live containers that are ours under another name, as a rename by hand or a copy leaves them: without
@@ -46,7 +57,7 @@ func duplicateContainers(wanted, live client.Object) []fieldpath.Path {
 		for i := range list.theirs {
 			c := &list.theirs[i]
 			if containerOf(list.ours, c.Name) == nil && (containerOf(list.other, c.Name) != nil || isCopyOfOurs(c, list.ours, list.theirs)) {
-				paths = append(paths, fieldpath.MakePathOrDie("spec", "template", "spec", list.name, fieldpath.KeyByFields("name", c.Name)))
+				paths = append(paths, fieldpath.MakePathOrDie(append(podSpecPath(wanted), list.name, fieldpath.KeyByFields("name", c.Name))...))
 			}
 		}
 	}

@@ -90,6 +90,9 @@ type Report struct {
 	RetryAfter time.Duration
 	// Event is the content of the event.
 	Event Event
+	// ExactNumbers is true if the numbers in a message count, such as a number in the name of a Job: a message that differs in numbers alone
+	// replaces the message before.
+	ExactNumbers bool
 }
 
 // AddCondition adds a condition of the kind.

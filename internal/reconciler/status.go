@@ -40,7 +40,7 @@ func summarize(obj Resource, report *Report, err error) {
 		conditions[i].Message = cut(conditions[i].Message, maxMessage)
 	}
 	report.SetConditions(&status.Conditions)
-	if stalled.Status == metav1.ConditionTrue {
+	if stalled.Status == metav1.ConditionTrue && !report.ExactNumbers {
 		keepSteadyMessages(status.Conditions, conditions)
 	}
 	for _, c := range conditions {

@@ -35,7 +35,7 @@ func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, 
 	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: seen.ServiceName}}
 	}
-	child.Unavailable = r.unavailable(ctx, in, obj)
+	child.Unavailable = r.Unavailable(ctx, in, obj)
 	if child.Unavailable != nil {
 		return child, nil //nolint:nilerr // It is the trouble of this child alone.
 	}
@@ -194,8 +194,8 @@ func standingCondition(in *Input, condition string, standing *health.Standing) m
 	}
 }
 
-// unavailable returns why an object of a kind that has a cache of its own can be neither read nor written, nil if it can.
-func (r *Reconciler) unavailable(ctx context.Context, in *Input, obj client.Object) error {
+// Unavailable returns why an object of a kind that has a cache of its own can be neither read nor written, nil if it can.
+func (r *Reconciler) Unavailable(ctx context.Context, in *Input, obj client.Object) error {
 	switch {
 	case r.ClusterKinds == nil:
 		return nil

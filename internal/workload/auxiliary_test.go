@@ -54,7 +54,7 @@ func TestExposures(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		got := worstStanding(exposuresOf(d, c.seen, invalidSpec(d.Errs), c.prior))
+		got := worstStanding(exposuresOf(d, c.seen, InvalidSpec(d.Errs), c.prior))
 		if got == nil || got.Status != c.status || got.Reason != c.reason {
 			t.Errorf("%s: %+v, want %s/%s", name, got, c.status, c.reason)
 		}

@@ -122,7 +122,7 @@ func (c decider) decide() (*decision, *need, error) {
 	case err != nil || ask != nil:
 		return nil, ask, err
 	case len(present.errs) > 0:
-		return c.decideInvalid(want, invalidSpec(present.errs)), nil, nil
+		return c.decideInvalid(want, InvalidSpec(present.errs)), nil, nil
 	}
 	want.unrecorded = !present.workload.Recorded
 	if c.in.MustWait {

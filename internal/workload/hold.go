@@ -199,7 +199,7 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
 	}
 	if errs := past.Validate(); len(errs) > 0 {
-		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, invalidSpec(errs)), nil
+		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, InvalidSpec(errs)), nil
 	}
 	if wish.begins {
 		if cause := c.unfitForRollback(source, set); cause != "" {

@@ -30,11 +30,11 @@ const (
 )
 
 // InstanceKeys returns the values by which a pod is found in the index: of the label app.kubernetes.io/instance, which a spec can state, and
-// of the label of the operator's kinds that a new workload selects its pods by.
+// of the label of the operator's kinds.
 func InstanceKeys(pod client.Object) []string {
 	of := pod.GetLabels()
 	keys := []string{of[appv1.LabelInstance]}
-	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager} {
+	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask} {
 		if value, ok := of[key]; ok && !slices.Contains(keys, value) {
 			keys = append(keys, value)
 		}

@@ -196,7 +196,7 @@ func TestReportUnstatedReplicas(t *testing.T) {
 
 // TestInvalidSpec says what is wrong with a spec in few words.
 func TestInvalidSpec(t *testing.T) {
-	if err := invalidSpec(nil); err != nil {
+	if err := InvalidSpec(nil); err != nil {
 		t.Errorf("a valid spec: %v", err)
 	}
 	var errs field.ErrorList
@@ -206,7 +206,7 @@ func TestInvalidSpec(t *testing.T) {
 	for n, c := range map[int]struct{ last, not, more string }{
 		1: {"spec.f0", "spec.f1", ""}, 5: {"spec.f4", "spec.f5", ""}, 6: {"spec.f4", "spec.f5", "and 1 more"}, 7: {"spec.f4", "spec.f5", "and 2 more"},
 	} {
-		reason, message := reconciler.ReasonAndMessageOf(invalidSpec(errs[:n]))
+		reason, message := reconciler.ReasonAndMessageOf(InvalidSpec(errs[:n]))
 		if reason != appv1.ReasonInvalid || !strings.Contains(message, c.last) || strings.Contains(message, c.not) ||
 			!strings.HasSuffix(message, c.more) || c.more == "" && strings.Contains(message, "more") {
 			t.Errorf("%d errors: %s, %s", n, reason, message)

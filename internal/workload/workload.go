@@ -204,9 +204,9 @@ func InvalidResource(undecodable error) error {
 	return reconciler.Stalled(appv1.ReasonInvalid, "%s", undecodable)
 }
 
-// invalidSpec returns the error for a spec that breaks the rules beyond the schema, nil for a valid spec. The live workload stays
+// InvalidSpec returns the error for a spec that breaks the rules beyond the schema, nil for a valid spec. The live workload stays
 // unchanged.
-func invalidSpec(errs field.ErrorList) error {
+func InvalidSpec(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}

@@ -34,7 +34,7 @@ func TestAroundTypes(t *testing.T) {
 	left := slices.Clone(AroundTypes)
 	for i := range children.Types {
 		row := &children.Types[i]
-		if row.Feature == "" || row.Role.Has(children.RoleJob) {
+		if len(row.Features) == 0 || row.Role.Has(children.RoleJob) || row.Scheduled {
 			continue // It has a place of its own in a tree.
 		}
 		kind := reflect.TypeOf(row.Object).Elem().Name()
@@ -45,14 +45,14 @@ func TestAroundTypes(t *testing.T) {
 		}
 		found := left[at]
 		left = slices.Delete(left, at, at+1)
-		if !found.Asked(fieldNamed(t, row.Feature)) || found.Asked(&appv1.ServingSpec{}) {
-			t.Errorf("%s is not what spec.%s asks for", kind, row.Feature)
+		if !found.Asked(fieldNamed(t, row.Features[0])) || found.Asked(&appv1.ServingSpec{}) {
+			t.Errorf("%s is not what spec.%s asks for", kind, row.Features[0])
 		}
 		if found.First != row.Prerequisite {
 			t.Errorf("%s is applied before the first pod: %t; it is ejected before: %t", kind, row.Prerequisite, found.First)
 		}
-		if len(validation.DisabledFeatures(fieldNamed(t, row.Feature), []string{row.Feature}, field.NewPath("spec"))) == 0 {
-			t.Errorf("spec.%s cannot be switched off", row.Feature)
+		if len(validation.DisabledFeatures(fieldNamed(t, row.Features[0]), []string{row.Features[0]}, field.NewPath("spec"))) == 0 {
+			t.Errorf("spec.%s cannot be switched off", row.Features[0])
 		}
 		if !strings.HasPrefix(strings.ToLower(found.Kinds), found.Resource.Resource) {
 			t.Errorf("the resource of %s is %s", found.Kinds, found.Resource.Resource)

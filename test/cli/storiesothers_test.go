@@ -250,7 +250,7 @@ func scaledTwice(template bool) func(*testing.T, string) {
 		free.Name = "free"
 		plane.Create(t, free)
 		if template {
-			united.Spec.Template = &appv1.WorkloadSpec{Image: goodImage, PodLabels: map[string]string{"shop": "a"}, Ports: []appv1.Port{{Port: 80}}}
+			united.Spec.Template = &appv1.WorkloadSpec{Image: goodImage, PodFields: appv1.PodFields{PodLabels: map[string]string{"shop": "a"}}, Ports: []appv1.Port{{Port: 80}}}
 		} else {
 			d := handMade(s.u.namespace)
 			d.Spec.Template.Labels["shop"] = "a"

@@ -44,7 +44,7 @@ func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 // reach what holds data.
 func TestDefinitionNames(t *testing.T) {
 	taken := []string{"app", "apps", "cm", "ud"} // Argo CD's Application, its group's likeness, ConfigMap, and OpenKruise's UnitedDeployment.
-	inAll := []string{"App", "ModelBox"}
+	inAll := []string{"App", "ModelBox", "Task"}
 	seen := map[string]string{}
 	for _, crd := range definitions(t) {
 		names := crd.Spec.Names

@@ -75,6 +75,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.NetworkPolicySpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ParentRef"):
 		return &apiv1.ParentRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodFields"):
+		return &apiv1.PodFieldsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodMonitorSpec"):
 		return &apiv1.PodMonitorSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Port"):
@@ -97,6 +99,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.ServingStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Storage"):
 		return &apiv1.StorageApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Task"):
+		return &apiv1.TaskApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskKeep"):
+		return &apiv1.TaskKeepApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskRun"):
+		return &apiv1.TaskRunApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskSpec"):
+		return &apiv1.TaskSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskStatus"):
+		return &apiv1.TaskStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Tier"):
 		return &apiv1.TierApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TierStatus"):

@@ -168,7 +168,7 @@ func containerPorts(ports []corev1.ContainerPort, at *field.Path) field.ErrorLis
 
 // volume checks that a volume of the pod has the name.
 func (p *pod) volume(name string, at *field.Path) field.ErrorList {
-	if _, known := p.volumes[name]; known {
+	if _, known := p.volumes[name]; known || p.inherits {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(at, name, messageVolumeMustExist)}

@@ -211,6 +211,22 @@ const (
 	messageRetriesInvalid         = "must be from 0 to 10"
 )
 
+// Tasks.
+const (
+	messageTaskNameTooLong         = "must be at most 52 characters, because the names of the Jobs begin with it"
+	messageTaskImageRequired       = "is required without app; set it, or the name of an App in app"
+	messageTaskCommandRequired     = "is required with app, because the command of the App serves and never ends; set command, args, or another image"
+	messageTaskFurtherContainer    = "must be empty, because a further container keeps a run from ending; write it in initContainers with \"restartPolicy: Always\""
+	messageScheduleRequired        = "is required; write when the runs start, like \"0 5 * * *\""
+	messageScheduleInvalid         = "is no schedule: %s; write five fields (minute, hour, day of the month, month, day of the week), like \"0 5 * * *\", or @daily"
+	messageScheduleHasTimeZone     = "must not name a time zone; set timeZone"
+	messageScheduleNeverComes      = "never comes; no run starts"
+	messageTimeZoneUnknown         = "is no time zone of the IANA database; write one like Asia/Shanghai or Etc/UTC"
+	messageLabelSetOnJobs          = "is set by Kubernetes on the pods of each Job; remove it"
+	messageStartingDeadlineInvalid = "must be from 10 to 604800 seconds"
+	messageTaskDeadlineInvalid     = "must be from 1 to 604800 seconds"
+)
+
 // Labels and annotations.
 const (
 	messageKeySetByOperator                   = "is set by the operator"
@@ -228,6 +244,7 @@ const (
 const (
 	messageFeatureUnknown                     = "%q is not a feature; use some of %s"
 	messageFeatureSwitchedOff                 = "is switched off on this cluster; remove it"
+	messageKindSwitchedOff                    = "is switched off on this cluster; no Task is run"
 	messageServiceAccountExcludesItsName      = "serviceAccount and serviceAccountName are mutually exclusive; remove one"
 	messageServiceAccountReserved             = "each namespace has a ServiceAccount of this name, which Kubernetes creates and pods without a ServiceAccount of their own use; remove serviceAccount, or give the resource another name"
 	messageServiceReserved                    = "is the Service of the API server in the namespace default, which Kubernetes keeps; choose another name"

@@ -22,6 +22,8 @@ type pod struct {
 	at layout
 	// volumes are the volumes available for mounts, by name.
 	volumes map[string]corev1.VolumeSource
+	// inherits is true if there are further volumes, which are not known here.
+	inherits bool
 	// names are the names of the containers already checked.
 	names sets.Set[string]
 }
@@ -54,9 +56,10 @@ func podOf(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) *pod {
 			OS:                            patched.OS, HostUsers: patched.HostUsers, HostNetwork: patched.HostNetwork,
 			ResourceClaims: patched.ResourceClaims,
 		},
-		at:      layout{spec: path, security: path.Child("podSecurityContext")},
-		volumes: map[string]corev1.VolumeSource{},
-		names:   sets.New(f.container),
+		at:       layout{spec: path, security: path.Child("podSecurityContext")},
+		volumes:  map[string]corev1.VolumeSource{},
+		inherits: f.inherits,
+		names:    sets.New(f.container),
 	}
 	if patched.TerminationGracePeriodSeconds != nil {
 		p.spec.TerminationGracePeriodSeconds = patched.TerminationGracePeriodSeconds

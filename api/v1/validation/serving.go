@@ -47,7 +47,7 @@ func Features() []string {
 	for _, f := range features {
 		names = append(names, f.name)
 	}
-	return append(names, FeatureCanary, FeatureBeforeRollout)
+	return append(names, FeatureCanary, FeatureBeforeRollout, FeatureTask)
 }
 
 // ParseFeatures reads features from a comma-separated list.

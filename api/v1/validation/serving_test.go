@@ -122,6 +122,12 @@ func TestFeatures(t *testing.T) {
 		networkPolicy: {egress: []}, httpRoute: {parentRefs: [{name: a}]}, podMonitor: {}, configRollout: OnChange, canary: {},
 		beforeRollout: {command: [migrate]}}`)
 	for _, name := range Features() {
+		if name == FeatureTask { // A kind, and no field.
+			if errs := DisabledTask([]string{name}); len(errs) != 1 {
+				t.Errorf("%s: %v", name, errs)
+			}
+			continue
+		}
 		errs := append(DisabledFeatures(&app.Spec.ServingSpec, []string{name}, nil), DisabledReleases(&app.Spec.ReleaseSpec, []string{name}, nil)...)
 		if len(errs) != 1 || errs[0].Field != name {
 			t.Errorf("%s: %v", name, errs)

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +32,7 @@ func PodTemplate(before, after *corev1.PodTemplateSpec, claimed []string, path *
 		}
 		errs = slices.DeleteFunc(errs, func(err *field.Error) bool { return was.Has(err.Error()) })
 	}
-	errs = append(errs, p.onlyPatched()...)
+	errs = append(errs, p.onlyPatched(cmp.Or(before.Spec.RestartPolicy, corev1.RestartPolicyAlways))...)
 	errs = append(errs, p.host()...)
 	errs = append(errs, p.hostname()...)
 	errs = append(errs, p.whole()...)
@@ -79,10 +80,10 @@ func namedPlaces(list []corev1.Container, at *field.Path) []place {
 }
 
 // onlyPatched checks the fields of a pod that nothing but a patch states. A StatefulSet sets hostname and subdomain of its pods
-// itself, and its API takes anything for them; they are checked all the same.
-func (p *pod) onlyPatched() field.ErrorList {
+// itself, and its API takes anything for them; they are checked all the same. restarts is the only restart policy.
+func (p *pod) onlyPatched(restarts corev1.RestartPolicy) field.ErrorList {
 	spec, at := p.spec, p.at.spec
-	errs := oneOf(at.Child("restartPolicy"), spec.RestartPolicy, "", corev1.RestartPolicyAlways)
+	errs := oneOf(at.Child("restartPolicy"), spec.RestartPolicy, "", restarts)
 	if spec.ActiveDeadlineSeconds != nil {
 		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), messageActiveDeadlineOnlyForJobs))
 	}

@@ -104,6 +104,16 @@ func holdWarning(value string, history *appv1.HistoryStatus) string {
 
 // warnings returns the warnings of a workload at a path. serviceType is the default of its kind.
 func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
+	said := append(imageWarnings(spec, path), resourcesWarnings(spec, path)...)
+	said = append(said, rolloutWarnings(spec, replicas, path)...)
+	said = append(said, podWarnings(spec, path)...)
+	said = append(said, serviceWarnings(spec, serviceType, path.Child("service"))...)
+	said = append(said, privilegedPorts(spec, path)...)
+	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
+}
+
+// imageWarnings returns a warning for each image whose name can stand for another image later.
+func imageWarnings(spec *appv1.WorkloadSpec, path *field.Path) []string {
 	said := floating(spec.Image, path.Child("image"))
 	for i := range spec.InitContainers {
 		if crowded(said) {
@@ -117,14 +127,15 @@ func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.Serv
 		}
 		said = append(said, floating(spec.Containers[i].Image, path.Child("containers").Index(i).Child("image"))...)
 	}
+	return said
+}
+
+// resourcesWarnings returns a warning for a main container without requests and limits.
+func resourcesWarnings(spec *appv1.WorkloadSpec, path *field.Path) []string {
 	if !spec.Size.Named() && len(spec.Resources.Requests)+len(spec.Resources.Limits) == 0 {
-		said = append(said, warning(path.Child("resources"), messageResourcesNotSet))
+		return []string{warning(path.Child("resources"), messageResourcesNotSet)}
 	}
-	said = append(said, rolloutWarnings(spec, replicas, path)...)
-	said = append(said, podWarnings(spec, path)...)
-	said = append(said, serviceWarnings(spec, serviceType, path.Child("service"))...)
-	said = append(said, privilegedPorts(spec, path)...)
-	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
+	return nil
 }
 
 // ImageTag returns the tag of an image, whether one is stated, and whether a digest is.

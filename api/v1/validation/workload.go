@@ -28,6 +28,8 @@ type kindDefaults struct {
 	ownsComponent bool
 	// endless is true if a rollout has no deadline, as with a StatefulSet.
 	endless bool
+	// inherits is true if the pod has further volumes, which are not known here.
+	inherits bool
 }
 
 // workload validates a workload at a path.

@@ -46,6 +46,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().CloudManagers().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("modelboxes"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().ModelBoxes().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("tasks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Tasks().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("uniteddeployments"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().UnitedDeployments().Informer()}, nil
 

@@ -69,7 +69,7 @@ func (b *AppSpecApplyConfiguration) WithImagePullPolicy(value corev1.PullPolicy)
 // If called multiple times, values provided by each call will be appended to the Command field.
 func (b *AppSpecApplyConfiguration) WithCommand(values ...string) *AppSpecApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Command = append(b.WorkloadSpecApplyConfiguration.Command, values[i])
+		b.PodFieldsApplyConfiguration.Command = append(b.PodFieldsApplyConfiguration.Command, values[i])
 	}
 	return b
 }
@@ -79,7 +79,7 @@ func (b *AppSpecApplyConfiguration) WithCommand(values ...string) *AppSpecApplyC
 // If called multiple times, values provided by each call will be appended to the Args field.
 func (b *AppSpecApplyConfiguration) WithArgs(values ...string) *AppSpecApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Args = append(b.WorkloadSpecApplyConfiguration.Args, values[i])
+		b.PodFieldsApplyConfiguration.Args = append(b.PodFieldsApplyConfiguration.Args, values[i])
 	}
 	return b
 }
@@ -89,7 +89,7 @@ func (b *AppSpecApplyConfiguration) WithArgs(values ...string) *AppSpecApplyConf
 // If called multiple times, values provided by each call will be appended to the Envs field.
 func (b *AppSpecApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *AppSpecApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Envs = append(b.WorkloadSpecApplyConfiguration.Envs, values[i])
+		b.PodFieldsApplyConfiguration.Envs = append(b.PodFieldsApplyConfiguration.Envs, values[i])
 	}
 	return b
 }
@@ -99,7 +99,7 @@ func (b *AppSpecApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *AppSpecAp
 // If called multiple times, values provided by each call will be appended to the EnvFrom field.
 func (b *AppSpecApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSource) *AppSpecApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.EnvFrom = append(b.WorkloadSpecApplyConfiguration.EnvFrom, values[i])
+		b.PodFieldsApplyConfiguration.EnvFrom = append(b.PodFieldsApplyConfiguration.EnvFrom, values[i])
 	}
 	return b
 }
@@ -108,7 +108,231 @@ func (b *AppSpecApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSource) 
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithResources(value corev1.ResourceRequirements) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Resources = &value
+	b.PodFieldsApplyConfiguration.Resources = &value
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithContainerName(value string) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ContainerName = &value
+	return b
+}
+
+// WithSize sets the Size field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Size field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithSize(value apiv1.Size) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Size = &value
+	return b
+}
+
+// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityContext field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityProfile = &value
+	return b
+}
+
+// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
+func (b *AppSpecApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.VolumeMounts = append(b.PodFieldsApplyConfiguration.VolumeMounts, values[i])
+	}
+	return b
+}
+
+// WithVolumes adds the given value to the Volumes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Volumes field.
+func (b *AppSpecApplyConfiguration) WithVolumes(values ...corev1.Volume) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Volumes = append(b.PodFieldsApplyConfiguration.Volumes, values[i])
+	}
+	return b
+}
+
+// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the InitContainers field.
+func (b *AppSpecApplyConfiguration) WithInitContainers(values ...corev1.Container) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.InitContainers = append(b.PodFieldsApplyConfiguration.InitContainers, values[i])
+	}
+	return b
+}
+
+// WithContainers adds the given value to the Containers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Containers field.
+func (b *AppSpecApplyConfiguration) WithContainers(values ...corev1.Container) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Containers = append(b.PodFieldsApplyConfiguration.Containers, values[i])
+	}
+	return b
+}
+
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithServiceAccountName(value string) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ServiceAccountName = &value
+	return b
+}
+
+// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithAutomountServiceAccountToken(value bool) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.AutomountServiceAccountToken = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *AppSpecApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.ImagePullSecrets = append(b.PodFieldsApplyConfiguration.ImagePullSecrets, values[i])
+	}
+	return b
+}
+
+// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodSecurityContext field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodSecurityContext = &value
+	return b
+}
+
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *AppSpecApplyConfiguration) WithNodeSelector(entries map[string]string) *AppSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.NodeSelector == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.NodeSelector[k] = v
+	}
+	return b
+}
+
+// WithTolerations adds the given value to the Tolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tolerations field.
+func (b *AppSpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Tolerations = append(b.PodFieldsApplyConfiguration.Tolerations, values[i])
+	}
+	return b
+}
+
+// WithAffinity sets the Affinity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Affinity field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithAffinity(value corev1.Affinity) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Affinity = &value
+	return b
+}
+
+// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.TerminationGracePeriodSeconds = &value
+	return b
+}
+
+// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClassName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithPriorityClassName(value string) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PriorityClassName = &value
+	return b
+}
+
+// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RuntimeClassName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithRuntimeClassName(value string) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.RuntimeClassName = &value
+	return b
+}
+
+// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSPolicy field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSPolicy = &value
+	return b
+}
+
+// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSConfig field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSConfig = &value
+	return b
+}
+
+// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the HostAliases field.
+func (b *AppSpecApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.HostAliases = append(b.PodFieldsApplyConfiguration.HostAliases, values[i])
+	}
+	return b
+}
+
+// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodLabels field,
+// overwriting an existing map entries in PodLabels field with the same key.
+func (b *AppSpecApplyConfiguration) WithPodLabels(entries map[string]string) *AppSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodLabels == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodLabels[k] = v
+	}
+	return b
+}
+
+// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
+// overwriting an existing map entries in PodAnnotations field with the same key.
+func (b *AppSpecApplyConfiguration) WithPodAnnotations(entries map[string]string) *AppSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodAnnotations == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodAnnotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodAnnotations[k] = v
+	}
+	return b
+}
+
+// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *AppSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
 
@@ -135,22 +359,6 @@ func (b *AppSpecApplyConfiguration) WithContainerPorts(values ...*ContainerPortA
 		}
 		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
 	}
-	return b
-}
-
-// WithContainerName sets the ContainerName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ContainerName field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithContainerName(value string) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.ContainerName = &value
-	return b
-}
-
-// WithSize sets the Size field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Size field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithSize(value apiv1.Size) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Size = &value
 	return b
 }
 
@@ -234,212 +442,12 @@ func (b *AppSpecApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *AppSp
 	return b
 }
 
-// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityContext field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
-	return b
-}
-
-// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityProfile field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
-	return b
-}
-
-// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
-func (b *AppSpecApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.VolumeMounts = append(b.WorkloadSpecApplyConfiguration.VolumeMounts, values[i])
-	}
-	return b
-}
-
-// WithVolumes adds the given value to the Volumes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Volumes field.
-func (b *AppSpecApplyConfiguration) WithVolumes(values ...corev1.Volume) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Volumes = append(b.WorkloadSpecApplyConfiguration.Volumes, values[i])
-	}
-	return b
-}
-
-// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the InitContainers field.
-func (b *AppSpecApplyConfiguration) WithInitContainers(values ...corev1.Container) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.InitContainers = append(b.WorkloadSpecApplyConfiguration.InitContainers, values[i])
-	}
-	return b
-}
-
-// WithContainers adds the given value to the Containers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Containers field.
-func (b *AppSpecApplyConfiguration) WithContainers(values ...corev1.Container) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Containers = append(b.WorkloadSpecApplyConfiguration.Containers, values[i])
-	}
-	return b
-}
-
-// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ServiceAccountName field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithServiceAccountName(value string) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.ServiceAccountName = &value
-	return b
-}
-
-// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithAutomountServiceAccountToken(value bool) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.AutomountServiceAccountToken = &value
-	return b
-}
-
-// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
-func (b *AppSpecApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.ImagePullSecrets = append(b.WorkloadSpecApplyConfiguration.ImagePullSecrets, values[i])
-	}
-	return b
-}
-
-// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodSecurityContext field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodSecurityContext = &value
-	return b
-}
-
-// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
-// overwriting an existing map entries in NodeSelector field with the same key.
-func (b *AppSpecApplyConfiguration) WithNodeSelector(entries map[string]string) *AppSpecApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.NodeSelector == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.NodeSelector = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.NodeSelector[k] = v
-	}
-	return b
-}
-
-// WithTolerations adds the given value to the Tolerations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Tolerations field.
-func (b *AppSpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Tolerations = append(b.WorkloadSpecApplyConfiguration.Tolerations, values[i])
-	}
-	return b
-}
-
-// WithAffinity sets the Affinity field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Affinity field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithAffinity(value corev1.Affinity) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Affinity = &value
-	return b
-}
-
 // WithTopologySpreadConstraints adds the given value to the TopologySpreadConstraints field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
 func (b *AppSpecApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *AppSpecApplyConfiguration {
 	for i := range values {
 		b.WorkloadSpecApplyConfiguration.TopologySpreadConstraints = append(b.WorkloadSpecApplyConfiguration.TopologySpreadConstraints, values[i])
-	}
-	return b
-}
-
-// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.TerminationGracePeriodSeconds = &value
-	return b
-}
-
-// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PriorityClassName field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithPriorityClassName(value string) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PriorityClassName = &value
-	return b
-}
-
-// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RuntimeClassName field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithRuntimeClassName(value string) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.RuntimeClassName = &value
-	return b
-}
-
-// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSPolicy field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.DNSPolicy = &value
-	return b
-}
-
-// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSConfig field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.DNSConfig = &value
-	return b
-}
-
-// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the HostAliases field.
-func (b *AppSpecApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *AppSpecApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.HostAliases = append(b.WorkloadSpecApplyConfiguration.HostAliases, values[i])
-	}
-	return b
-}
-
-// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodLabels field,
-// overwriting an existing map entries in PodLabels field with the same key.
-func (b *AppSpecApplyConfiguration) WithPodLabels(entries map[string]string) *AppSpecApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.PodLabels == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.PodLabels = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.PodLabels[k] = v
-	}
-	return b
-}
-
-// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
-// overwriting an existing map entries in PodAnnotations field with the same key.
-func (b *AppSpecApplyConfiguration) WithPodAnnotations(entries map[string]string) *AppSpecApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.PodAnnotations == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.PodAnnotations = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.PodAnnotations[k] = v
 	}
 	return b
 }
@@ -497,14 +505,6 @@ func (b *AppSpecApplyConfiguration) WithWorkloadAnnotations(entries map[string]s
 	for k, v := range entries {
 		b.WorkloadSpecApplyConfiguration.WorkloadAnnotations[k] = v
 	}
-	return b
-}
-
-// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *AppSpecApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
 

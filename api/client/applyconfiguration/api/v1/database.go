@@ -66,7 +66,7 @@ func (b *DatabaseApplyConfiguration) WithImagePullPolicy(value corev1.PullPolicy
 // If called multiple times, values provided by each call will be appended to the Command field.
 func (b *DatabaseApplyConfiguration) WithCommand(values ...string) *DatabaseApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Command = append(b.WorkloadSpecApplyConfiguration.Command, values[i])
+		b.PodFieldsApplyConfiguration.Command = append(b.PodFieldsApplyConfiguration.Command, values[i])
 	}
 	return b
 }
@@ -76,7 +76,7 @@ func (b *DatabaseApplyConfiguration) WithCommand(values ...string) *DatabaseAppl
 // If called multiple times, values provided by each call will be appended to the Args field.
 func (b *DatabaseApplyConfiguration) WithArgs(values ...string) *DatabaseApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Args = append(b.WorkloadSpecApplyConfiguration.Args, values[i])
+		b.PodFieldsApplyConfiguration.Args = append(b.PodFieldsApplyConfiguration.Args, values[i])
 	}
 	return b
 }
@@ -86,7 +86,7 @@ func (b *DatabaseApplyConfiguration) WithArgs(values ...string) *DatabaseApplyCo
 // If called multiple times, values provided by each call will be appended to the Envs field.
 func (b *DatabaseApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *DatabaseApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Envs = append(b.WorkloadSpecApplyConfiguration.Envs, values[i])
+		b.PodFieldsApplyConfiguration.Envs = append(b.PodFieldsApplyConfiguration.Envs, values[i])
 	}
 	return b
 }
@@ -96,7 +96,7 @@ func (b *DatabaseApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *Database
 // If called multiple times, values provided by each call will be appended to the EnvFrom field.
 func (b *DatabaseApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSource) *DatabaseApplyConfiguration {
 	for i := range values {
-		b.WorkloadSpecApplyConfiguration.EnvFrom = append(b.WorkloadSpecApplyConfiguration.EnvFrom, values[i])
+		b.PodFieldsApplyConfiguration.EnvFrom = append(b.PodFieldsApplyConfiguration.EnvFrom, values[i])
 	}
 	return b
 }
@@ -105,7 +105,231 @@ func (b *DatabaseApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSource)
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *DatabaseApplyConfiguration) WithResources(value corev1.ResourceRequirements) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Resources = &value
+	b.PodFieldsApplyConfiguration.Resources = &value
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithContainerName(value string) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ContainerName = &value
+	return b
+}
+
+// WithSize sets the Size field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Size field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithSize(value apiv1.Size) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Size = &value
+	return b
+}
+
+// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityContext field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityProfile = &value
+	return b
+}
+
+// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
+func (b *DatabaseApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.VolumeMounts = append(b.PodFieldsApplyConfiguration.VolumeMounts, values[i])
+	}
+	return b
+}
+
+// WithVolumes adds the given value to the Volumes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Volumes field.
+func (b *DatabaseApplyConfiguration) WithVolumes(values ...corev1.Volume) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Volumes = append(b.PodFieldsApplyConfiguration.Volumes, values[i])
+	}
+	return b
+}
+
+// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the InitContainers field.
+func (b *DatabaseApplyConfiguration) WithInitContainers(values ...corev1.Container) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.InitContainers = append(b.PodFieldsApplyConfiguration.InitContainers, values[i])
+	}
+	return b
+}
+
+// WithContainers adds the given value to the Containers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Containers field.
+func (b *DatabaseApplyConfiguration) WithContainers(values ...corev1.Container) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Containers = append(b.PodFieldsApplyConfiguration.Containers, values[i])
+	}
+	return b
+}
+
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithServiceAccountName(value string) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ServiceAccountName = &value
+	return b
+}
+
+// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithAutomountServiceAccountToken(value bool) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.AutomountServiceAccountToken = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *DatabaseApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.ImagePullSecrets = append(b.PodFieldsApplyConfiguration.ImagePullSecrets, values[i])
+	}
+	return b
+}
+
+// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodSecurityContext field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodSecurityContext = &value
+	return b
+}
+
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *DatabaseApplyConfiguration) WithNodeSelector(entries map[string]string) *DatabaseApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.NodeSelector == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.NodeSelector[k] = v
+	}
+	return b
+}
+
+// WithTolerations adds the given value to the Tolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tolerations field.
+func (b *DatabaseApplyConfiguration) WithTolerations(values ...corev1.Toleration) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Tolerations = append(b.PodFieldsApplyConfiguration.Tolerations, values[i])
+	}
+	return b
+}
+
+// WithAffinity sets the Affinity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Affinity field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithAffinity(value corev1.Affinity) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Affinity = &value
+	return b
+}
+
+// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.TerminationGracePeriodSeconds = &value
+	return b
+}
+
+// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClassName field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithPriorityClassName(value string) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PriorityClassName = &value
+	return b
+}
+
+// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RuntimeClassName field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithRuntimeClassName(value string) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.RuntimeClassName = &value
+	return b
+}
+
+// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSPolicy field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSPolicy = &value
+	return b
+}
+
+// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSConfig field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSConfig = &value
+	return b
+}
+
+// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the HostAliases field.
+func (b *DatabaseApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *DatabaseApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.HostAliases = append(b.PodFieldsApplyConfiguration.HostAliases, values[i])
+	}
+	return b
+}
+
+// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodLabels field,
+// overwriting an existing map entries in PodLabels field with the same key.
+func (b *DatabaseApplyConfiguration) WithPodLabels(entries map[string]string) *DatabaseApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodLabels == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodLabels[k] = v
+	}
+	return b
+}
+
+// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
+// overwriting an existing map entries in PodAnnotations field with the same key.
+func (b *DatabaseApplyConfiguration) WithPodAnnotations(entries map[string]string) *DatabaseApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodAnnotations == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodAnnotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodAnnotations[k] = v
+	}
+	return b
+}
+
+// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
+func (b *DatabaseApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *DatabaseApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
 
@@ -132,22 +356,6 @@ func (b *DatabaseApplyConfiguration) WithContainerPorts(values ...*ContainerPort
 		}
 		b.WorkloadSpecApplyConfiguration.ContainerPorts = append(b.WorkloadSpecApplyConfiguration.ContainerPorts, *values[i])
 	}
-	return b
-}
-
-// WithContainerName sets the ContainerName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ContainerName field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithContainerName(value string) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.ContainerName = &value
-	return b
-}
-
-// WithSize sets the Size field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Size field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithSize(value apiv1.Size) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Size = &value
 	return b
 }
 
@@ -231,212 +439,12 @@ func (b *DatabaseApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *Data
 	return b
 }
 
-// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityContext field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.SecurityContext = &value
-	return b
-}
-
-// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityProfile field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.SecurityProfile = &value
-	return b
-}
-
-// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
-func (b *DatabaseApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.VolumeMounts = append(b.WorkloadSpecApplyConfiguration.VolumeMounts, values[i])
-	}
-	return b
-}
-
-// WithVolumes adds the given value to the Volumes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Volumes field.
-func (b *DatabaseApplyConfiguration) WithVolumes(values ...corev1.Volume) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Volumes = append(b.WorkloadSpecApplyConfiguration.Volumes, values[i])
-	}
-	return b
-}
-
-// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the InitContainers field.
-func (b *DatabaseApplyConfiguration) WithInitContainers(values ...corev1.Container) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.InitContainers = append(b.WorkloadSpecApplyConfiguration.InitContainers, values[i])
-	}
-	return b
-}
-
-// WithContainers adds the given value to the Containers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Containers field.
-func (b *DatabaseApplyConfiguration) WithContainers(values ...corev1.Container) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Containers = append(b.WorkloadSpecApplyConfiguration.Containers, values[i])
-	}
-	return b
-}
-
-// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ServiceAccountName field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithServiceAccountName(value string) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.ServiceAccountName = &value
-	return b
-}
-
-// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithAutomountServiceAccountToken(value bool) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.AutomountServiceAccountToken = &value
-	return b
-}
-
-// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
-func (b *DatabaseApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.ImagePullSecrets = append(b.WorkloadSpecApplyConfiguration.ImagePullSecrets, values[i])
-	}
-	return b
-}
-
-// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodSecurityContext field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodSecurityContext = &value
-	return b
-}
-
-// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
-// overwriting an existing map entries in NodeSelector field with the same key.
-func (b *DatabaseApplyConfiguration) WithNodeSelector(entries map[string]string) *DatabaseApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.NodeSelector == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.NodeSelector = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.NodeSelector[k] = v
-	}
-	return b
-}
-
-// WithTolerations adds the given value to the Tolerations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Tolerations field.
-func (b *DatabaseApplyConfiguration) WithTolerations(values ...corev1.Toleration) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.Tolerations = append(b.WorkloadSpecApplyConfiguration.Tolerations, values[i])
-	}
-	return b
-}
-
-// WithAffinity sets the Affinity field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Affinity field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithAffinity(value corev1.Affinity) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.Affinity = &value
-	return b
-}
-
 // WithTopologySpreadConstraints adds the given value to the TopologySpreadConstraints field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
 func (b *DatabaseApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *DatabaseApplyConfiguration {
 	for i := range values {
 		b.WorkloadSpecApplyConfiguration.TopologySpreadConstraints = append(b.WorkloadSpecApplyConfiguration.TopologySpreadConstraints, values[i])
-	}
-	return b
-}
-
-// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.TerminationGracePeriodSeconds = &value
-	return b
-}
-
-// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PriorityClassName field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithPriorityClassName(value string) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PriorityClassName = &value
-	return b
-}
-
-// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RuntimeClassName field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithRuntimeClassName(value string) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.RuntimeClassName = &value
-	return b
-}
-
-// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSPolicy field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.DNSPolicy = &value
-	return b
-}
-
-// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSConfig field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.DNSConfig = &value
-	return b
-}
-
-// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the HostAliases field.
-func (b *DatabaseApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *DatabaseApplyConfiguration {
-	for i := range values {
-		b.WorkloadSpecApplyConfiguration.HostAliases = append(b.WorkloadSpecApplyConfiguration.HostAliases, values[i])
-	}
-	return b
-}
-
-// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodLabels field,
-// overwriting an existing map entries in PodLabels field with the same key.
-func (b *DatabaseApplyConfiguration) WithPodLabels(entries map[string]string) *DatabaseApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.PodLabels == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.PodLabels = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.PodLabels[k] = v
-	}
-	return b
-}
-
-// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
-// overwriting an existing map entries in PodAnnotations field with the same key.
-func (b *DatabaseApplyConfiguration) WithPodAnnotations(entries map[string]string) *DatabaseApplyConfiguration {
-	if b.WorkloadSpecApplyConfiguration.PodAnnotations == nil && len(entries) > 0 {
-		b.WorkloadSpecApplyConfiguration.PodAnnotations = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.WorkloadSpecApplyConfiguration.PodAnnotations[k] = v
 	}
 	return b
 }
@@ -494,14 +502,6 @@ func (b *DatabaseApplyConfiguration) WithWorkloadAnnotations(entries map[string]
 	for k, v := range entries {
 		b.WorkloadSpecApplyConfiguration.WorkloadAnnotations[k] = v
 	}
-	return b
-}
-
-// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
-func (b *DatabaseApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *DatabaseApplyConfiguration {
-	b.WorkloadSpecApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
 

@@ -28,21 +28,8 @@ type WorkloadSpecApplyConfiguration struct {
 	Image *string `json:"image,omitempty"`
 	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to IfNotPresent,
 	// for any tag.
-	ImagePullPolicy *corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// command replaces the image's entry point. It is not run in a shell. Defaults to the image's own.
-	Command []string `json:"command,omitempty"`
-	// args are the arguments of the entry point, and replace the image's own. $(NAME) is replaced by the value of the
-	// environment variable NAME.
-	Args []string `json:"args,omitempty"`
-	// envs are the environment variables of the container, in this order; a name may occur once. They take precedence
-	// over envFrom.
-	Envs []corev1.EnvVar `json:"envs,omitempty"`
-	// envFrom fills the environment from whole ConfigMaps and Secrets of the same namespace. Of equal names the last
-	// one counts.
-	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
-	// resources are the container's requests and limits for cpu, memory and other resources. A request must not be
-	// above its limit; a limit without a request is also the request. Defaults to none.
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	ImagePullPolicy             *corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	PodFieldsApplyConfiguration `json:""`
 	// ports are the ports that the Service offers and the container listens on. Each pair of port and protocol may
 	// occur once, and so may each name. Without ports there is no Service.
 	Ports []PortApplyConfiguration `json:"ports,omitempty"`
@@ -51,15 +38,6 @@ type WorkloadSpecApplyConfiguration struct {
 	// port its name, and targetPort of ports can be the name of one. Each pair of containerPort and protocol may occur once, and
 	// so may each name.
 	ContainerPorts []ContainerPortApplyConfiguration `json:"containerPorts,omitempty"`
-	// containerName is the main container's name, for kubectl logs -c and for what goes by it, such as a service mesh. A change
-	// rolls the pods over. Defaults to the name of the workload.
-	ContainerName *string `json:"containerName,omitempty"`
-	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
-	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
-	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
-	// taken over with the next change of the spec. custom stands for what resources says, and needs it. A named size and
-	// resources exclude each other.
-	Size *apiv1.Size `json:"size,omitempty"`
 	// service says how the Service offers the ports.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// strategy is how pods are replaced when the pod template changes: RollingUpdate, a few at a time, or Recreate, all
@@ -89,65 +67,10 @@ type WorkloadSpecApplyConfiguration struct {
 	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
 	// lifecycle are actions of the kubelet right after the container's start and right before its end. Defaults to none.
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
-	// securityContext are the privileges of the main container, such as its user, capabilities and root file system.
-	// Defaults to the cluster's.
-	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
-	// securityProfile is restricted to give all containers of the pods, and the pods, what Pod Security's level restricted
-	// (https://kubernetes.io/docs/concepts/security/pod-security-standards/) demands: no root user, no privilege escalation, no
-	// capabilities, and the seccomp profile RuntimeDefault. What securityContext, podSecurityContext and the containers' own
-	// securityContext say takes precedence. A change rolls the pods over. Left out, nothing is set.
-	SecurityProfile *apiv1.SecurityProfile `json:"securityProfile,omitempty"`
-	// volumeMounts are where the main container sees volumes; each names one of volumes.
-	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
-	// volumes are the pod's volumes, for volumeMounts here and in containers and initContainers.
-	Volumes []corev1.Volume `json:"volumes,omitempty"`
-	// initContainers run one after the other before the main container starts, in this order. One with restartPolicy
-	// Always is a sidecar: it keeps running next to the main container. Names must be unique among all containers.
-	InitContainers []corev1.Container `json:"initContainers,omitempty"`
-	// containers run next to the main container, in this order. They share its network, and nothing else unless they say
-	// so: neither its environment nor its resources. Names must be unique among all containers.
-	Containers []corev1.Container `json:"containers,omitempty"`
-	// serviceAccountName is the ServiceAccount that the pods run as. It must exist. Defaults to that of the namespace,
-	// "default".
-	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// automountServiceAccountToken says whether the pods see a token for the Kubernetes API. Defaults to what the
-	// ServiceAccount says.
-	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
-	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to those of the ServiceAccount.
-	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// podSecurityContext are the privileges of all containers of a pod, such as user, group and seccomp profile, and the
-	// owner of its volumes. Defaults to the cluster's.
-	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
-	// nodeSelector limits the pods to nodes with all of these labels.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// tolerations let the pods run on nodes with these taints.
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// affinity draws the pods to nodes and to other pods, or keeps them apart.
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 	// topologySpreadConstraints spread the pods over nodes, zones and other domains. One without a labelSelector counts
 	// the pods of this workload. Defaults to an even spread over nodes and over zones wherever possible, which never
 	// keeps a pod from being scheduled.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	// terminationGracePeriodSeconds is how long, in seconds, the containers of a pod have to stop before the kubelet
-	// kills them. Defaults to 30.
-	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
-	// priorityClassName is the PriorityClass of the pods. It must exist. Defaults to the cluster's.
-	PriorityClassName *string `json:"priorityClassName,omitempty"`
-	// runtimeClassName is the RuntimeClass that runs the pods. It must exist. Defaults to the node's own runtime.
-	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// dnsPolicy says where the pods' name resolution comes from: ClusterFirst, ClusterFirstWithHostNet, Default or None;
-	// the last needs dnsConfig. Defaults to ClusterFirst.
-	DNSPolicy *corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
-	// dnsConfig adds name servers, search domains and options to those of dnsPolicy.
-	DNSConfig *corev1.PodDNSConfig `json:"dnsConfig,omitempty"`
-	// hostAliases are further lines of the pods' hosts file.
-	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
-	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name, instance and component take
-	// the place of the operator's. Its others are refused: app.kubernetes.io/managed-by, and all of app.huolala.cn.
-	PodLabels map[string]string `json:"podLabels,omitempty"`
-	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
-	// operator's.
-	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 	// labels are further labels of every object that is made, though not of the pods. app.kubernetes.io/name, instance and
 	// component take the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are
 	// refused, too: app.kubernetes.io/managed-by, and all of app.huolala.cn.
@@ -161,13 +84,6 @@ type WorkloadSpecApplyConfiguration struct {
 	// workloadAnnotations are annotations of the Deployment alone, or of a database's StatefulSet. They take precedence over
 	// annotations.
 	WorkloadAnnotations map[string]string `json:"workloadAnnotations,omitempty"`
-	// podTemplatePatch is a strategic merge patch
-	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,
-	// for everything that no other field here covers. The operator applies it last, and it takes precedence, except for the
-	// labels that select the pods, the main container's name and the operator's annotations. An item {$patch: replace}
-	// empties a list, such as the default topologySpreadConstraints; null does too, but client-side kubectl apply
-	// drops it.
-	PodTemplatePatch *runtime.RawExtension `json:"podTemplatePatch,omitempty"`
 }
 
 // WorkloadSpecApplyConfiguration constructs a declarative configuration of the WorkloadSpec type for use with
@@ -205,7 +121,7 @@ func (b *WorkloadSpecApplyConfiguration) WithImagePullPolicy(value corev1.PullPo
 // If called multiple times, values provided by each call will be appended to the Command field.
 func (b *WorkloadSpecApplyConfiguration) WithCommand(values ...string) *WorkloadSpecApplyConfiguration {
 	for i := range values {
-		b.Command = append(b.Command, values[i])
+		b.PodFieldsApplyConfiguration.Command = append(b.PodFieldsApplyConfiguration.Command, values[i])
 	}
 	return b
 }
@@ -215,7 +131,7 @@ func (b *WorkloadSpecApplyConfiguration) WithCommand(values ...string) *Workload
 // If called multiple times, values provided by each call will be appended to the Args field.
 func (b *WorkloadSpecApplyConfiguration) WithArgs(values ...string) *WorkloadSpecApplyConfiguration {
 	for i := range values {
-		b.Args = append(b.Args, values[i])
+		b.PodFieldsApplyConfiguration.Args = append(b.PodFieldsApplyConfiguration.Args, values[i])
 	}
 	return b
 }
@@ -225,7 +141,7 @@ func (b *WorkloadSpecApplyConfiguration) WithArgs(values ...string) *WorkloadSpe
 // If called multiple times, values provided by each call will be appended to the Envs field.
 func (b *WorkloadSpecApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *WorkloadSpecApplyConfiguration {
 	for i := range values {
-		b.Envs = append(b.Envs, values[i])
+		b.PodFieldsApplyConfiguration.Envs = append(b.PodFieldsApplyConfiguration.Envs, values[i])
 	}
 	return b
 }
@@ -235,7 +151,7 @@ func (b *WorkloadSpecApplyConfiguration) WithEnvs(values ...corev1.EnvVar) *Work
 // If called multiple times, values provided by each call will be appended to the EnvFrom field.
 func (b *WorkloadSpecApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSource) *WorkloadSpecApplyConfiguration {
 	for i := range values {
-		b.EnvFrom = append(b.EnvFrom, values[i])
+		b.PodFieldsApplyConfiguration.EnvFrom = append(b.PodFieldsApplyConfiguration.EnvFrom, values[i])
 	}
 	return b
 }
@@ -244,7 +160,231 @@ func (b *WorkloadSpecApplyConfiguration) WithEnvFrom(values ...corev1.EnvFromSou
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *WorkloadSpecApplyConfiguration) WithResources(value corev1.ResourceRequirements) *WorkloadSpecApplyConfiguration {
-	b.Resources = &value
+	b.PodFieldsApplyConfiguration.Resources = &value
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithContainerName(value string) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ContainerName = &value
+	return b
+}
+
+// WithSize sets the Size field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Size field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithSize(value apiv1.Size) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Size = &value
+	return b
+}
+
+// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityContext field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityContext = &value
+	return b
+}
+
+// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityProfile field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.SecurityProfile = &value
+	return b
+}
+
+// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
+func (b *WorkloadSpecApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.VolumeMounts = append(b.PodFieldsApplyConfiguration.VolumeMounts, values[i])
+	}
+	return b
+}
+
+// WithVolumes adds the given value to the Volumes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Volumes field.
+func (b *WorkloadSpecApplyConfiguration) WithVolumes(values ...corev1.Volume) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Volumes = append(b.PodFieldsApplyConfiguration.Volumes, values[i])
+	}
+	return b
+}
+
+// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the InitContainers field.
+func (b *WorkloadSpecApplyConfiguration) WithInitContainers(values ...corev1.Container) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.InitContainers = append(b.PodFieldsApplyConfiguration.InitContainers, values[i])
+	}
+	return b
+}
+
+// WithContainers adds the given value to the Containers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Containers field.
+func (b *WorkloadSpecApplyConfiguration) WithContainers(values ...corev1.Container) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Containers = append(b.PodFieldsApplyConfiguration.Containers, values[i])
+	}
+	return b
+}
+
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithServiceAccountName(value string) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.ServiceAccountName = &value
+	return b
+}
+
+// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithAutomountServiceAccountToken(value bool) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.AutomountServiceAccountToken = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *WorkloadSpecApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.ImagePullSecrets = append(b.PodFieldsApplyConfiguration.ImagePullSecrets, values[i])
+	}
+	return b
+}
+
+// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodSecurityContext field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodSecurityContext = &value
+	return b
+}
+
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *WorkloadSpecApplyConfiguration) WithNodeSelector(entries map[string]string) *WorkloadSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.NodeSelector == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.NodeSelector[k] = v
+	}
+	return b
+}
+
+// WithTolerations adds the given value to the Tolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tolerations field.
+func (b *WorkloadSpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.Tolerations = append(b.PodFieldsApplyConfiguration.Tolerations, values[i])
+	}
+	return b
+}
+
+// WithAffinity sets the Affinity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Affinity field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithAffinity(value corev1.Affinity) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.Affinity = &value
+	return b
+}
+
+// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.TerminationGracePeriodSeconds = &value
+	return b
+}
+
+// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClassName field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithPriorityClassName(value string) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PriorityClassName = &value
+	return b
+}
+
+// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RuntimeClassName field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithRuntimeClassName(value string) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.RuntimeClassName = &value
+	return b
+}
+
+// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSPolicy field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSPolicy = &value
+	return b
+}
+
+// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSConfig field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.DNSConfig = &value
+	return b
+}
+
+// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the HostAliases field.
+func (b *WorkloadSpecApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *WorkloadSpecApplyConfiguration {
+	for i := range values {
+		b.PodFieldsApplyConfiguration.HostAliases = append(b.PodFieldsApplyConfiguration.HostAliases, values[i])
+	}
+	return b
+}
+
+// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodLabels field,
+// overwriting an existing map entries in PodLabels field with the same key.
+func (b *WorkloadSpecApplyConfiguration) WithPodLabels(entries map[string]string) *WorkloadSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodLabels == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodLabels[k] = v
+	}
+	return b
+}
+
+// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
+// overwriting an existing map entries in PodAnnotations field with the same key.
+func (b *WorkloadSpecApplyConfiguration) WithPodAnnotations(entries map[string]string) *WorkloadSpecApplyConfiguration {
+	if b.PodFieldsApplyConfiguration.PodAnnotations == nil && len(entries) > 0 {
+		b.PodFieldsApplyConfiguration.PodAnnotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.PodFieldsApplyConfiguration.PodAnnotations[k] = v
+	}
+	return b
+}
+
+// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
+func (b *WorkloadSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *WorkloadSpecApplyConfiguration {
+	b.PodFieldsApplyConfiguration.PodTemplatePatch = &value
 	return b
 }
 
@@ -271,22 +411,6 @@ func (b *WorkloadSpecApplyConfiguration) WithContainerPorts(values ...*Container
 		}
 		b.ContainerPorts = append(b.ContainerPorts, *values[i])
 	}
-	return b
-}
-
-// WithContainerName sets the ContainerName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ContainerName field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithContainerName(value string) *WorkloadSpecApplyConfiguration {
-	b.ContainerName = &value
-	return b
-}
-
-// WithSize sets the Size field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Size field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithSize(value apiv1.Size) *WorkloadSpecApplyConfiguration {
-	b.Size = &value
 	return b
 }
 
@@ -370,212 +494,12 @@ func (b *WorkloadSpecApplyConfiguration) WithLifecycle(value corev1.Lifecycle) *
 	return b
 }
 
-// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityContext field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *WorkloadSpecApplyConfiguration {
-	b.SecurityContext = &value
-	return b
-}
-
-// WithSecurityProfile sets the SecurityProfile field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecurityProfile field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithSecurityProfile(value apiv1.SecurityProfile) *WorkloadSpecApplyConfiguration {
-	b.SecurityProfile = &value
-	return b
-}
-
-// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
-func (b *WorkloadSpecApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.VolumeMounts = append(b.VolumeMounts, values[i])
-	}
-	return b
-}
-
-// WithVolumes adds the given value to the Volumes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Volumes field.
-func (b *WorkloadSpecApplyConfiguration) WithVolumes(values ...corev1.Volume) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.Volumes = append(b.Volumes, values[i])
-	}
-	return b
-}
-
-// WithInitContainers adds the given value to the InitContainers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the InitContainers field.
-func (b *WorkloadSpecApplyConfiguration) WithInitContainers(values ...corev1.Container) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.InitContainers = append(b.InitContainers, values[i])
-	}
-	return b
-}
-
-// WithContainers adds the given value to the Containers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Containers field.
-func (b *WorkloadSpecApplyConfiguration) WithContainers(values ...corev1.Container) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.Containers = append(b.Containers, values[i])
-	}
-	return b
-}
-
-// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ServiceAccountName field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithServiceAccountName(value string) *WorkloadSpecApplyConfiguration {
-	b.ServiceAccountName = &value
-	return b
-}
-
-// WithAutomountServiceAccountToken sets the AutomountServiceAccountToken field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the AutomountServiceAccountToken field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithAutomountServiceAccountToken(value bool) *WorkloadSpecApplyConfiguration {
-	b.AutomountServiceAccountToken = &value
-	return b
-}
-
-// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
-func (b *WorkloadSpecApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
-	}
-	return b
-}
-
-// WithPodSecurityContext sets the PodSecurityContext field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodSecurityContext field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithPodSecurityContext(value corev1.PodSecurityContext) *WorkloadSpecApplyConfiguration {
-	b.PodSecurityContext = &value
-	return b
-}
-
-// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
-// overwriting an existing map entries in NodeSelector field with the same key.
-func (b *WorkloadSpecApplyConfiguration) WithNodeSelector(entries map[string]string) *WorkloadSpecApplyConfiguration {
-	if b.NodeSelector == nil && len(entries) > 0 {
-		b.NodeSelector = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.NodeSelector[k] = v
-	}
-	return b
-}
-
-// WithTolerations adds the given value to the Tolerations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Tolerations field.
-func (b *WorkloadSpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.Tolerations = append(b.Tolerations, values[i])
-	}
-	return b
-}
-
-// WithAffinity sets the Affinity field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Affinity field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithAffinity(value corev1.Affinity) *WorkloadSpecApplyConfiguration {
-	b.Affinity = &value
-	return b
-}
-
 // WithTopologySpreadConstraints adds the given value to the TopologySpreadConstraints field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
 func (b *WorkloadSpecApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *WorkloadSpecApplyConfiguration {
 	for i := range values {
 		b.TopologySpreadConstraints = append(b.TopologySpreadConstraints, values[i])
-	}
-	return b
-}
-
-// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *WorkloadSpecApplyConfiguration {
-	b.TerminationGracePeriodSeconds = &value
-	return b
-}
-
-// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PriorityClassName field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithPriorityClassName(value string) *WorkloadSpecApplyConfiguration {
-	b.PriorityClassName = &value
-	return b
-}
-
-// WithRuntimeClassName sets the RuntimeClassName field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RuntimeClassName field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithRuntimeClassName(value string) *WorkloadSpecApplyConfiguration {
-	b.RuntimeClassName = &value
-	return b
-}
-
-// WithDNSPolicy sets the DNSPolicy field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSPolicy field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithDNSPolicy(value corev1.DNSPolicy) *WorkloadSpecApplyConfiguration {
-	b.DNSPolicy = &value
-	return b
-}
-
-// WithDNSConfig sets the DNSConfig field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DNSConfig field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithDNSConfig(value corev1.PodDNSConfig) *WorkloadSpecApplyConfiguration {
-	b.DNSConfig = &value
-	return b
-}
-
-// WithHostAliases adds the given value to the HostAliases field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the HostAliases field.
-func (b *WorkloadSpecApplyConfiguration) WithHostAliases(values ...corev1.HostAlias) *WorkloadSpecApplyConfiguration {
-	for i := range values {
-		b.HostAliases = append(b.HostAliases, values[i])
-	}
-	return b
-}
-
-// WithPodLabels puts the entries into the PodLabels field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodLabels field,
-// overwriting an existing map entries in PodLabels field with the same key.
-func (b *WorkloadSpecApplyConfiguration) WithPodLabels(entries map[string]string) *WorkloadSpecApplyConfiguration {
-	if b.PodLabels == nil && len(entries) > 0 {
-		b.PodLabels = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.PodLabels[k] = v
-	}
-	return b
-}
-
-// WithPodAnnotations puts the entries into the PodAnnotations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the PodAnnotations field,
-// overwriting an existing map entries in PodAnnotations field with the same key.
-func (b *WorkloadSpecApplyConfiguration) WithPodAnnotations(entries map[string]string) *WorkloadSpecApplyConfiguration {
-	if b.PodAnnotations == nil && len(entries) > 0 {
-		b.PodAnnotations = make(map[string]string, len(entries))
-	}
-	for k, v := range entries {
-		b.PodAnnotations[k] = v
 	}
 	return b
 }
@@ -633,13 +557,5 @@ func (b *WorkloadSpecApplyConfiguration) WithWorkloadAnnotations(entries map[str
 	for k, v := range entries {
 		b.WorkloadAnnotations[k] = v
 	}
-	return b
-}
-
-// WithPodTemplatePatch sets the PodTemplatePatch field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplatePatch field is set to the value of the last call.
-func (b *WorkloadSpecApplyConfiguration) WithPodTemplatePatch(value runtime.RawExtension) *WorkloadSpecApplyConfiguration {
-	b.PodTemplatePatch = &value
 	return b
 }

@@ -29,6 +29,14 @@ type ModelBoxListerExpansion interface{}
 // ModelBoxNamespaceLister.
 type ModelBoxNamespaceListerExpansion interface{}
 
+// TaskListerExpansion allows custom methods to be added to
+// TaskLister.
+type TaskListerExpansion interface{}
+
+// TaskNamespaceListerExpansion allows custom methods to be added to
+// TaskNamespaceLister.
+type TaskNamespaceListerExpansion interface{}
+
 // UnitedDeploymentListerExpansion allows custom methods to be added to
 // UnitedDeploymentLister.
 type UnitedDeploymentListerExpansion interface{}

@@ -17,6 +17,8 @@ type Interface interface {
 	CloudManagers() TypedCloudManagerInformer
 	// ModelBoxes returns a ModelBoxInformer.
 	ModelBoxes() TypedModelBoxInformer
+	// Tasks returns a TaskInformer.
+	Tasks() TypedTaskInformer
 	// UnitedDeployments returns a UnitedDeploymentInformer.
 	UnitedDeployments() TypedUnitedDeploymentInformer
 }
@@ -45,6 +47,11 @@ func (v *version) CloudManagers() TypedCloudManagerInformer {
 // ModelBoxes returns a TypedModelBoxInformer.
 func (v *version) ModelBoxes() TypedModelBoxInformer {
 	return &modelBoxInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// Tasks returns a TypedTaskInformer.
+func (v *version) Tasks() TypedTaskInformer {
+	return &taskInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // UnitedDeployments returns a TypedUnitedDeploymentInformer.

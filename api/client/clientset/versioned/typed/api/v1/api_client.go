@@ -18,6 +18,7 @@ type AppV1Interface interface {
 	AppsGetter
 	CloudManagersGetter
 	ModelBoxesGetter
+	TasksGetter
 	UnitedDeploymentsGetter
 }
 
@@ -36,6 +37,10 @@ func (c *AppV1Client) CloudManagers(namespace string) CloudManagerInterface {
 
 func (c *AppV1Client) ModelBoxes(namespace string) ModelBoxInterface {
 	return newModelBoxes(c, namespace)
+}
+
+func (c *AppV1Client) Tasks(namespace string) TaskInterface {
+	return newTasks(c, namespace)
 }
 
 func (c *AppV1Client) UnitedDeployments(namespace string) UnitedDeploymentInterface {

@@ -11,4 +11,6 @@ type CloudManagerExpansion interface{}
 
 type ModelBoxExpansion interface{}
 
+type TaskExpansion interface{}
+
 type UnitedDeploymentExpansion interface{}

@@ -27,6 +27,10 @@ func (c *FakeAppV1) ModelBoxes(namespace string) v1.ModelBoxInterface {
 	return newFakeModelBoxes(c, namespace)
 }
 
+func (c *FakeAppV1) Tasks(namespace string) v1.TaskInterface {
+	return newFakeTasks(c, namespace)
+}
+
 func (c *FakeAppV1) UnitedDeployments(namespace string) v1.UnitedDeploymentInterface {
 	return newFakeUnitedDeployments(c, namespace)
 }

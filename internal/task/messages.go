@@ -1,0 +1,21 @@
+package task
+
+// Messages of conditions and events about one Task. Each message says what is wrong, which object it is about, and what to do.
+const (
+	messageAppMissing     = "waits for App %s in namespace %s, which does not exist or has no Deployment yet. Create the App, or change spec.app; a CronJob that exists stays as it is"
+	messageNoRun          = "no run was due yet"
+	messageNeverDue       = "the schedule never comes"
+	messageSuspended      = "spec.suspended is true: no run starts"
+	messageRunning        = "Job %s runs since %s UTC"
+	messageRunningCause   = "Job %s runs, and its pod does not: %s"
+	messageRunWithoutPod  = "Job %s has no pod after %s; kubectl describe job -n %s %s names the cause"
+	messageSucceeded      = "Job %s has succeeded"
+	messageRunDeleted     = "Job %s was deleted before it ended"
+	messageRunSucceeded   = "the latest run has succeeded"
+	messageRunFailed      = "Job %s failed: %s; kubectl logs -n %s job/%s has its output, if its pod is still there"
+	messageRunDeadline    = "the command had not ended after deadlineSeconds"
+	messageRunCommand     = "the command ended with an error, as often as retries allows"
+	messageRunMissed      = "the run that was due at %s UTC has not started; kubectl describe cronjob -n %s %s names the cause"
+	messageRecordTooLong  = "the spec is too long for an annotation; only its hash is recorded"
+	messageCronJobMissing = "CronJob %s is not created yet"
+)

@@ -1,0 +1,275 @@
+package task
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/resource"
+)
+
+const (
+	// missedAfter is how late a run may be before it counts as missed, unless startingDeadlineSeconds is longer.
+	missedAfter = 2 * time.Minute
+	// podPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
+	podPatience = 30 * time.Second
+	// lookAgain is the longest time until a Task is looked at again: a clock may be set.
+	lookAgain = time.Hour
+	// clockFormat is the form of a time in messages.
+	clockFormat = "2006-01-02 15:04:05"
+)
+
+// latestFirst sorts Jobs by their creation, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+func latestFirst(jobs []batchv1.Job) []batchv1.Job {
+	ended := func(job *batchv1.Job) int {
+		if hasEnded(job) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Name, a.Name))
+	})
+	return jobs
+}
+
+// hasEnded reports whether a Job has succeeded or failed.
+func hasEnded(job *batchv1.Job) bool {
+	return endOf(job, batchv1.JobComplete) != nil || endOf(job, batchv1.JobFailed) != nil
+}
+
+// endOf returns a condition of a Job that is true, nil if it is not.
+func endOf(job *batchv1.Job, name batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == name && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// runOf returns the run of a Job.
+func runOf(job *batchv1.Job) *appv1.TaskRun {
+	run := &appv1.TaskRun{Job: job.Name, Started: ptr.To(job.CreationTimestamp), Result: appv1.TaskRunning}
+	if c := endOf(job, batchv1.JobComplete); c != nil {
+		run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(c.LastTransitionTime)
+	} else if c := endOf(job, batchv1.JobFailed); c != nil {
+		run.Result, run.Finished = appv1.TaskFailed, ptr.To(c.LastTransitionTime)
+	}
+	return run
+}
+
+// lastRun returns the latest run: of the Jobs, or of the status before, where the Job is deleted. The CronJob has the time of the latest
+// success. It returns nil if there was no run.
+func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv1.TaskRun {
+	if len(seen.jobs) > 0 {
+		if latest := &seen.jobs[0]; before == nil || before.Started == nil || !before.Started.After(latest.CreationTimestamp.Time) {
+			return runOf(latest)
+		}
+	}
+	if before == nil || before.Result != appv1.TaskRunning {
+		return before
+	}
+	run := before.DeepCopy()
+	run.Result = appv1.TaskUnknown
+	if live != nil && live.Status.LastSuccessfulTime != nil && before.Started != nil && !live.Status.LastSuccessfulTime.Before(before.Started) {
+		run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(*live.Status.LastSuccessfulTime)
+	}
+	return run
+}
+
+// failedJob returns the latest Job that has ended if it has failed, nil if it has not. A Job that has succeeded after it may be deleted already.
+func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
+	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return hasEnded(&job) })
+	if i < 0 {
+		return nil
+	}
+	job := &seen.jobs[i]
+	end := endOf(job, batchv1.JobFailed)
+	if end == nil || live.Status.LastSuccessfulTime != nil && live.Status.LastSuccessfulTime.After(end.LastTransitionTime.Time) {
+		return nil
+	}
+	return job
+}
+
+// active returns the number of Jobs that have not ended.
+func (o *observed) active() int32 {
+	var n int32
+	for i := range o.jobs {
+		if !hasEnded(&o.jobs[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// timing has the times of a schedule at the time of a reconcile.
+type timing struct {
+	// next is when the next run is due, zero for never.
+	next time.Time
+	// missed is when a run was due that has not started, zero for none.
+	missed time.Time
+	// again is when time alone changes one of the two, zero for never.
+	again time.Time
+}
+
+// timingOf returns the times of the schedule of a live CronJob. A run counts as missed if it was due since the latest run, and since the
+// operator has last changed the CronJob: another schedule has other times.
+func timingOf(spec *appv1.TaskSpec, seen *observed, live *batchv1.CronJob) timing {
+	schedule, ok := validation.ScheduleOf(spec)
+	if !ok || spec.Suspended || live.DeletionTimestamp != nil {
+		return timing{}
+	}
+	base := live.CreationTimestamp.Time
+	if last := live.Status.LastScheduleTime; last != nil {
+		base = last.Time
+	}
+	since := base
+	if changed := children.LastApplied(live, resource.KindTask.FieldManager()); changed.After(since) {
+		since = changed
+	}
+	patience := max(missedAfter, time.Duration(ptr.Deref(spec.StartingDeadlineSeconds, 0))*time.Second)
+	t := timing{next: schedule.Next(base, seen.at)}
+	due := schedule.First(since)
+	switch late := due.Add(patience); {
+	case due.IsZero():
+		return t
+	case seen.at.Before(late):
+		t.again = late
+	case seen.active() > 0 && spec.Concurrency != appv1.ConcurrencyAllow && spec.Concurrency != appv1.ConcurrencyReplace: // It is left out.
+		t.again = t.next.Add(patience)
+	default:
+		t.missed, t.again = due, t.next.Add(patience)
+	}
+	return t
+}
+
+// verdictOf returns how the runs are doing. Ready is true if the latest run that has ended has succeeded, or if none was due.
+func verdictOf(task *appv1.Task, spec *appv1.TaskSpec, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
+	failed := failedJob(seen, live)
+	running := seen.active() > 0
+	switch {
+	case spec.Suspended && !running:
+		return health.Verdict{Ready: true, Reason: appv1.ReasonSuspended, Message: messageSuspended}
+	case failed != nil:
+		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunFailed, Message: fmt.Sprintf(messageRunFailed,
+			failed.Name, failure(failed), task.Namespace, failed.Name)}
+	case !running && last != nil && last.Result == appv1.TaskFailed && lastCounts(last, live):
+		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunFailed, Message: fmt.Sprintf(messageRunFailed,
+			last.Job, messageRunCommand, task.Namespace, last.Job)}
+	case !t.missed.IsZero():
+		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunMissed, Message: fmt.Sprintf(messageRunMissed,
+			t.missed.UTC().Format(clockFormat), task.Namespace, task.Name)}
+	case running:
+		return verdictOfRun(task, seen)
+	case last != nil && last.Result == appv1.TaskUnknown:
+		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: fmt.Sprintf(messageRunDeleted, last.Job)}
+	case live.Status.LastSuccessfulTime == nil && (last == nil || last.Result != appv1.TaskSucceeded):
+		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: noRun(t)}
+	case last != nil && last.Result == appv1.TaskSucceeded:
+		return health.Verdict{Ready: true, Reason: appv1.ReasonSucceeded, Message: fmt.Sprintf(messageSucceeded, last.Job)}
+	}
+	return health.Verdict{Ready: true, Reason: appv1.ReasonSucceeded, Message: messageRunSucceeded}
+}
+
+// lastCounts reports whether no run has succeeded since the latest run of the status, whose Job is deleted.
+func lastCounts(last *appv1.TaskRun, live *batchv1.CronJob) bool {
+	success := live.Status.LastSuccessfulTime
+	return success == nil || last.Finished == nil || !success.After(last.Finished.Time)
+}
+
+func noRun(t *timing) string {
+	if t.next.IsZero() {
+		return messageNeverDue
+	}
+	return messageNoRun
+}
+
+// verdictOfRun returns how the latest run that has not ended is doing. A pod that does not start is the reason why it is not ready.
+func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
+	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return !hasEnded(&job) })
+	job := &seen.jobs[i]
+	if cause := health.Worst(seen.podsOf(job), false); cause != (health.Cause{}) {
+		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}
+	}
+	v := health.Verdict{
+		Ready: true, Reason: appv1.ReasonRunning, Message: fmt.Sprintf(messageRunning, job.Name, job.CreationTimestamp.UTC().Format(clockFormat)),
+	}
+	if job.Status.Active+job.Status.Failed+job.Status.Succeeded == 0 && !ptr.Deref(job.Spec.Suspend, false) {
+		if v.Again = podPatience - seen.at.Sub(job.CreationTimestamp.Time); v.Again <= 0 {
+			v.Again, v.Ready = 0, false
+			v.Message = fmt.Sprintf(messageRunWithoutPod, job.Name, podPatience, task.Namespace, job.Name)
+		}
+	}
+	return v
+}
+
+// podsOf returns the pods of a Job.
+func (o *observed) podsOf(job *batchv1.Job) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(o.pods), func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) })
+}
+
+// failure returns the reason of a failed Job in words. No text has a line of the command's output, which may have a password.
+func failure(job *batchv1.Job) string {
+	if c := endOf(job, batchv1.JobFailed); c != nil && c.Reason == batchv1.JobReasonDeadlineExceeded {
+		return messageRunDeadline
+	}
+	return messageRunCommand
+}
+
+// newReport returns the report of a reconcile, and writes the status of the Task.
+func newReport(in *Input, seen *observed, want *decision, done outcome) reconciler.Report {
+	task, live := in.Task, seen.cronJob(in.Task)
+	report := reconciler.Report{ExactNumbers: true}
+	action, line := done.changes.Summary()
+	report.Event.AddChanges(string(action), line)
+	if message, retry := done.changes.Overridden(); message != "" {
+		report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonOverridden, Message: message}
+		report.RetryAfter = retry
+	}
+	if want.job != nil && !want.job.Workload.Recorded && line != "" {
+		report.Event.Warning = messageRecordTooLong
+	}
+	switch {
+	case done.pending != "":
+		report.Pause, report.PendingKey = reconciler.Pending, done.pending
+	case task.Spec.Paused:
+		report.Pause = reconciler.Paused
+	}
+	status := &task.Status
+	if live == nil {
+		*status = appv1.TaskStatus{CommonStatus: status.CommonStatus, LastRun: status.LastRun}
+		report.Pods = health.Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageCronJobMissing, task.Name)}
+		return report
+	}
+	spec := &task.Spec
+	if want.spec != nil {
+		spec = &want.spec.Spec
+	}
+	t := timingOf(spec, seen, live)
+	status.LastRun = lastRun(status.LastRun, seen, live)
+	status.NextRun, status.Active, status.Image = nil, seen.active(), resource.MainImage(live)
+	if !t.next.IsZero() {
+		status.NextRun = ptr.To(metav1.NewTime(t.next.UTC().Truncate(time.Second)))
+	}
+	if want.job != nil {
+		status.Size = want.size.String()
+	}
+	report.Pods = verdictOf(task, spec, seen, live, &t, status.LastRun)
+	if !t.again.IsZero() {
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, min(max(t.again.Sub(seen.at), time.Second), lookAgain))
+	}
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, report.Pods.Again)
+	return report
+}

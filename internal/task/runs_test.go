@@ -1,0 +1,207 @@
+package task
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
+)
+
+// day returns a time of the day of the tests.
+func day(clock string) time.Time {
+	t, err := time.Parse("2006-01-02 15:04:05", "2026-03-02 "+clock)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// ranAt returns the time of a run, nil for an empty one.
+func ranAt(clock string) *metav1.Time {
+	if clock == "" {
+		return nil
+	}
+	return ptr.To(metav1.NewTime(day(clock)))
+}
+
+// jobAt returns a Job that was created at a time, and that has ended at another time in a way, or runs.
+func jobAt(name, created, ended string, how batchv1.JobConditionType) batchv1.Job {
+	job := batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(day(created))}}
+	if how != "" {
+		job.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(day(ended))}}
+	}
+	return job
+}
+
+// TestTiming has runs that are due, late and missed.
+func TestTiming(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec                    appv1.TaskSpec
+		now, scheduled, changed string
+		active                  bool
+		next, missed, again     string
+	}{
+		"before the first run":            {now: "04:00:00", next: "05:00:00", again: "05:02:00"},
+		"after a run":                     {now: "05:00:01", scheduled: "05:00:00", next: "06:00:00", again: "06:02:00"},
+		"a little late":                   {now: "05:01:59", next: "06:00:00", again: "05:02:00"},
+		"too late":                        {now: "05:02:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"long too late":                   {now: "09:30:00", next: "10:00:00", missed: "05:00:00", again: "10:02:00"},
+		"later than its deadline":         {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](600)}, now: "05:10:00", next: "06:00:00", missed: "05:00:00", again: "06:10:00"},
+		"within its deadline":             {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](600)}, now: "05:09:59", next: "06:00:00", again: "05:10:00"},
+		"a deadline below the patience":   {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](10)}, now: "05:01:00", next: "06:00:00", again: "05:02:00"},
+		"left out next to another run":    {now: "05:30:00", active: true, next: "06:00:00", again: "06:02:00"},
+		"allowed next to another run":     {spec: appv1.TaskSpec{Concurrency: appv1.ConcurrencyAllow}, now: "05:30:00", active: true, next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"suspended":                       {spec: appv1.TaskSpec{Suspended: true}, now: "05:30:00"},
+		"the schedule was changed since":  {now: "05:30:00", changed: "05:15:00", next: "06:00:00", again: "06:02:00"},
+		"the schedule was changed before": {now: "05:30:00", changed: "04:59:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"a schedule that never comes":     {spec: appv1.TaskSpec{Schedule: "0 0 30 2 *"}, now: "05:30:00"},
+		"no schedule":                     {spec: appv1.TaskSpec{Schedule: "nonsense"}, now: "05:30:00"},
+	} {
+		if c.spec.Schedule == "" {
+			c.spec.Schedule = "0 * * * *"
+		}
+		live := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day("04:00:00"))}}
+		live.Status.LastScheduleTime = ranAt(c.scheduled)
+		if c.changed != "" {
+			live.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: resource.KindTask.FieldManager(), Operation: metav1.ManagedFieldsOperationApply, Time: ranAt(c.changed),
+			}}
+		}
+		seen := &observed{at: day(c.now)}
+		if c.active {
+			seen.jobs = []batchv1.Job{jobAt("a", "04:00:00", "", "")}
+		}
+		got := timingOf(&c.spec, seen, live)
+		for _, part := range []struct {
+			name string
+			got  time.Time
+			want string
+		}{{"next", got.next, c.next}, {"missed", got.missed, c.missed}, {"again", got.again, c.again}} {
+			want := time.Time{}
+			if part.want != "" {
+				want = day(part.want)
+			}
+			if !part.got.Equal(want) {
+				t.Errorf("%s: %s is %s, want %q", name, part.name, part.got, part.want)
+			}
+		}
+	}
+}
+
+// TestLastRun has runs whose Jobs are there, and runs whose Jobs are deleted.
+func TestLastRun(t *testing.T) {
+	running := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Result: appv1.TaskRunning}
+	failed := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
+	for name, c := range map[string]struct {
+		before  *appv1.TaskRun
+		jobs    []batchv1.Job
+		success string
+		job     string
+		result  appv1.TaskResult
+	}{
+		"none":                              {},
+		"the first":                         {jobs: []batchv1.Job{jobAt("a", "05:00:00", "", "")}, job: "a", result: appv1.TaskRunning},
+		"it has succeeded":                  {before: running, jobs: []batchv1.Job{jobAt("old", "05:00:00", "05:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskSucceeded},
+		"it has failed":                     {before: running, jobs: []batchv1.Job{jobAt("old", "05:00:00", "05:01:00", batchv1.JobFailed)}, job: "old", result: appv1.TaskFailed},
+		"a later one":                       {before: failed, jobs: []batchv1.Job{jobAt("b", "06:00:00", "", ""), jobAt("old", "05:00:00", "05:01:00", batchv1.JobFailed)}, job: "b", result: appv1.TaskRunning},
+		"its Job is deleted":                {before: failed, job: "old", result: appv1.TaskFailed},
+		"only earlier Jobs are left":        {before: failed, jobs: []batchv1.Job{jobAt("a", "04:00:00", "04:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskFailed},
+		"deleted after its success":         {before: running, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
+		"deleted while it ran":              {before: running, job: "old", result: appv1.TaskUnknown},
+		"deleted, and success is of before": {before: running, success: "04:01:00", job: "old", result: appv1.TaskUnknown},
+	} {
+		live := &batchv1.CronJob{}
+		live.Status.LastSuccessfulTime = ranAt(c.success)
+		got := ptr.Deref(lastRun(c.before, &observed{jobs: latestFirst(c.jobs)}, live), appv1.TaskRun{})
+		if got.Job != c.job || got.Result != c.result {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestFailedJob finds the latest end of a run. Jobs of later successes may be deleted.
+func TestFailedJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		jobs    []batchv1.Job
+		success string
+		want    string
+	}{
+		"none":                              {},
+		"it runs":                           {jobs: []batchv1.Job{jobAt("a", "05:00:00", "", "")}},
+		"it has failed":                     {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed)}, want: "a"},
+		"another runs":                      {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed), jobAt("b", "06:00:00", "", "")}, want: "a"},
+		"another has succeeded":             {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed), jobAt("b", "06:00:00", "06:01:00", batchv1.JobComplete)}},
+		"another has succeeded and is gone": {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed)}, success: "06:01:00"},
+		"an earlier one has succeeded":      {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed)}, success: "04:01:00", want: "a"},
+	} {
+		live := &batchv1.CronJob{}
+		live.Status.LastSuccessfulTime = ranAt(c.success)
+		got := ""
+		if job := failedJob(&observed{jobs: latestFirst(c.jobs)}, live); job != nil {
+			got = job.Name
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestVerdict has the states of a Task, in the order in which they count.
+func TestVerdict(t *testing.T) {
+	failed, running := jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed), jobAt("b", "06:00:00", "", "")
+	running.Status.Active = 1
+	unknown := &appv1.TaskRun{Job: "a", Started: ranAt("05:00:00"), Result: appv1.TaskUnknown}
+	gone := &appv1.TaskRun{Job: "a", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
+	for name, c := range map[string]struct {
+		suspended bool
+		jobs      []batchv1.Job
+		missed    string
+		last      *appv1.TaskRun
+		success   string
+		want      string
+		ready     bool
+	}{
+		"none":                            {want: appv1.ReasonNoRun, ready: true},
+		"suspended after a failure":       {suspended: true, jobs: []batchv1.Job{failed}, want: appv1.ReasonSuspended, ready: true},
+		"failed and missed":               {jobs: []batchv1.Job{failed}, missed: "06:00:00", want: appv1.ReasonRunFailed},
+		"failed and another runs":         {jobs: []batchv1.Job{failed, running}, want: appv1.ReasonRunFailed},
+		"failed and its Job is deleted":   {last: gone, want: appv1.ReasonRunFailed},
+		"a success after a deleted one":   {last: gone, success: "06:01:00", want: appv1.ReasonSucceeded, ready: true},
+		"missed":                          {missed: "06:00:00", want: appv1.ReasonRunMissed},
+		"missed, and another runs":        {jobs: []batchv1.Job{running}, missed: "06:00:00", want: appv1.ReasonRunMissed},
+		"runs":                            {jobs: []batchv1.Job{running}, want: appv1.ReasonRunning, ready: true},
+		"deleted while it ran":            {last: unknown, want: appv1.ReasonNoRun, ready: true},
+		"succeeded, and all Jobs deleted": {success: "05:01:00", want: appv1.ReasonSucceeded, ready: true},
+	} {
+		task := &appv1.Task{}
+		task.Spec.Suspended = c.suspended
+		live := &batchv1.CronJob{}
+		live.Status.LastSuccessfulTime = ranAt(c.success)
+		due := timing{}
+		if c.missed != "" {
+			due.missed = day(c.missed)
+		}
+		got := verdictOf(task, &task.Spec, &observed{at: day("06:00:10"), jobs: latestFirst(c.jobs)}, live, &due, c.last)
+		if got.Reason != c.want || got.Ready != c.ready || got.Stalled == c.ready || got.Message == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestRunWithoutPod has a Job that gets no pod, as a quota forbids it for instance.
+func TestRunWithoutPod(t *testing.T) {
+	task := &appv1.Task{}
+	for now, ready := range map[string]bool{"05:00:29": true, "05:00:30": false} {
+		seen := &observed{at: day(now), jobs: []batchv1.Job{jobAt("a", "05:00:00", "", "")}}
+		got := verdictOf(task, &task.Spec, seen, &batchv1.CronJob{}, &timing{}, nil)
+		if got.Ready != ready || got.Stalled || got.Reason != appv1.ReasonRunning || (got.Again == 0) == ready {
+			t.Errorf("at %s: %+v", now, got)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+// Package task reconciles a Task: a CronJob, built from the fields of the Task or from the live pod template of an App. It observes the live
+// objects (observed), decides which spec is in force (decision), applies the CronJob of that spec, and reports how the runs are doing. What
+// the report says follows from the live objects and the status before: there is no other memory.
+package task
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
+	"huolala.cn/app-operator/resource"
+)
+
+// Reconciler reconciles Tasks.
+type Reconciler struct {
+	workload.Reconciler
+}
+
+// Input is the input of the reconcile of one Task.
+type Input struct {
+	// Task is the Task. Undecodable is the reason why its spec cannot be decoded, nil otherwise; with a reason, the spec is empty.
+	Task        *appv1.Task
+	Undecodable error
+	// Errs are the errors of the spec.
+	Errs field.ErrorList
+}
+
+// manager returns the field manager of the CronJob.
+func (in *Input) manager() string { return resource.KindTask.FieldManager() }
+
+// observed is the live state of one Task. It is read once in a reconcile and never written afterwards.
+type observed struct {
+	// at is the time of the reconcile.
+	at time.Time
+	// object is the CronJob of the Task's name, nil if there is none. It may be of others.
+	object *batchv1.CronJob
+	// jobs are the Jobs of the Task's CronJob, the latest first.
+	jobs []batchv1.Job
+	// pods are the pods of the Task that the cache has.
+	pods []corev1.Pod
+}
+
+// cronJob returns the CronJob that the Task controls, nil if there is none.
+func (o *observed) cronJob(task *appv1.Task) *batchv1.CronJob {
+	if o.object != nil && metav1.IsControlledBy(o.object, task) {
+		return o.object
+	}
+	return nil
+}
+
+// decision is the decision on the CronJob of a Task.
+type decision struct {
+	// spec is the Task with the spec in force, nil for none. job is its CronJob, and size the named size of the job.
+	spec *appv1.Task
+	job  *resource.ScheduledJob
+	size resource.ResolvedSize
+	// refusal is why the present spec is not in force, nil if it is.
+	refusal error
+}
+
+// Reconcile observes the objects of a Task, decides which spec is in force, applies its CronJob, and reports. It writes the status of the
+// Task, and no other field.
+func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (reconciler.Report, error) {
+	seen, err := r.observe(ctx, in.Task)
+	if err != nil {
+		return reconciler.Report{}, err
+	}
+	want, err := r.decide(ctx, in, seen)
+	if err != nil {
+		return reconciler.Report{}, err
+	}
+	done := r.apply(ctx, in, seen, want)
+	if done.after != nil {
+		after := *seen
+		after.object = done.after
+		seen = &after
+	}
+	report := newReport(in, seen, want, done)
+	return report, reconciler.Aggregate(want.refusal, done.err)
+}
+
+// observe reads the CronJob with its Jobs and pods from the cache.
+func (r *Reconciler) observe(ctx context.Context, task *appv1.Task) (*observed, error) {
+	seen := &observed{at: r.Clock.Now()}
+	var err error
+	if seen.object, err = workload.GetOrNil(ctx, r.Client, client.ObjectKeyFromObject(task), &batchv1.CronJob{}); err != nil {
+		return nil, err
+	}
+	live := seen.cronJob(task)
+	if live == nil {
+		return seen, nil
+	}
+	var jobs batchv1.JobList
+	if err := r.Client.List(ctx, &jobs, client.InNamespace(task.Namespace), client.MatchingFields{children.IndexOwner: string(live.UID)}); err != nil {
+		return nil, fmt.Errorf("list Jobs: %w", err)
+	}
+	seen.jobs = latestFirst(slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, live) }))
+	if len(seen.jobs) > 0 && !hasEnded(&seen.jobs[0]) {
+		seen.pods, err = workload.ListPods(ctx, r.Client, task, map[string]string{appv1.LabelTask: task.Name})
+	}
+	return seen, err
+}
+
+// decide returns the CronJob to apply: of the present spec, or of the recorded one while the present spec is not valid. Without the App that
+// a spec names, there is none.
+func (r *Reconciler) decide(ctx context.Context, in *Input, seen *observed) (*decision, error) {
+	want := &decision{spec: in.Task}
+	switch {
+	case in.Undecodable != nil:
+		want = earlier(in, seen, workload.InvalidResource(in.Undecodable))
+	case len(in.Errs) > 0:
+		want = earlier(in, seen, workload.InvalidSpec(in.Errs))
+	}
+	errs, err := r.build(ctx, in, want)
+	if err == nil && len(errs) > 0 && want.refusal == nil {
+		want = earlier(in, seen, workload.InvalidSpec(errs))
+		errs, err = r.build(ctx, in, want)
+	}
+	if err == nil && len(errs) > 0 { // The record is no longer valid either.
+		want.job = nil
+	}
+	return want, err
+}
+
+// earlier returns the decision for the recorded spec of the live CronJob, and for no CronJob without a record.
+func earlier(in *Input, seen *observed, refusal error) *decision {
+	want := &decision{refusal: refusal}
+	live := seen.cronJob(in.Task)
+	if live == nil || !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
+		return want
+	}
+	if past, err := resource.PastTask(in.Task, live.Annotations[appv1.AnnotationLastAppliedSpec]); err == nil {
+		want.spec = past
+	}
+	return want
+}
+
+// build builds the CronJob of a decision. It reads the Deployment of the App that the spec names.
+func (r *Reconciler) build(ctx context.Context, in *Input, want *decision) (field.ErrorList, error) {
+	if want.spec == nil {
+		return nil, nil
+	}
+	var base *resource.Base
+	if app := want.spec.Spec.App; app != "" {
+		live, err := workload.GetOrNil(ctx, r.Client, client.ObjectKey{Namespace: in.Task.Namespace, Name: app}, &appsv1.Deployment{})
+		switch {
+		case err != nil:
+			return nil, err
+		case live == nil || !isOfApp(live, app):
+			if want.refusal == nil {
+				want.refusal = reconciler.Waiting(appv1.ReasonDependencyNotReady, messageAppMissing, app, in.Task.Namespace)
+			}
+			return nil, nil
+		}
+		base = &resource.Base{Template: &live.Spec.Template, Selector: live.Spec.Selector.MatchLabels}
+	}
+	var err error
+	if want.size, err = r.Sizes.Resolve(ctx, want.spec.Spec.Size); err != nil {
+		return nil, fmt.Errorf("size: %w", err)
+	}
+	var errs field.ErrorList
+	want.job, errs = resource.Task(want.spec, base, want.size)
+	return errs, nil
+}
+
+// isOfApp reports whether a Deployment is the one of the App of its name.
+func isOfApp(live *appsv1.Deployment, app string) bool {
+	c := metav1.GetControllerOfNoCopy(live)
+	return c != nil && children.IsOfOurGroup(c) && c.Kind == resource.KindApp.Name && c.Name == app && live.DeletionTimestamp == nil
+}
+
+// outcome is the outcome of the apply of a CronJob.
+type outcome struct {
+	// after is the CronJob after the apply, nil if nothing is known of it.
+	after   *batchv1.CronJob
+	changes apply.ChangeSet
+	// pending is what the end of a pause changes, empty for nothing.
+	pending string
+	err     error
+}
+
+// apply applies the CronJob of a decision. While the Task is paused, it finds out whether there is anything to apply.
+func (r *Reconciler) apply(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
+	if want.job == nil {
+		return outcome{}
+	}
+	owner := &workload.Input{Owner: in.Task, Kind: resource.KindTask, Name: in.Task.Name}
+	object := workload.NewChild(want.job.CronJob, seen.object)
+	object.Unavailable = r.Unavailable(ctx, owner, want.job.CronJob)
+	req := workload.NewRequest(owner, object)
+	req.Policy.DefaultLabels = want.job.Workload.DefaultLabels
+	mode := r.Mode
+	if in.Task.Spec.Paused {
+		mode = apply.Local
+	}
+	done, err := r.Apply(ctx, req, mode)
+	out := outcome{changes: done.Changes(), err: err}
+	if in.Task.Spec.Paused {
+		if out.changes.Waits() {
+			_, out.pending = out.changes.Summary()
+		}
+		out.changes = nil // Nothing is written.
+		return out
+	}
+	out.after, _ = done.Objects[0].Live.(*batchv1.CronJob)
+	return out
+}
