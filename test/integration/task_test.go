@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/fixture"
+	"huolala.cn/app-operator/test/specs"
 )
 
 // newTaskOf returns a Task of an App that is due once a year.
@@ -118,6 +120,44 @@ func TestIdleTasks(t *testing.T) {
 	m.Idle(t)
 	if stored := m.Requests.Stored(); len(stored) > 0 {
 		t.Errorf("a restart writes %v", stored)
+	}
+}
+
+// TestRandomTasks applies random Tasks, half of them of random Apps: the API server takes each CronJob, and once it has, there is nothing to do,
+// neither for the manager that has applied it, nor for another one.
+func TestRandomTasks(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	src := specs.Random(t)
+	count := specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150)) / 2
+	createRandom(t, plane, ns, count, specs.Accepted, src)
+	tasks := make([]*appv1.Task, 0, 2*count)
+	for i, cr := range awaitStatuses(t, plane, ns) {
+		own := &unstructured.Unstructured{Object: map[string]any{"spec": specs.Task(src)}}
+		own.SetGroupVersionKind(appv1.GroupVersion.WithKind("Task"))
+		own.SetNamespace(ns)
+		own.SetName(fmt.Sprintf("own-%d", i))
+		if err := plane.Client.Create(t.Context(), own); err != nil {
+			t.Fatalf("%v\n%.2000s", err, marshalJSON(t, own.Object["spec"]))
+		}
+		tasks = append(tasks, fixture.NewTask(ns, own.GetName()))
+		if app, ok := cr.(*appv1.App); ok {
+			task := newTaskOf(app, fmt.Sprintf("of-%d", i))
+			plane.Create(t, task)
+			tasks = append(tasks, task)
+		}
+	}
+	for _, task := range tasks {
+		plane.Stands(t, task, "Ready=True", "Applied=True/Applied", "Stalled=False")
+		plane.Read(t, fixture.CronJob(task))
+	}
+	m.Idle(t)
+	m.Stop(t)
+	again := plane.Start(t, ns)
+	again.Idle(t)
+	if stored := again.Requests.Stored(); len(stored) > 0 {
+		t.Errorf("a manager that starts over what is in place writes %v", stored)
 	}
 }
 
