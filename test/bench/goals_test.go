@@ -26,6 +26,7 @@ var goals = []goal{
 	{"restart, writes", "restart, writes", manager, 5000, 0, false},
 	{"restart, until idle, against the lists alone", "restart", ratio(lists), 5000, 2, false},
 	{"requests of an idle minute", "requests in 60 idle seconds", manager, 5000, 0, false},
+	{"requests of an idle minute, with Tasks that are not due", idleTasks, manager, scheduled, 0, false},
 	{"status writes an App, with pods", "status writes until an App is ready, with pods", manager, 500, 4, false},
 	{"memory with 10,000 Apps at rest, MiB", restMemory, manager, 10000, 256, false},
 	{"the same right after all were made and changed, with the events of it, MiB", settledMemory, manager, 10000, 256, false},

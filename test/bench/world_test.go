@@ -188,11 +188,11 @@ func (c counts) String() string {
 
 // concerns are the resources that the manager has to do with. Of all others the API server asks itself, too.
 var concerns = map[string]bool{
-	"apps": true, "modelboxes": true, "uniteddeployments": true, "cloudmanagers": true, "deployments": true,
+	"apps": true, "modelboxes": true, "uniteddeployments": true, "cloudmanagers": true, "tasks": true, "deployments": true,
 	"statefulsets": true, "services": true, "pods": true, "horizontalpodautoscalers": true,
 	"persistentvolumeclaims": true, "secrets": true, "events": true,
 	"serviceaccounts": true, "networkpolicies": true, "poddisruptionbudgets": true, "ingresses": true, "httproutes": true,
-	"podmonitors": true,
+	"podmonitors": true, "cronjobs": true, "jobs": true,
 }
 
 // metrics returns those of the API server.

@@ -48,7 +48,12 @@ var kinds = []kind{
 	{name: "made", share: 2, make: newUnitedTemplate, edits: []func(harness.Resource, int){scaleUnited, func(obj harness.Resource, n int) {
 		roll(obj.(*appv1.UnitedDeployment).Spec.Template, n)
 	}}},
-	{name: "cloud", share: 4, make: newCloudManager, patient: true, edits: []func(harness.Resource, int){
+	{name: "task", share: 1, make: newTask, edits: []func(harness.Resource, int){
+		func(obj harness.Resource, n int) { obj.(*appv1.Task).Spec.Image = fmt.Sprintf("nginx:1.%d", n) },
+		func(obj harness.Resource, n int) { obj.(*appv1.Task).Spec.Suspended = n%2 == 0 },
+		func(obj harness.Resource, n int) { obj.(*appv1.Task).Spec.Schedule = fmt.Sprintf("%d 0 1 1 *", n%60) },
+	}},
+	{name: "cloud", share: 3, make: newCloudManager, patient: true, edits: []func(harness.Resource, int){
 		func(obj harness.Resource, n int) {
 			roll(&obj.(*appv1.CloudManager).Spec.Front.Deployment.WorkloadSpec, n)
 		},
@@ -122,6 +127,13 @@ func newUnitedTemplate(meta metav1.ObjectMeta) harness.Resource {
 
 func scaleUnited(obj harness.Resource, n int) {
 	obj.(*appv1.UnitedDeployment).Spec.Replicas = ptr.To(int32(n % 3))
+}
+
+// newTask returns a Task that is due once a year.
+func newTask(meta metav1.ObjectMeta) harness.Resource {
+	task := fixture.NewTask(meta.Namespace, meta.Name)
+	task.ObjectMeta = meta
+	return task
 }
 
 func newCloudManager(meta metav1.ObjectMeta) harness.Resource {

@@ -48,6 +48,7 @@ var ruledKinds = []ruled{
 	{"ModelBox", reflect.TypeFor[appv1.ModelBoxSpec](), randomServed, judgeModelBox},
 	{"UnitedDeployment", reflect.TypeFor[appv1.UnitedDeploymentSpec](), randomUnitedDeployment, judgeUnitedDeployment},
 	{"CloudManager", reflect.TypeFor[appv1.CloudManagerSpec](), randomCloudManager, judgeCloudManager},
+	{"Task", reflect.TypeFor[appv1.TaskSpec](), specs.Task, judgeTask},
 }
 
 // randomApp returns a spec with many fields, or with few: there, a change is more often one of the field that it meets.
@@ -170,6 +171,19 @@ func judgeCloudManager(u *unstructured.Unstructured) (field.ErrorList, []client.
 	return slices.Concat(wrong.Database, wrong.Identity, wrong.Front, ofDB, ofIdentity, ofFront), objects, nil
 }
 
+// judgeTask judges a Task without an App: of the pods of an App, the rules know nothing.
+func judgeTask(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {
+	task := &appv1.Task{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, task); err != nil {
+		return nil, nil, err
+	}
+	if task.Spec.App != "" {
+		return validation.Task(task), nil, nil
+	}
+	job, errs := resource.Task(task, nil, resource.BuiltInSizes().Resolve(task.Spec.Size))
+	return append(validation.Task(task), errs...), []client.Object{job.CronJob}, nil
+}
+
 // stricter are words of those rules that refuse what the API server takes; each says in its comment why.
 var stricter = []string{
 	"must not begin or end with white space",                                // An image: a Deployment may have it, no pod can.
@@ -184,6 +198,8 @@ var stricter = []string{
 	"is not the name of a port of this container",                  // A probe: the kubelet does not find the port.
 	"is root, and runAsNonRoot is true",                            // A container: the kubelet does not start it.
 	"must not contain the character NUL",                           // A process: no text of it can have it.
+	"keeps a run from ending",                                      // A container: the Job would never end.
+	"is set by Kubernetes on the pods of each Job",                 // A label of pods: no Job could be created.
 	"serviceAccount and serviceAccountName are mutually exclusive", // A ServiceAccount: it would be another one than that of the pods.
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,28 +18,33 @@ type largeResource struct {
 	resource harness.Resource
 	// workload is the child with the pods that the resource describes.
 	workload client.Object
-	// spec is what the resource states of these pods.
-	spec *appv1.WorkloadSpec
+	// spec is what the resource states of these pods, image their image.
+	spec  *appv1.PodFields
+	image string
 }
 
 // newLargeResources returns a resource of a kind, by the name of the kind.
 var newLargeResources = map[string]func(namespace string) largeResource{
 	"App": func(ns string) largeResource {
 		app := newApp(ns, "large")
-		return largeResource{app, fixture.Deployment(app), &app.Spec.WorkloadSpec}
+		return largeResource{app, fixture.Deployment(app), &app.Spec.PodFields, app.Spec.Image}
 	},
 	"ModelBox": func(ns string) largeResource {
 		box := fixture.NewModelBox(ns, "large")
-		return largeResource{box, fixture.Deployment(box), &box.Spec.WorkloadSpec}
+		return largeResource{box, fixture.Deployment(box), &box.Spec.PodFields, box.Spec.Image}
 	},
 	"UnitedDeployment": func(ns string) largeResource {
 		ud := fixture.NewUnitedDeployment(ns, "large", "large")
 		ud.Spec.Template = &appv1.WorkloadSpec{Image: fixture.Image}
-		return largeResource{ud, fixture.Deployment(ud), ud.Spec.Template}
+		return largeResource{ud, fixture.Deployment(ud), &ud.Spec.Template.PodFields, fixture.Image}
 	},
 	"CloudManager": func(ns string) largeResource {
 		cm := newCloudManager(ns)
-		return largeResource{cm, namedStatefulSet(ns, "db"), &cm.Spec.DB.StatefulSet.WorkloadSpec}
+		return largeResource{cm, namedStatefulSet(ns, "db"), &cm.Spec.DB.StatefulSet.PodFields, cm.Spec.DB.StatefulSet.Image}
+	},
+	"Task": func(ns string) largeResource {
+		task := fixture.NewTask(ns, "large")
+		return largeResource{task, fixture.CronJob(task), &task.Spec.PodFields, task.Spec.Image}
 	},
 }
 
@@ -50,6 +56,8 @@ func templateOf(t testing.TB, workload client.Object) *corev1.PodSpec {
 		return &w.Spec.Template.Spec
 	case *appsv1.StatefulSet:
 		return &w.Spec.Template.Spec
+	case *batchv1.CronJob:
+		return &w.Spec.JobTemplate.Spec.Template.Spec
 	}
 	t.Fatalf("%T has no pods", workload)
 	return nil
@@ -71,12 +79,11 @@ func TestKindsBeyondCacheBudget(t *testing.T) {
 				t.Helper()
 				plane.Until(t, large.workload, func() error { return checkContains(templateOf(t, large.workload).Containers[0].Image, image) })
 			}
-			runs(large.spec.Image)
+			runs(large.image)
 			m.Idle(t)
 
-			image := large.spec.Image
 			plane.Change(t, large.workload, func() { templateOf(t, large.workload).Containers[0].Image = "theirs" })
-			runs(image)
+			runs(large.image)
 			if counts := m.Requests.Counts(); counts["get "+k.Plural] == 0 {
 				t.Errorf("the resource is not read: %v", counts)
 			}
@@ -109,6 +116,8 @@ func newImage(t testing.TB, resource harness.Resource) {
 		r.Spec.Template.Image = image
 	case *appv1.CloudManager:
 		r.Spec.DB.StatefulSet.Image = image
+	case *appv1.Task:
+		r.Spec.Image = image
 	default:
 		t.Fatalf("no image of %T", resource)
 	}

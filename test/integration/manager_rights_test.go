@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -34,7 +35,9 @@ var unrequested = map[string]string{
 	"update modelboxes/finalizers.app.huolala.cn":        finalizes,
 	"update uniteddeployments/finalizers.app.huolala.cn": finalizes,
 	"update cloudmanagers/finalizers.app.huolala.cn":     finalizes,
+	"update tasks/finalizers.app.huolala.cn":             finalizes,
 	"create deployments.apps":                            creates,
+	"create cronjobs.batch":                              creates,
 	"create services":                                    creates,
 	"create secrets":                                     creates,
 	"create serviceaccounts":                             creates,
@@ -99,6 +102,8 @@ func newOwning(namespace, resource string) harness.Resource {
 		spec.Replicas = nil
 		ud.Spec.DeploymentName, ud.Spec.Replicas, ud.Spec.Template = "held", new(int32), &spec
 		return ud
+	case "tasks", "cronjobs.batch":
+		return fixture.NewTask(namespace, "web")
 	case "cloudmanagers", "secrets":
 		return newCloudManager(namespace)
 	}
@@ -139,7 +144,7 @@ func TestServerWithoutStreams(t *testing.T) {
 			t.Errorf("a watch without a list before it: %s", q)
 		}
 	}
-	if len(lists) != 17 {
+	if len(lists) != 19 {
 		t.Errorf("it has listed %v", slices.Sorted(maps.Keys(lists)))
 	}
 }

@@ -222,7 +222,7 @@ func childTypes() []client.Object {
 	var types []client.Object
 	for i := range children.Types {
 		row := &children.Types[i]
-		if _, none := row.Object.(*appsv1.StatefulSet); !none && row.Role.Has(children.RoleChild) && row.Scope != children.ScopeLive {
+		if _, none := row.Object.(*appsv1.StatefulSet); !none && !row.Scheduled && row.Role.Has(children.RoleChild) && row.Scope != children.ScopeLive {
 			types = append(types, row.Object)
 		}
 	}

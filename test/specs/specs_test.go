@@ -34,6 +34,7 @@ func TestEveryFieldIsMade(t *testing.T) {
 	}{
 		"Workload": {Workload, reflect.TypeFor[appv1.WorkloadSpec](), refused},
 		"Accepted": {Accepted, reflect.TypeFor[appv1.WorkloadSpec](), refused},
+		"Task":     {Task, reflect.TypeFor[appv1.TaskSpec](), refused},
 		"Served": {Served, reflect.TypeFor[appv1.ServingSpec](), []string{ // A metric of such a type has no such target.
 			"object.target.averageUtilization", "pods.target.value", "pods.target.averageUtilization", "resource.target.value",
 			"containerResource.target.value", "external.target.averageUtilization",
@@ -45,7 +46,11 @@ func TestEveryFieldIsMade(t *testing.T) {
 			for range 1500 {
 				collect(made, "", c.generate(src))
 			}
-			skip := slices.Clone(newer)
+			// A Task with an App needs a live Deployment, and a Task with further containers is refused.
+			skip := append(slices.Clone(newer), "TaskSpec.app", "TaskSpec.paused")
+			if name == "Task" {
+				skip = append(skip, "PodFields.containers")
+			}
 			if name != "Workload" {
 				skip = append(skip, gated...)
 			}

@@ -152,10 +152,14 @@ func (s Schedule) First(after time.Time) time.Time { return s.cron.Next(after.In
 // creation; the zero time for none.
 func (s Schedule) Next(base, now time.Time) time.Time {
 	every, counts := s.cron.(cron.ConstantDelaySchedule)
-	if first := s.First(base); !counts || first.After(now) {
+	if !counts {
 		return s.First(now)
 	}
-	return s.First(base).Add(now.Sub(s.First(base)).Truncate(every.Delay) + every.Delay)
+	first := s.First(base)
+	if first.After(now) {
+		return first
+	}
+	return first.Add(now.Sub(first).Truncate(every.Delay) + every.Delay)
 }
 
 // jobLabels are the labels that Kubernetes sets on the pods of each Job. With another value of one, no Job could be created.

@@ -101,6 +101,7 @@ func TestScheduleNext(t *testing.T) {
 		{"0 5 * * *", "Asia/Shanghai", 0, "2026-03-01T21:00:00Z"},
 		{"30 2 29 3 *", "Europe/Berlin", 0, "2027-03-29T00:30:00Z"}, // The clock is put forward at this time in 2026.
 		{"@every 1h", "", 0, "2026-03-01T13:00:30Z"},
+		{"@every 1h", "", 30 * time.Minute, "2026-03-01T13:00:30Z"},
 		{"@every 1h", "", 150 * time.Minute, "2026-03-01T15:00:30Z"},
 		{"@every 1h", "", 2 * time.Hour, "2026-03-01T15:00:30Z"},
 		{"0 0 30 2 *", "", 0, "0001-01-01T00:00:00Z"},
