@@ -107,7 +107,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.Viewer != nil {
-		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)}
+		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
 		s.options.Reader, s.reader = publicReader{o.Reader}, sharedReader{s.hub}
 		s.routes = s.pageRoutes()
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))
