@@ -32,7 +32,7 @@ type Options struct {
 	Follower Follower
 	// Actor makes the changes that the pages offer; nil for pages that only read.
 	Actor Actor
-	// Logs reads logs; nil for pages without logs, such as those of a viewer.
+	// Logs reads logs; nil for pages without logs, such as the pages of a viewer.
 	Logs LogReader
 	// Context is the name of the kubeconfig's context, Namespaces where resources are listed, in words.
 	Context, Namespaces string
@@ -53,7 +53,7 @@ type Server struct {
 	port     string
 	// id is the folder of all pages, empty in a viewer. It keeps the cookie from servers on other ports, and is no secret.
 	id string
-	// reader reads for the pages. In a viewer these share what is read.
+	// reader reads for the pages. The pages of a viewer share each read.
 	reader   Reader
 	sessions *sessions
 	hub      *hub
