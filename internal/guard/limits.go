@@ -1,6 +1,6 @@
 // Package guard limits the resources that a server holds for its clients: webhooks, metrics, probes and profiles of the manager, and the
-// viewer. Any pod of the cluster can connect to those of the manager, without credentials. The connections, the headers, the bodies that are read or handled, and the
-// time of each request have limits, and remote addresses share them. ADR 55 has the reasons.
+// viewer. Any pod of the cluster can connect to the servers of the manager, without credentials. The connections, the headers, the bodies that
+// are read or handled, and the time of each request have limits, and remote addresses share them. ADR 55 has the reasons.
 package guard
 
 import "time"

@@ -34,7 +34,7 @@ func choiceOf(address *url.URL) choice {
 	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
 }
 
-// chosen returns the choice in the address of a request. That of a viewer has a limited number of rows.
+// chosen returns the choice in the address of a request. The list of a viewer has a limited number of rows.
 func (s *Server) chosen(r *http.Request) choice {
 	c := choiceOf(r.URL)
 	if s.options.Viewer != nil {

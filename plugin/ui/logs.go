@@ -51,12 +51,22 @@ func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status, data["Problem"] = statusOf(err), view.Clean(err.Error())
 	}
-	data["Logs"], data["MoreLogs"] = found, more
+	items := make([]logItem, len(found))
+	for i := range found {
+		items[i] = logItem{found[i], linksOf(&found[i])}
+	}
+	data["Logs"], data["MoreLogs"] = items, more
 	s.render(w, status, "logs.html", data)
 }
 
-// Links are the links to the log of the container's other run, and of the pod's other containers.
-func (l *Log) Links() []option {
+// logItem is a log with the links to others.
+type logItem struct {
+	Log
+	Links []option
+}
+
+// linksOf returns the links to the log of the container's other run, and of the pod's other containers.
+func linksOf(l *Log) []option {
 	run := option{Text: textRunBefore}
 	if l.Previous {
 		run.Text = textPresentRun

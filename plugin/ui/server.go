@@ -32,7 +32,7 @@ type Options struct {
 	Follower Follower
 	// Actor makes the changes that the pages offer; nil for pages that only read.
 	Actor Actor
-	// Logs reads logs; nil for pages without logs, such as those of a viewer.
+	// Logs reads logs; nil for pages without logs, such as the pages of a viewer.
 	Logs LogReader
 	// Context is the name of the kubeconfig's context, Namespaces where resources are listed, in words.
 	Context, Namespaces string
@@ -53,7 +53,7 @@ type Server struct {
 	port     string
 	// id is the folder of all pages, empty in a viewer. It keeps the cookie from servers on other ports, and is no secret.
 	id string
-	// reader reads for the pages. In a viewer these share what is read.
+	// reader reads for the pages. The pages of a viewer share each read.
 	reader   Reader
 	sessions *sessions
 	hub      *hub
@@ -107,7 +107,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.Viewer != nil {
-		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)}
+		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
 		s.options.Reader, s.reader = publicReader{o.Reader}, sharedReader{s.hub}
 		s.routes = s.pageRoutes()
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))

@@ -157,7 +157,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 		case <-r.Context().Done():
 			return
 		case <-s.hub.ctx.Done():
-			if s.options.Viewer == nil { // A viewer comes back, and its pages wait for it.
+			if s.options.Viewer == nil { // The pages of a viewer wait for the next viewer.
 				send([]byte("event: end\ndata: {}\n\n"))
 			}
 			return

@@ -32,7 +32,7 @@ const (
 	// viewerReads is how many resources a second are read, viewerBurst how many at once after a quiet time. A read takes up to 13 requests, and the
 	// watches of a resource that nobody followed before about as many.
 	viewerReads, viewerBurst = 10, 20
-	// viewerAge is how old a resource on a page may be. What is watched is newer.
+	// viewerAge is how old a resource on a page may be. The watched parts are newer.
 	viewerAge = 10 * time.Second
 	// headerUser is the header in which the proxy names a reader.
 	headerUser = "X-Forwarded-User"

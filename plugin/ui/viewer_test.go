@@ -143,30 +143,29 @@ func TestViewerIsNew(t *testing.T) {
 
 // TestViewerAway lets the API server go away: pages show what was known, and since when, and a page of what was not known says so.
 func TestViewerAway(t *testing.T) {
-	t.Parallel()
-	m := newMoving(1)
-	s := viewerOf(t, m)
-	for _, path := range []string{"/", "/app/shop/cart"} {
-		if status := ask(t, s, http.MethodGet, "apps.example.com", path, nil).Code; status != http.StatusOK {
-			t.Fatalf("%s: status %d", path, status)
-		}
-	}
-	m.change(func() { m.state.Away = time.Now() })
-	began := time.Now()
-	for path, want := range map[string]string{"/": "app-000", "/app/shop/cart": "cart", "/app/shop/other": "load the page again"} {
-		for {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(1)
+		m.over = make(chan struct{}, 10)
+		s := viewerOf(t, m)
+		defer s.end()
+		open := func(path string) (int, string) {
 			answer := ask(t, s, http.MethodGet, "apps.example.com", path, nil)
-			if text := answer.Body.String(); strings.Contains(text, "has not answered within") && strings.Contains(text, want) {
-				if known := path != "/app/shop/other"; known != (answer.Code == http.StatusOK) {
-					t.Errorf("%s: status %d", path, answer.Code)
-				}
-				break
-			}
-			if time.Since(began) > time.Minute {
-				t.Fatalf("%s: status %d\n%s", path, answer.Code, answer.Body)
+			return answer.Code, answer.Body.String()
+		}
+		for _, path := range []string{"/", "/app/shop/cart"} {
+			if status, text := open(path); status != http.StatusOK || strings.Contains(text, "has not answered") {
+				t.Fatalf("%s: status %d\n%s", path, status, text)
 			}
 		}
-	}
+		m.change(func() { m.state.Away = time.Now() })
+		<-time.After(2 * pauseResource)
+		for path, want := range map[string]string{"/": "app-000", "/app/shop/cart": "cart", "/app/shop/other": "load the page again"} {
+			status, text := open(path)
+			if known := path != "/app/shop/other"; known != (status == http.StatusOK) || !strings.Contains(text, "has not answered within") || !strings.Contains(text, want) {
+				t.Errorf("%s: status %d\n%s", path, status, text)
+			}
+		}
+	})
 }
 
 // TestViewerRate has a reader open thousands of resources, each for a short time: they are read at a limited rate, and the list is answered at once.

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Public returns a copy of a snapshot for readers who see what a program may read, and not what they may. It lacks the messages that containers
+// Public returns a copy of a snapshot for readers without rights of their own, who see by the rights of a program. It lacks the messages that containers
 // leave when they end, which can be lines of a log. The values that hider hides are missing in the texts of events and kubelets, and the
 // views of the copy hide the values of all variables.
 func (s *Snapshot) Public() *Snapshot {
