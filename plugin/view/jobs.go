@@ -24,13 +24,20 @@ const (
 
 // jobs returns the Jobs that the resource controls, the latest first.
 func (s *Snapshot) jobs() []*batchv1.Job {
+	return s.jobsThat(func(job *batchv1.Job) bool { return controls(s.Resource.ObjectMeta.UID, job) })
+}
+
+// jobsThat returns the Jobs for which a condition holds, the latest first.
+func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
 	var jobs []*batchv1.Job
 	for i := range s.Jobs {
-		if controls(s.Resource.ObjectMeta.UID, &s.Jobs[i]) {
+		if holds(&s.Jobs[i]) {
 			jobs = append(jobs, &s.Jobs[i])
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+	})
 	return jobs
 }
 
@@ -50,42 +57,64 @@ func (s *Snapshot) belowJob() []Step {
 	return append([]Step{{Object: "Job " + jobs[0].Name, Text: state}}, rootOf(s.podsOf(jobs[0].UID), true)...)
 }
 
-// jobNodes returns the nodes of the Jobs.
+// jobNodes returns the nodes of the Jobs that the resource controls.
 func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 	jobs := s.jobs()
 	nodes := make([]Node, 0, len(jobs))
 	for _, job := range jobs {
-		n := Node{
-			Kind: "Job", Name: job.Name, Ready: fmt.Sprintf("%d/%d", job.Status.Succeeded, ptr.Deref(job.Spec.Completions, 1)),
-			Detail: mainImage(job.Spec.Template.Spec.Containers), Created: created(job.ObjectMeta),
-		}
-		n.State, n.Mark = jobState(job)
-		n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
-		for i := range n.Children { // Of a Job, pods end for good.
-			switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
-			case corev1.PodSucceeded:
-				pod.Mark = MarkGood
-			case corev1.PodFailed:
-				pod.Mark = MarkBad
-			}
-		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, s.jobNode(job, o))
 	}
 	return nodes
 }
 
-// jobState returns the state of a Job in a word, and its mark.
-func jobState(job *batchv1.Job) (string, Mark) {
-	for i := range job.Status.Conditions {
-		switch c := &job.Status.Conditions[i]; {
-		case c.Status != corev1.ConditionTrue:
-		case c.Type == batchv1.JobComplete:
-			return "succeeded", MarkGood
-		case c.Type == batchv1.JobFailed:
-			return "failed, " + c.Reason, MarkBad
+// jobNode returns the node of a Job.
+func (s *Snapshot) jobNode(job *batchv1.Job, o TreeOptions) Node {
+	n := Node{
+		Kind: "Job", Name: job.Name, Ready: fmt.Sprintf("%d/%d", job.Status.Succeeded, ptr.Deref(job.Spec.Completions, 1)),
+		Detail: mainImage(job.Spec.Template.Spec.Containers), Created: created(job.ObjectMeta),
+	}
+	n.State, n.Mark = jobState(job)
+	n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
+	for i := range n.Children { // Of a Job, pods end for good.
+		switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
+		case corev1.PodSucceeded:
+			pod.Mark = MarkGood
+		case corev1.PodFailed:
+			pod.Mark = MarkBad
 		}
 	}
-	return "running", MarkBusy
+	return n
+}
+
+// endOf returns the condition by which a Job has ended, nil while it runs.
+func endOf(job *batchv1.Job) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c
+		}
+	}
+	return nil
+}
+
+// jobEnd returns when a Job has ended, nil if it has not, or if that is not known.
+func jobEnd(job *batchv1.Job) *metav1.Time {
+	if end := endOf(job); end != nil && !end.LastTransitionTime.IsZero() {
+		return &end.LastTransitionTime
+	}
+	return nil
+}
+
+// jobState returns the state of a Job in a word, and its mark.
+func jobState(job *batchv1.Job) (string, Mark) {
+	switch end := endOf(job); {
+	case end == nil:
+		return "running", MarkBusy
+	case end.Type == batchv1.JobComplete:
+		return "succeeded", MarkGood
+	default:
+		return "failed, " + end.Reason, MarkBad
+	}
 }
 
 // BeforeOf returns the command before the rollout, and the pods that wait for the command, as a way; nil while no rollout waits.
@@ -110,8 +139,21 @@ func BeforeOf(s *Snapshot) []Stop {
 	return shown([]Stop{stop, pods})
 }
 
-// jobWords describes how far a Job is: its state, its tries that have failed, and its time.
+// jobWords describes how far a Job is: its result, and its time.
 func (s *Snapshot) jobWords(job *batchv1.Job) string {
+	words := s.jobResult(job)
+	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
+	switch {
+	case endOf(job) == nil:
+		words += ", for " + longDuration(s.Now.Sub(began.Time))
+	case end != nil:
+		words += ", after " + longDuration(end.Sub(began.Time))
+	}
+	return words
+}
+
+// jobResult describes the state of a Job, its tries that have failed, and the exit code of its command.
+func (s *Snapshot) jobResult(job *batchv1.Job) string {
 	state, mark := jobState(job)
 	words := []string{state}
 	if n := job.Status.Failed; n > 0 && job.Spec.BackoffLimit != nil {
@@ -119,13 +161,6 @@ func (s *Snapshot) jobWords(job *batchv1.Job) string {
 	}
 	if code := s.exitCode(job); code != 0 && mark != MarkGood {
 		words = append(words, fmt.Sprintf("exit code %d", code))
-	}
-	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
-	switch {
-	case end == nil && mark == MarkBusy:
-		words = append(words, "for "+longDuration(s.Now.Sub(began.Time)))
-	case end != nil:
-		words = append(words, "after "+longDuration(end.Sub(began.Time)))
 	}
 	return strings.Join(words, ", ")
 }
@@ -140,17 +175,6 @@ func (s *Snapshot) exitCode(job *batchv1.Job) int32 {
 		}
 	}
 	return 0
-}
-
-// jobEnd returns when a Job has ended, nil if it has not.
-func jobEnd(job *batchv1.Job) *metav1.Time {
-	for i := range job.Status.Conditions {
-		c := &job.Status.Conditions[i]
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && !c.LastTransitionTime.IsZero() {
-			return &c.LastTransitionTime
-		}
-	}
-	return nil
 }
 
 // commands returns an entry for each command before a rollout: its end, or its begin while it runs.
