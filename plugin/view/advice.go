@@ -132,7 +132,7 @@ const adviceResume = "The %s is paused, and nothing is written until you resume 
 // adoption is the advice about an object that can be adopted.
 func (s *Snapshot) adoption() string {
 	text := adviceAdoptRestart
-	if kind, ok := KindOf(s.Resource.Kind); ok && kind.Holds {
+	if kind, ok := KindOf(s.Resource.Kind); ok && (kind.Holds || kind.Scheduled) {
 		text = adviceAdopt
 	}
 	if s.owns() {
@@ -141,10 +141,10 @@ func (s *Snapshot) adoption() string {
 	return text + adviceRename
 }
 
-// owns reports whether the resource owns a Deployment or a StatefulSet, or the Deployments cannot be listed.
+// owns reports whether the resource owns a Deployment, a StatefulSet or a CronJob, or these cannot be listed.
 func (s *Snapshot) owns() bool {
 	by := s.Resource.ObjectMeta.UID
-	return s.lacks(kindsDeployments) ||
+	return s.lacks(kindsDeployments) || s.lacks(kindsCronJobs) || s.cronJob() != nil ||
 		slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return controls(by, &d) }) ||
 		slices.ContainsFunc(s.StatefulSets, func(set appsv1.StatefulSet) bool { return controls(by, &set) })
 }

@@ -145,12 +145,17 @@ func (p *Progress) noteRuns(s *Snapshot) {
 	}
 }
 
-// Failed returns why the latest run of a Task counts as failed, empty if it does not, or if another run has not ended.
-func (p *Progress) Failed() string {
-	if p.Schedule == nil || p.unsettled || p.State != StateFailing {
-		return ""
+// Ended returns why it makes no sense to wait for a Task: its latest run has failed or was missed, or no run starts; empty while a run has not
+// ended, and where nothing is wrong.
+func (p *Progress) Ended() string {
+	switch {
+	case p.Schedule == nil || p.unsettled:
+	case p.State == StateFailing:
+		return "is not ready: " + p.Reason + ": " + p.Message
+	case p.State == StateSuspended:
+		return "is suspended: " + causeSuspended
 	}
-	return p.Reason + ": " + p.Message
+	return ""
 }
 
 // Done reports whether the resource is ready by its latest spec.

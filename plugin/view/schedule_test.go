@@ -165,15 +165,15 @@ func TestProgressOfTasks(t *testing.T) {
 	}{
 		"ready":              {all["ready"], true, false, "Task shop/report: Succeeded; Job report-2: succeeded, after 10 min"},
 		"never":              {all["never"], true, false, "Task shop/report: NoRun"},
-		"suspended":          {all["suspended"], false, false, "Task shop/report: Suspended; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
+		"suspended":          {all["suspended"], false, true, "Task shop/report: Suspended; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
 		"failed":             {all["failed"], false, true, "Task shop/report: RunFailed; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
 		"the next one runs":  {next, false, false, "Task shop/report: RunFailed; Job report-4: running"},
 		"the status is late": {late, false, false, "Task shop/report: Succeeded; Job report-5: failed, DeadlineExceeded, exit code 2, after 10 min"},
 		"Jobs unseen":        {blind, false, false, "Task shop/report: Running; not shown: Jobs (you may not list them)"},
 	} {
 		p := ProgressOf(c.s)
-		if p.Done() != c.done || (p.Failed() != "") != c.failed {
-			t.Errorf("%s: done is %t, failed %q", name, p.Done(), p.Failed())
+		if p.Done() != c.done || (p.Ended() != "") != c.failed {
+			t.Errorf("%s: done is %t, failed %q", name, p.Done(), p.Ended())
 		}
 		if line := p.Line(); line != c.line {
 			t.Errorf("%s: %s", name, line)
