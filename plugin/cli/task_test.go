@@ -27,7 +27,7 @@ func taskServer(t *testing.T, change func(*appv1.Task), without ...string) *fake
 	task.Spec.App, task.Spec.Schedule = "cart", "0 5 * * *"
 	task.Status.ObservedGeneration = task.Generation
 	task.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonRunFailed, Message: "Job report-1 failed"}}
-	task.Status.LastRun = &appv1.TaskRun{Job: "report-1", Result: appv1.TaskFailed}
+	task.Status.LastRun = &appv1.TaskRun{Job: "report-1", Started: ptr.To(metav1.Now()), Result: appv1.TaskFailed}
 	change(task)
 	owned := func(name string, uid types.UID, by metav1.OwnerReference) metav1.ObjectMeta {
 		meta := objectMeta(name)
@@ -159,7 +159,7 @@ func TestWaitForTask(t *testing.T) {
 		"succeeded":           {ready(appv1.TaskSucceeded, metav1.ConditionTrue, appv1.ReasonSucceeded), nil, 0, "Task shop/report: Succeeded"},
 		"failed":              {ready(appv1.TaskFailed, metav1.ConditionFalse, appv1.ReasonRunFailed), nil, 1, "task/report is not ready: RunFailed: Job report-1 failed; see: kubectl happ why task/report -n shop"},
 		"failed, never fails": {ready(appv1.TaskFailed, metav1.ConditionFalse, appv1.ReasonRunFailed), []string{"--fail", "never", "--timeout", "1ms"}, exitTimeout, "is not ready after"},
-		"suspended":           {ready(appv1.TaskFailed, metav1.ConditionUnknown, appv1.ReasonSuspended), nil, 1, "is suspended: no run starts until it is resumed"},
+		"suspended":           {ready(appv1.TaskSucceeded, metav1.ConditionTrue, appv1.ReasonSuspended), nil, 0, "Task shop/report: Suspended"},
 		"the status is late":  {ready(appv1.TaskRunning, metav1.ConditionTrue, appv1.ReasonRunning), []string{"--timeout", "1ms"}, exitTimeout, "Running"},
 	} {
 		code, out, said := taskServer(t, c.change).run(t, append([]string{"wait", "task/report"}, c.args...)...)

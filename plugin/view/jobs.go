@@ -27,8 +27,14 @@ func (s *Snapshot) jobs() []*batchv1.Job {
 	return s.jobsThat(func(job *batchv1.Job) bool { return controls(s.Resource.ObjectMeta.UID, job) })
 }
 
-// jobsThat returns the Jobs for which a condition holds, the latest first.
+// jobsThat returns the Jobs for which a condition holds, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
 func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
+	ended := func(job *batchv1.Job) int {
+		if endOf(job) != nil {
+			return 1
+		}
+		return 0
+	}
 	var jobs []*batchv1.Job
 	for i := range s.Jobs {
 		if holds(&s.Jobs[i]) {
@@ -36,7 +42,7 @@ func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(a), ended(b)), cmp.Compare(b.Name, a.Name))
 	})
 	return jobs
 }

@@ -131,7 +131,7 @@ func (p *Progress) noteRuns(s *Snapshot) {
 	if endOf(latest) != nil {
 		p.Run = "Job " + latest.Name + ": " + s.jobWords(latest)
 	}
-	p.unsettled = last == nil || last.Job != latest.Name || last.Result == appv1.TaskRunning
+	p.unsettled = last == nil || last.Started.Before(&latest.CreationTimestamp) || last.Job == latest.Name && last.Result == appv1.TaskRunning
 	for _, job := range runs {
 		if endOf(job) != nil {
 			continue
@@ -145,17 +145,13 @@ func (p *Progress) noteRuns(s *Snapshot) {
 	}
 }
 
-// Ended returns why it makes no sense to wait for a Task: its latest run has failed or was missed, or no run starts; empty while a run has not
-// ended, and where nothing is wrong.
+// Ended returns why it makes no sense to wait for a Task: its latest run has failed or was missed; empty while a run has not ended, and where nothing
+// is wrong.
 func (p *Progress) Ended() string {
-	switch {
-	case p.Schedule == nil || p.unsettled:
-	case p.State == StateFailing:
-		return "is not ready: " + p.Reason + ": " + p.Message
-	case p.State == StateSuspended:
-		return "is suspended: " + causeSuspended
+	if p.Schedule == nil || p.unsettled || p.State != StateFailing {
+		return ""
 	}
-	return ""
+	return "is not ready: " + p.Reason + ": " + p.Message
 }
 
 // Done reports whether the resource is ready by its latest spec.

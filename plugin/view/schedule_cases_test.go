@@ -18,6 +18,9 @@ func newTask(status metav1.ConditionStatus, reason, message string, change func(
 	task.Spec.App, task.Spec.Schedule, task.Spec.TimeZone = "cart", "0 5 * * *", ptr.To("Asia/Shanghai")
 	task.Spec.Command = []string{"/app/report"}
 	task.Status.Conditions = []metav1.Condition{condition(appv1.ConditionReady, status, reason, message)}
+	if status == metav1.ConditionFalse && reason != appv1.ReasonRunning {
+		task.Status.Conditions = append(task.Status.Conditions, condition(appv1.ConditionStalled, metav1.ConditionTrue, reason, message))
+	}
 	task.Status.ObservedGeneration, task.Status.Image = 2, "registry.example.com/shop/cart:5.2.0"
 	task.Status.NextRun = ptr.To(before(-9 * time.Hour))
 	task.Status.LastRun = &appv1.TaskRun{Job: "report-3", Started: ptr.To(before(15 * time.Hour)), Finished: ptr.To(before(14 * time.Hour)), Result: appv1.TaskFailed}
@@ -78,7 +81,7 @@ func scheduled(r Resource) *Snapshot {
 	return s
 }
 
-const messageFailed = "Job report-3 failed: exit code 3 of pod report-3-x2k; kubectl logs -n shop report-3-x2k"
+const messageFailed = "Job report-3 failed: the command ended with an error, as often as retries allows; kubectl logs -n shop job/report-3 has its output, if its pod is still there"
 
 // tasks returns a Task in each state.
 func tasks() map[string]*Snapshot {
@@ -89,7 +92,7 @@ func tasks() map[string]*Snapshot {
 	all := map[string]*Snapshot{
 		"failed": scheduled(newTask(metav1.ConditionFalse, appv1.ReasonRunFailed, messageFailed, nothing)),
 		"missed": scheduled(newTask(metav1.ConditionFalse, appv1.ReasonRunMissed, "The run of 2026-03-01 05:00 has not started", nothing)),
-		"suspended": scheduled(newTask(metav1.ConditionUnknown, appv1.ReasonSuspended, "spec.suspended is true", func(task *appv1.Task) {
+		"suspended": scheduled(newTask(metav1.ConditionTrue, appv1.ReasonSuspended, "spec.suspended is true", func(task *appv1.Task) {
 			task.Spec.Suspended, task.Status.NextRun = true, nil
 		})),
 		"never": scheduled(newTask(metav1.ConditionTrue, appv1.ReasonNoRun, "No run was due", func(task *appv1.Task) {
@@ -108,5 +111,8 @@ func tasks() map[string]*Snapshot {
 	all["ready"].Jobs, all["ready"].Pods = all["ready"].Jobs[:2], all["ready"].Pods[:2]
 	job, pod := newRun(4, 5*time.Minute, nil, notPulled)
 	all["running"].Jobs, all["running"].Pods = append(all["running"].Jobs, job), append(all["running"].Pods, pod)
+	const noPod = "Job report-4 has no pod after 30s; kubectl describe job -n shop report-4 names the cause"
+	all["no pod"] = scheduled(newTask(metav1.ConditionFalse, appv1.ReasonRunning, noPod, nothing))
+	all["no pod"].Jobs = append(all["no pod"].Jobs, job)
 	return all
 }

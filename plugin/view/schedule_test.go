@@ -28,15 +28,20 @@ func TestTasks(t *testing.T) {
 		got[name] = answer{row.State, row.Cause, why.Chain[len(why.Chain)-1].Object, why.Works, why.Advice}
 	}
 	want := map[string]answer{
-		"failed": {StateFailing, messageFailed, "condition Ready", success, []string{
+		"failed": {StateFailing, messageFailed, "condition Stalled", success, []string{
 			"Read the output of the run: kubectl happ logs task/report -n shop. Then fix the spec, or its App; " + again,
 		}},
-		"missed": {StateFailing, "The run of 2026-03-01 05:00 has not started", "condition Ready", success, []string{
+		"missed": {StateFailing, "The run of 2026-03-01 05:00 has not started", "condition Stalled", success, []string{
 			"Look at the events of its CronJob: kubectl describe cronjob/report -n shop. If runs are missed again and again, see " +
 				"spec.startingDeadlineSeconds and spec.concurrency; " + again,
 		}},
 		"running": {StateRunning, "Job report-4 runs", "1 pod, on node-1", success, []string{
-			"Nothing while it runs. Follow it: kubectl happ wait task/report -n shop; or read its output: kubectl happ logs task/report -n shop.",
+			"Nothing while it runs. Follow it: kubectl happ wait task/report -n shop; or read its output: kubectl happ logs task/report -n shop. " +
+				"Why it has no pod is in the message.",
+		}},
+		"no pod": {StateFailing, "Job report-4 has no pod after 30s; kubectl describe job -n shop report-4 names the cause", "condition Ready", success, []string{
+			"Nothing while it runs. Follow it: kubectl happ wait task/report -n shop; or read its output: kubectl happ logs task/report -n shop. " +
+				"Why it has no pod is in the message.",
 		}},
 		"suspended": {StateSuspended, "no run starts until it is resumed", "condition Ready", success, []string{"Resume it: kubectl happ resume task/report -n shop."}},
 		"waiting": {StateWaiting, "App cart has no Deployment", "condition Ready", "", []string{
@@ -164,8 +169,9 @@ func TestProgressOfTasks(t *testing.T) {
 		line         string
 	}{
 		"ready":              {all["ready"], true, false, "Task shop/report: Succeeded; Job report-2: succeeded, after 10 min"},
+		"no pod":             {all["no pod"], false, false, "Task shop/report: Running; Job report-4: running"},
 		"never":              {all["never"], true, false, "Task shop/report: NoRun"},
-		"suspended":          {all["suspended"], false, true, "Task shop/report: Suspended; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
+		"suspended":          {all["suspended"], true, false, "Task shop/report: Suspended; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
 		"failed":             {all["failed"], false, true, "Task shop/report: RunFailed; Job report-3: failed, BackoffLimitExceeded, 1 of 1 tries failed, exit code 3, after 10 min"},
 		"the next one runs":  {next, false, false, "Task shop/report: RunFailed; Job report-4: running"},
 		"the status is late": {late, false, false, "Task shop/report: Succeeded; Job report-5: failed, DeadlineExceeded, exit code 2, after 10 min"},

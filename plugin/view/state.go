@@ -127,6 +127,8 @@ func (r *Resource) State() State {
 	verdict := r.verdict()
 	state, known := reasonStates[verdict.Reason]
 	switch {
+	case r.Schedule != nil && runFails(&verdict):
+		return StateFailing
 	case verdict.Type == appv1.ConditionStalled:
 		return StateStalled
 	case known:
@@ -139,6 +141,12 @@ func (r *Resource) State() State {
 		return StateRolling
 	}
 	return StateFailing
+}
+
+// runFails reports whether a condition of a Task is about a run that has failed, was missed, or has no pod. A Task is not stalled by that: its next
+// run starts all the same.
+func runFails(c *metav1.Condition) bool {
+	return c.Reason == appv1.ReasonRunFailed || c.Reason == appv1.ReasonRunMissed || c.Reason == appv1.ReasonRunning && c.Status == metav1.ConditionFalse
 }
 
 // PodCount is how many pods a resource has, from its status.
