@@ -57,7 +57,7 @@ func pausing(now *view.Resource, pause bool) map[string]any {
 	if now.Paused != pause {
 		spec["paused"] = pause
 	}
-	if !pause && now.Schedule != nil && now.Schedule.Suspended {
+	if !pause && now.Suspended() {
 		spec["suspended"] = false
 	}
 	return spec

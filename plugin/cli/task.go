@@ -56,7 +56,7 @@ func (r *root) suspendCommand() *cobra.Command {
 			}
 			for _, t := range targets {
 				resource, err := c.change(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
-					if now.Schedule.Suspended {
+					if now.Suspended() {
 						return nil, errUnchanged
 					}
 					return map[string]any{"spec": map[string]any{"suspended": true}}, nil

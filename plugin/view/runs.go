@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -194,6 +195,19 @@ func (r *Run) Words() string {
 		return strings.TrimSuffix(runByHand+"; "+r.Note, "; ")
 	}
 	return r.Note
+}
+
+// Label describes the runs to a reader who does not see their picture, such as "1 failed, 2 succeeded".
+func (r *Runs) Label() string {
+	counts := map[string]int{}
+	for i := range r.Runs {
+		counts[r.Runs[i].Result]++
+	}
+	var words []string
+	for _, result := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%d %s", counts[result], result))
+	}
+	return strings.Join(words, ", ")
 }
 
 // Text returns the runs as a table.

@@ -46,6 +46,9 @@ func taskResource(obj runtime.Object) (Resource, bool) {
 	}, true
 }
 
+// Suspended reports whether a Task starts no run.
+func (r *Resource) Suspended() bool { return r.Schedule != nil && r.Schedule.Suspended }
+
 // LastStarted returns when the latest run has started, nil if that is not known.
 func (s *Schedule) LastStarted() *metav1.Time {
 	if s.Last == nil {

@@ -124,6 +124,9 @@ func TestRuns(t *testing.T) {
 	if diff := cmp.Diff(want, names(s)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if label := RunsOf(s).Label(); label != "1 failed, 2 succeeded" {
+		t.Errorf("the label is %q", label)
+	}
 	s.CronJobs, s.Missing = nil, []Missing{{kindsCronJobs, "you may not list them"}}
 	if diff := cmp.Diff(want, names(s)); diff != "" {
 		t.Errorf("without the right to CronJobs (-want +got):\n%s", diff)
