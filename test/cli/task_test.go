@@ -119,7 +119,7 @@ var taskCommands = map[string][]string{
 	"tree": {"tree", "task/report"}, "why": {"why", "task/report"}, "logs": {"logs", "task/report"}, "report": {"report", "task/report"},
 	"wait": {"wait", "task/report"}, "history": {"history", "task/report"}, "pause": {"pause", "task/report"}, "suspend": {"suspend", "task/report"},
 	"resume": {"resume", "task/report"}, "eject": {"eject", "task/report"}, "eject --delete": {"eject", "task/report", "--delete", "--yes"},
-	"plan": {"plan", "task/report", "--set", "retries=0"}, "adopt": {"adopt", "task/report", "--yes"},
+	"plan": {"plan", "task/report", "--set", "schedule=0 0 1 1 *"}, "adopt": {"adopt", "task/report", "--yes"},
 }
 
 // TestRightsToTasks is TestRights for a Task.
