@@ -48,6 +48,8 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	mode := appv1.AdoptWithoutRestart
 	if o.restart {
 		mode = "true"
+	} else if t.kind.Scheduled { // No pod restarts, because none serves.
+		mode = "true"
 	} else if !t.kind.Holds {
 		return fmt.Errorf("%s %s cannot adopt without a restart; only resources of the kinds %s can. See --restart", t.kind.Name, t.name,
 			view.NameKinds("and", view.CanBeHeld))

@@ -62,7 +62,11 @@ func adviceOf(kind view.Kind, reason, message string, change func(*view.Snapshot
 		meta.UID, meta.OwnerReferences = types.UID(uid), []metav1.OwnerReference{{UID: types.UID(by), Controller: ptr.To(true)}}
 		return meta
 	}
-	s := &view.Snapshot{Resource: r, Deployments: []appsv1.Deployment{{ObjectMeta: owned("web", "2", "1")}}}
+	owner := "1"
+	if kind.Scheduled { // A Task has no Deployment.
+		owner = "others"
+	}
+	s := &view.Snapshot{Resource: r, Deployments: []appsv1.Deployment{{ObjectMeta: owned("web", "2", owner)}}}
 	for i, name := range []string{"web-new", "web-old"} {
 		rs := appsv1.ReplicaSet{ObjectMeta: owned(name, name, "2")}
 		rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(2 - i), appv1.AnnotationLastAppliedSpec: `{"image":"a"}`}
@@ -102,6 +106,9 @@ func allAdvice(t *testing.T) []string {
 	for _, kind := range view.Kinds {
 		for _, reason := range append(reasonsOfAPI(t), "Unheard") {
 			if !kind.Holds && slices.Contains([]string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonRevisionNotFound, appv1.ReasonCanary}, reason) {
+				continue
+			}
+			if kind.Scheduled && slices.Contains([]string{appv1.ReasonBeforeRolloutFailed, appv1.ReasonCanaryAborted}, reason) {
 				continue
 			}
 			for _, message := range []string{"words", adoptable} {
@@ -156,7 +163,7 @@ func TestAdviceNamespace(t *testing.T) {
 		}
 		f.mu.Unlock()
 	}
-	for _, want := range []string{"happ adopt", "happ check", "happ hold", "happ rollback", "happ wait", "logs", "describe", "rollout"} {
+	for _, want := range []string{"happ adopt", "happ check", "happ hold", "happ rollback", "happ wait", "logs", "describe", "rollout", "create"} {
 		if !programs[want] {
 			t.Errorf("no advice has kubectl %s: %q", want, commands)
 		}
@@ -184,6 +191,9 @@ func checkKubectl(t *testing.T, command string, words []string) {
 	t.Helper()
 	flags, common := pflag.NewFlagSet(command, pflag.ContinueOnError), genericclioptions.NewConfigFlags(false)
 	common.AddFlags(flags)
+	if words[0] == "create" {
+		flags.String("from", "", "")
+	}
 	if words[0] == "logs" {
 		flags.BoolP("previous", "p", false, "")
 		flags.StringP("container", "c", "", "")
@@ -191,7 +201,7 @@ func checkKubectl(t *testing.T, command string, words []string) {
 	if err := flags.Parse(words); err != nil || *common.Namespace != namespaceOfTests {
 		t.Errorf("%s: namespace %q: %v", command, *common.Namespace, err)
 	}
-	if name := flags.Arg(flags.NArg() - 1); name != "web-new-1" && name != "deployment/web" {
+	if name := flags.Arg(flags.NArg() - 1); !slices.Contains([]string{"web-new-1", "deployment/web", "cronjob/web", "web-again"}, name) {
 		t.Errorf("%s: is about %q", command, name)
 	}
 }

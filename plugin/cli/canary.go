@@ -62,6 +62,9 @@ func (r *root) abortCommand() *cobra.Command {
 
 // stepCanary asks the user, and then sets the annotation of a step to the UID of the canary that the user was asked about.
 func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canaryStep, yes bool) error {
+	if err := refuseTask(t, messageNoCanary); err != nil {
+		return err
+	}
 	if !t.kind.Holds {
 		return fmt.Errorf("%s %s has no canary; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
 	}

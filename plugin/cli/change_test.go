@@ -19,7 +19,8 @@ func TestBeingDeleted(t *testing.T) {
 	refuse := map[string][]string{
 		"plan": {"plan", "web", "--set", "replicas=2"}, "plan --to": {"plan", "web", "--to", "1"}, "rollback": {"rollback", "web", "--yes"},
 		"adopt": {"adopt", "web", "--yes"}, "hold": {"hold", "web", "--yes"}, "unhold": {"unhold", "web"}, "promote": {"promote", "web", "--yes"}, "abort": {"abort", "web", "--yes"}, "pause": {"pause", "web"},
-		"resume": {"resume", "web"}, "refresh": {"refresh", "web", "--yes"}, "restart": {"restart", "web", "--yes"}, "run": {"run", "web", "--", "date"},
+		"resume": {"resume", "web"}, "suspend": {"suspend", "task/report"}, "refresh": {"refresh", "web", "--yes"}, "restart": {"restart", "web", "--yes"},
+		"run":   {"run", "web", "--", "date"},
 		"eject": {"eject", "web", "--delete", "--yes"}, "wait": {"wait", "web"}, "wait --for synced": {"wait", "web", "--for", "synced"},
 		"wait --fail never": {"wait", "web", "--fail", "never"},
 	}
@@ -40,7 +41,9 @@ func TestBeingDeleted(t *testing.T) {
 		{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: appv1.ReasonReady},
 		{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonApplied},
 	}
-	f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
+	task := &appv1.Task{ObjectMeta: objectMeta("report")}
+	task.DeletionTimestamp, task.Finalizers = app.DeletionTimestamp, app.Finalizers
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": app, "tasks/report": task})
 	for name, args := range refuse {
 		code, out, said := f.run(t, args...)
 		if code == 0 || !strings.Contains(said, "is being deleted") || strings.Contains(said, "--yes") {

@@ -91,7 +91,7 @@ func (r *root) command() *cobra.Command {
 		Use:   "happ",
 		Short: "See and change resources of the kinds " + view.NameKinds("and", view.AnyKind),
 		Long: "See and change the resources of app-operator. NAME is the name of an App. For another kind, write KIND/NAME, such as\n" +
-			"mbox/cart, hud/cart or cmgr/office; for something below a resource, write what it is: pod/cart-7d9c4-8x2kf, deploy/cart.",
+			"mbox/cart, hud/cart, cmgr/office or task/report; for something below a resource, write what it is: pod/cart-7d9c4-8x2kf, deploy/cart.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: r.name()},
 		SilenceErrors: true, SilenceUsage: true,
 	}
@@ -106,7 +106,7 @@ func (r *root) command() *cobra.Command {
 	cmd.AddCommand(
 		r.listCommand(), r.treeCommand(), r.whyCommand(), r.logsCommand(), r.reportCommand(), r.waitCommand(), r.planCommand(), r.historyCommand(),
 		r.rollbackCommand(), r.holdCommand(), r.unholdCommand(), r.promoteCommand(), r.abortCommand(),
-		r.pauseCommand(true), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.runCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
+		r.pauseCommand(true), r.suspendCommand(), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.runCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)
 	atLeast(flags, "0", []string{"chunk-size"})

@@ -175,6 +175,7 @@ func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]o
 	found := appendAround(nil, s, true)
 	found = appendOwned(found, &s.Resource, s.StatefulSets)
 	found = appendOwned(found, &s.Resource, s.Deployments)
+	found = appendOwned(found, &s.Resource, s.CronJobs)
 	found = appendOwned(found, &s.Resource, s.Services)
 	found = appendOwned(found, &s.Resource, s.Autoscalers)
 	return appendAround(found, s, false), g.missing

@@ -49,15 +49,19 @@ func (c *clients) correctCreation(ctx context.Context, t target, data []byte, p 
 	}
 	today := resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}, Unrecorded: true}
 	for _, w := range resource.WorkloadsOf(owner.Object, today) {
-		c.correctWorkload(ctx, owner, w, p)
+		c.correctObjects(ctx, owner, w.Objects(), p)
+	}
+	if task, ok := owner.Object.(*appv1.Task); ok { // Of an unseen App, the CronJob has at least its name.
+		made, _ := resource.Task(task, nil, resource.ResolvedSize{})
+		c.correctObjects(ctx, owner, []resource.Object{made.CronJob}, p)
 	}
 }
 
-// correctWorkload is correctCreation for the objects of one workload.
-func (c *clients) correctWorkload(ctx context.Context, owner newOwner, w *resource.Workload, p *plan.Plan) {
+// correctObjects is correctCreation for the objects of one workload.
+func (c *clients) correctObjects(ctx context.Context, owner newOwner, objects []resource.Object, p *plan.Plan) {
 	var children claim.Children
 	var unread []bool
-	for _, wanted := range w.Objects() {
+	for _, wanted := range objects {
 		live, err := c.liveOf(ctx, wanted)
 		children, unread = append(children, claim.Pair{Wanted: wanted, Live: live}), append(unread, err != nil)
 	}

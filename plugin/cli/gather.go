@@ -70,7 +70,7 @@ func gather[T any, P interface {
 	})
 }
 
-// snapshot reads a resource and the objects below it in at most nine requests, whatever the size of the cluster, plus one for an adopted
+// snapshot reads a resource and the objects below it in at most nine requests, five for a Task, whatever the size of the cluster, plus one for an adopted
 // Service that keeps the label app.kubernetes.io/instance of others; one for the Deployment of a canary; one for each of an HTTPRoute, a
 // PodMonitor, a NetworkPolicy and a ServiceAccount in the spec; two for Jobs and their pods, if the spec has a command before its rollouts;
 // and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
@@ -80,27 +80,33 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 	if err != nil {
 		return nil, err
 	}
-	r := s.Resource
-	ours, pods := oursOf(t, &r), metav1.ListOptions{LabelSelector: podSelector(t, &r)}
-	core := c.kube.CoreV1()
-	gather(g, "Services", core.Services(t.namespace), ours, &s.Services)
+	if !t.kind.Scheduled {
+		c.gatherServing(g, s, t)
+	}
+	if events {
+		gather(g, "Events", c.kube.CoreV1().Events(t.namespace), eventsOf(t), &s.Events)
+	}
+	g.wait.Wait()
+	if s.LacksService() {
+		gather(g, "Services", c.kube.CoreV1().Services(t.namespace), named(s.Resource.Service), &s.Services)
+		g.wait.Wait()
+	}
+	g.noteMissing(s)
+	return s, ctx.Err()
+}
+
+// gatherServing requests the objects by which a resource is reached and scaled, and its volume claims.
+func (c *clients) gatherServing(g *gathering, s *view.Snapshot, t target) {
+	r, core := s.Resource, c.kube.CoreV1()
+	gather(g, "Services", core.Services(t.namespace), oursOf(t, &r), &s.Services)
 	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
 	if r.KeepsData() {
+		pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
 		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
 	}
 	if r.Serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
 	}
-	if events {
-		gather(g, "Events", core.Events(t.namespace), eventsOf(t), &s.Events)
-	}
-	g.wait.Wait()
-	if s.LacksService() {
-		gather(g, "Services", core.Services(t.namespace), named(r.Service), &s.Services)
-		g.wait.Wait()
-	}
-	g.noteMissing(s)
-	return s, ctx.Err()
 }
 
 // podSnapshot reads a resource and its pods, and the objects between them, in at most seven requests.
@@ -131,6 +137,12 @@ func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
 	r := &s.Resource
 	pods := metav1.ListOptions{LabelSelector: podSelector(t, r)}
 	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
+	if t.kind.Scheduled {
+		gather(g, "CronJobs", c.kube.BatchV1().CronJobs(t.namespace), named(t.name), &s.CronJobs)
+		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), pods, &s.Jobs)
+		gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+		return
+	}
 	gather(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
 	if r.Canary != nil {
 		gather(g, "Deployments", apps.Deployments(t.namespace), named(r.Canary.Name), &s.Deployments)

@@ -14,7 +14,7 @@ type helpGroup struct {
 
 var helpGroups = []helpGroup{
 	{"look", "Look:", []string{"list", "why", "tree", "logs", "history", "wait", "report", "ui"}},
-	{"change", "Change:", []string{"plan", "rollback", "hold", "unhold", "promote", "abort", "pause", "resume", "restart", "refresh", "run"}},
+	{"change", "Change:", []string{"plan", "rollback", "hold", "unhold", "promote", "abort", "pause", "suspend", "resume", "restart", "refresh", "run"}},
 	{"move", "Come and go:", []string{"import", "adopt", "eject"}},
 	{"set", "Set up:", []string{"check", "completion", "version"}},
 }
@@ -26,7 +26,7 @@ var examples = map[string]string{
 	"tree":       "NAME tree cart\nNAME tree cart --limit 0",
 	"logs":       "NAME logs cart\nNAME logs cart -f\nNAME logs pod/cart-7d9c4-8x2kf -c cart --previous=false",
 	"report":     "NAME report cart > report.md",
-	"history":    "NAME history cart\nNAME history cart --diff 2..3",
+	"history":    "NAME history cart\nNAME history cart --diff 2..3\nNAME history task/report",
 	"wait":       "NAME wait cart\nNAME wait cart --timeout 5m --fail stalled",
 	"ui":         "NAME ui -A\nNAME ui --read-only\nNAME ui --viewer -A --port 8080 --host apps.example.com",
 	"plan":       "NAME plan cart --set image=nginx:1.27\nNAME plan -f cart.yaml",
@@ -36,6 +36,7 @@ var examples = map[string]string{
 	"promote":    "NAME promote cart",
 	"abort":      "NAME abort cart",
 	"pause":      "NAME pause cart",
+	"suspend":    "NAME suspend task/report",
 	"resume":     "NAME resume cart --wait",
 	"restart":    "NAME restart cart mbox/search --wait",
 	"refresh":    "NAME refresh cart\nNAME refresh --all --wave 10%",

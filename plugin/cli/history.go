@@ -26,11 +26,14 @@ type historyOptions struct {
 func (r *root) historyCommand() *cobra.Command {
 	var o historyOptions
 	cmd := &cobra.Command{
-		Use: "history NAME", Short: "The recorded revisions, and what changed in each", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "history NAME", Short: "The recorded revisions, and what changed in each; of a Task, its runs", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			s, err := c.snapshot(ctx, t, false)
 			if err != nil {
 				return err
+			}
+			if t.kind.Scheduled {
+				return r.printRuns(t, view.RunsOf(s), &o)
 			}
 			h, err := view.HistoryOf(s, view.Part(o.part))
 			if err != nil {
@@ -55,6 +58,22 @@ func (r *root) historyCommand() *cobra.Command {
 		return checkDiff(cmd, args)
 	}
 	return cmd
+}
+
+// printRuns prints the runs of a Task, which have no revisions.
+func (r *root) printRuns(t target, runs *view.Runs, o *historyOptions) error {
+	if o.revision != 0 || o.diff != "" || o.part != "" {
+		return wrongUse(fmt.Errorf(messageRunsAlone, t.command("history")))
+	}
+	if done, err := r.printData(o.output, runs); done {
+		return err
+	}
+	style, err := r.style(r.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(r.Out, runs.Text(style, time.Now()))
+	return nil
 }
 
 func partFlag(cmd *cobra.Command, into *string) {

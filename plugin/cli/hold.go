@@ -20,6 +20,9 @@ func (r *root) holdCommand() *cobra.Command {
 		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
 			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := refuseTask(t, messageNoHold); err != nil {
+				return err
+			}
 			if !t.kind.Holds {
 				return fmt.Errorf("%s %s cannot be held; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
 			}
@@ -52,6 +55,9 @@ func (r *root) unholdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
+			if err := refuseTask(t, messageNoHold); err != nil {
+				return err
+			}
 			if _, err := c.checkHold(ctx, t, ""); err != nil {
 				return err
 			}

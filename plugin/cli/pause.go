@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,7 @@ import (
 // pauseCommand is pause, or resume.
 func (r *root) pauseCommand(pause bool) *cobra.Command {
 	var wait bool
-	use, short, done := "resume NAME...", "Let changes of the spec take effect again", "resumed"
+	use, short, done := "resume NAME...", "Let changes of the spec take effect again, and runs of a Task start", "resumed"
 	if pause {
 		use, short, done = "pause NAME...", "Stop all writes to the children; what runs keeps running", "paused"
 	}
@@ -29,20 +28,18 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 			}
 			for _, t := range targets {
 				resource, err := c.change(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
-					if now.Paused == pause {
+					spec := pausing(now, pause)
+					if len(spec) == 0 {
 						return nil, errUnchanged
 					}
-					return map[string]any{"spec": map[string]any{"paused": pause}}, nil
+					return map[string]any{"spec": spec}, nil
 				})
-				if errors.Is(err, errUnchanged) {
-					fmt.Fprintf(r.Out, "%s is %s already\n", resource.Object(), done)
-					continue
-				}
-				if err != nil {
+				if err := r.reportChange(resource, err, done); err != nil {
 					return err
 				}
-				r.warnGitOps(resource)
-				fmt.Fprintf(r.Out, "%s %s\n", resource.Object(), done)
+				if pause && t.kind.Scheduled {
+					fmt.Fprintf(r.Err, messagePausedRuns, resource.Object(), t.command("suspend"))
+				}
 			}
 			return r.finish(cmd.Context(), c, wait, targets...)
 		},
@@ -52,4 +49,16 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 		cmd.Flags().BoolP("yes", "y", false, "No effect: this command does not ask. The others that can replace pods have it.")
 	}
 	return cmd
+}
+
+// pausing returns the fields of the spec to change so that a resource is paused, or is neither paused nor suspended.
+func pausing(now *view.Resource, pause bool) map[string]any {
+	spec := map[string]any{}
+	if now.Paused != pause {
+		spec["paused"] = pause
+	}
+	if !pause && now.Suspended() {
+		spec["suspended"] = false
+	}
+	return spec
 }

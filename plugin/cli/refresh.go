@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,11 @@ func (o *refreshOptions) check(args []string) error {
 // toRefresh returns the named resources, or with o.every all resources for which a refresh changes something and that are not being deleted.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
 	if !o.every {
-		return c.resolveAll(ctx, args)
+		targets, err := c.resolveAll(ctx, args)
+		for _, t := range targets {
+			err = cmp.Or(err, refuseTask(t, messageNoRefresh))
+		}
+		return targets, err
 	}
 	found, missing, err := c.selected(ctx, &o.selection)
 	if err != nil {

@@ -35,6 +35,12 @@ var below = map[string]getBelow{
 	"horizontalpodautoscaler": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
 		return c.kube.AutoscalingV2().HorizontalPodAutoscalers(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	},
+	"job": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.BatchV1().Jobs(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
+	"cronjob": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
+		return c.kube.BatchV1().CronJobs(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	},
 	"service": func(ctx context.Context, c *clients, name string) (metav1.Object, error) {
 		return c.kube.CoreV1().Services(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	},
@@ -46,7 +52,7 @@ var belowNames = map[string]string{
 	"deployment.apps": "deployment", "replicaset.apps": "replicaset", "statefulset.apps": "statefulset", "sts": "statefulset",
 	"statefulsets": "statefulset", "svc": "service", "services": "service", "hpa": "horizontalpodautoscaler",
 	"horizontalpodautoscalers": "horizontalpodautoscaler", "pdb": "poddisruptionbudget", "ing": "ingress", "netpol": "networkpolicy",
-	"sa": "serviceaccount", "pmon": "podmonitor",
+	"jobs": "job", "job.batch": "job", "cj": "cronjob", "cronjobs": "cronjob", "cronjob.batch": "cronjob", "sa": "serviceaccount", "pmon": "podmonitor",
 }
 
 // readerBelow returns the function that reads an object of a kind below a resource: from below, or for an auxiliary type by its kind or
@@ -92,7 +98,7 @@ var errUnowned = errors.New("belongs to no " + view.NameKinds("or", view.AnyKind
 
 // trace returns the resource above an object, by the references to controllers.
 func (c *clients) trace(ctx context.Context, kind, name string) (target, error) {
-	for range 4 { // Pod, ReplicaSet, Deployment, and the resource.
+	for range 4 { // Pod, ReplicaSet or Job, Deployment or CronJob, and the resource.
 		read := readerBelow(kind)
 		if read == nil {
 			return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)

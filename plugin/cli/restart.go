@@ -50,6 +50,9 @@ func (r *root) restartCommand() *cobra.Command {
 
 // restart replaces the pods of a resource's workloads.
 func (r *root) restart(ctx context.Context, c *clients, t target) error {
+	if err := refuseTask(t, messageNoRestart, t.runByHand()); err != nil {
+		return err
+	}
 	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)

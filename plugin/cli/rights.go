@@ -46,11 +46,16 @@ func rightsToLogs() []Right {
 	}
 }
 
+// rightsToRuns returns the rights to see the runs of a Task, and the Jobs of commands before rollouts.
+func rightsToRuns() []Right {
+	return []Right{{"list", "batch", "cronjobs", false}, {"list", "batch", "jobs", false}}
+}
+
 // rightsOfCreation returns the rights to find obstacles to the creation of a resource.
 func rightsOfCreation() []Right {
 	rights := []Right{
 		{"get", "apps", "deployments", false}, {"get", "apps", "statefulsets", false}, {"get", "", "services", false},
-		{"get", "autoscaling", "horizontalpodautoscalers", false},
+		{"get", "autoscaling", "horizontalpodautoscalers", false}, {"get", "batch", "cronjobs", false},
 	}
 	for i := range view.AroundTypes {
 		around := view.AroundTypes[i].Resource
@@ -63,10 +68,15 @@ func rightsOfCreation() []Right {
 }
 
 // ours returns a right to all kinds.
-func ours(verb string, needed bool) []Right {
+func ours(verb string, needed bool) []Right { return oursThat(verb, needed, view.AnyKind) }
+
+// oursThat returns a right to the kinds for which has is true.
+func oursThat(verb string, needed bool, has func(view.Kind) bool) []Right {
 	var rights []Right
-	for i := range view.Kinds {
-		rights = append(rights, Right{verb, appv1.GroupVersion.Group, view.Kinds[i].Plural, needed})
+	for _, kind := range view.Kinds {
+		if has(kind) {
+			rights = append(rights, Right{verb, appv1.GroupVersion.Group, kind.Plural, needed})
+		}
 	}
 	return rights
 }
@@ -102,7 +112,10 @@ func rightsToRun() []Right {
 // Needs returns the rights that each command needs, in the order of the documentation.
 func Needs() []Need {
 	get, patch := ours("get", true), ours("patch", true)
-	jobs := []Right{{"list", "batch", "jobs", false}}
+	serving := func(kind view.Kind) bool { return !kind.Scheduled }
+	scheduled := func(kind view.Kind) bool { return kind.Scheduled }
+	change := slices.Concat(oursThat("get", true, serving), oursThat("patch", true, serving))
+	jobs := rightsToRuns()
 	look := slices.Concat(get, rightsBelow(), jobs)
 	restart := []Right{
 		{"get", "apps", "deployments", true}, {"patch", "apps", "deployments", true},
@@ -122,6 +135,7 @@ func Needs() []Need {
 			cleaned = append(cleaned, Right{"patch", right.Group, right.Resource, false})
 		}
 	}
+	cleaned = append(cleaned, Right{"patch", "batch", "cronjobs", false})
 	events := Right{"list", "", "events", false}
 	return []Need{
 		{"list", ours("list", false)},
@@ -133,18 +147,19 @@ func Needs() []Need {
 		{"history", slices.Concat(look)},
 		{"plan", patch},
 		{"plan -f", slices.Concat(get, patch, ours("create", true), rightsOfCreation())},
-		{"rollback", slices.Concat(look, patch)},
-		{"hold", slices.Concat(get, patch)},
-		{"unhold", slices.Concat(get, patch)},
-		{"promote", slices.Concat(get, patch)},
-		{"abort", slices.Concat(get, patch)},
+		{"rollback", slices.Concat(change, rightsBelow(), jobs[1:])},
+		{"hold", change},
+		{"unhold", change},
+		{"promote", change},
+		{"abort", change},
 		{"pause", slices.Concat(get, patch)},
+		{"suspend", slices.Concat(oursThat("get", true, scheduled), oursThat("patch", true, scheduled))},
 		{"resume", slices.Concat(get, patch)},
-		{"refresh", slices.Concat(get, patch)},
-		{"refresh --all", slices.Concat(get, patch, ours("list", false))},
-		{"restart", slices.Concat(get, restart)},
-		{"run", slices.Concat(get, rightsToRun())},
-		{"run -i", slices.Concat(get, rightsToRun(), []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
+		{"refresh", change},
+		{"refresh --all", slices.Concat(change, ours("list", false))},
+		{"restart", slices.Concat(oursThat("get", true, serving), restart)},
+		{"run", slices.Concat(oursThat("get", true, serving), rightsToRun())},
+		{"run -i", slices.Concat(oursThat("get", true, serving), rightsToRun(), []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
 		{"import", rightsToImport()},
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},

@@ -46,6 +46,9 @@ func (r *root) rollbackCommand() *cobra.Command {
 }
 
 func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
+	if err := refuseTask(t, messageNoRollback); err != nil {
+		return err
+	}
 	s, err := c.snapshot(ctx, t, false)
 	if err == nil {
 		err = checkNotDeleting(&s.Resource)

@@ -88,7 +88,7 @@ func (f *runFollower) run(ctx context.Context) error {
 }
 
 // result returns the exit code of a command as an error, nil for 0.
-func (f *runFollower) result(ended *view.Run) error {
+func (f *runFollower) result(ended *view.CommandRun) error {
 	switch {
 	case ended.ExitCode == nil:
 		return errors.New(f.name() + ": " + ended.Problem)
@@ -102,7 +102,7 @@ func (f *runFollower) result(ended *view.Run) error {
 }
 
 // follow waits for the command, prints what it writes, and returns its end.
-func (f *runFollower) follow(ctx context.Context) (*view.Run, error) {
+func (f *runFollower) follow(ctx context.Context) (*view.CommandRun, error) {
 	started, err := f.start(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (f *runFollower) follow(ctx context.Context) (*view.Run, error) {
 }
 
 // start waits until the command has started. An error but that of the context is a uselessRun.
-func (f *runFollower) start(ctx context.Context) (*view.Run, error) {
+func (f *runFollower) start(ctx context.Context) (*view.CommandRun, error) {
 	began, since, problem := time.Now(), time.Now(), ""
 	for {
 		run, err := f.state(ctx)
@@ -149,7 +149,7 @@ func (f *runFollower) start(ctx context.Context) (*view.Run, error) {
 
 // failed returns why a command that has not started is given up, empty while it is not. waited is the time since the Job was created, same
 // the time that the problem has been the same.
-func (f *runFollower) failed(run *view.Run, waited, same time.Duration) string {
+func (f *runFollower) failed(run *view.CommandRun, waited, same time.Duration) string {
 	why := strings.TrimRight(run.Problem+". "+run.Advice, ". ")
 	switch {
 	case run.Over, run.Problem != "" && !run.Patient && same >= f.o.grace:
@@ -163,7 +163,7 @@ func (f *runFollower) failed(run *view.Run, waited, same time.Duration) string {
 }
 
 // end waits until the command has an exit code, or will have none.
-func (f *runFollower) end(ctx context.Context) (*view.Run, error) {
+func (f *runFollower) end(ctx context.Context) (*view.CommandRun, error) {
 	for {
 		run, err := f.state(ctx)
 		if err != nil || run.ExitCode != nil || run.Over {
@@ -176,7 +176,7 @@ func (f *runFollower) end(ctx context.Context) (*view.Run, error) {
 }
 
 // state returns the state of the Job. A request that fails is sent again, but for a right that is missing.
-func (f *runFollower) state(ctx context.Context) (*view.Run, error) {
+func (f *runFollower) state(ctx context.Context) (*view.CommandRun, error) {
 	for try := 1; ; try++ {
 		run, err := f.read(ctx)
 		if err == nil || apierrors.IsForbidden(err) || try == runTries {
@@ -189,7 +189,7 @@ func (f *runFollower) state(ctx context.Context) (*view.Run, error) {
 }
 
 // read reads the Job, its pods, and, if there are none, its events: without the right to events, the reason is not known.
-func (f *runFollower) read(ctx context.Context) (*view.Run, error) {
+func (f *runFollower) read(ctx context.Context) (*view.CommandRun, error) {
 	job, err := f.c.kube.BatchV1().Jobs(f.job.Namespace).Get(ctx, f.job.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && job.UID != f.job.UID {
 		return view.RunOf(nil, nil, nil), nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,8 +83,13 @@ func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, 
 	}
 	var ops []view.Operation
 	switch act.Do {
+	case ui.Suspend:
+		ops = []view.Operation{{Op: "add", Path: "/spec/suspended", Value: true}}
 	case ui.Pause, ui.Resume:
-		ops = []view.Operation{{Op: "add", Path: "/spec/paused", Value: act.Do == ui.Pause}}
+		fields := pausing(&now, act.Do == ui.Pause)
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			ops = append(ops, view.Operation{Op: "add", Path: "/spec/" + field, Value: fields[field]})
+		}
 	case ui.Refresh:
 		ops = annotate(&now, appv1.AnnotationRefresh, time.Now().UTC().Format(time.RFC3339))
 	case ui.Hold:

@@ -275,15 +275,21 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	ctx, end := context.WithCancel(f.ctx)
 	f.children, f.endChildren = next, end
 	f.mu.Unlock()
-	ours := oursOf(t, r)
 	pods := metav1.ListOptions{LabelSelector: next.pods}
-	apps, core := f.clients.kube.AppsV1(), f.clients.kube.CoreV1()
 	below := func(kinds string) *part { return &part{kinds: kinds, namespace: t.namespace} }
+	core := f.clients.kube.CoreV1()
+	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
+	follow(f, ctx, below("Events"), core.Events(t.namespace), eventsOf(t), newStore(version))
+	if t.kind.Scheduled {
+		batch := f.clients.kube.BatchV1()
+		follow(f, ctx, below("CronJobs"), batch.CronJobs(t.namespace), named(t.name), newStore(version))
+		follow(f, ctx, below("Jobs"), batch.Jobs(t.namespace), pods, newStore(version))
+		return
+	}
+	ours, apps := oursOf(t, r), f.clients.kube.AppsV1()
 	follow(f, ctx, below("Deployments"), apps.Deployments(t.namespace), workloadsOf(t, r), newStore(version))
 	follow(f, ctx, below("ReplicaSets"), apps.ReplicaSets(t.namespace), pods, newStore(version))
-	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
 	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
-	follow(f, ctx, below("Events"), core.Events(t.namespace), eventsOf(t), newStore(version))
 	if next.jobs {
 		jobs := jobsOf(t)
 		follow(f, ctx, below("Jobs"), f.clients.kube.BatchV1().Jobs(t.namespace), jobs, newStore(version))

@@ -29,7 +29,8 @@ func (r *root) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: takes(1, -1), ValidArgsFunction: r.completeNames,
 		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
-			"rollout is stalled or paused, a pod cannot run, or the resource is being deleted, 2 after an error, 3 after the timeout.",
+			"rollout is stalled or paused, a pod cannot run, the run of a Task has failed, or the resource is being deleted, 2 after an error,\n" +
+			"3 after the timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.connect()
 			if err != nil {
@@ -143,6 +144,8 @@ func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
 		return "is stalled: " + strings.TrimSpace(p.Message)
 	case p.Reason == appv1.ReasonPaused:
 		return "is paused: no change of its spec takes effect"
+	case p.Ended() != "":
+		return p.Ended()
 	case o.fail == "cause" && p.Cause != "" && same >= o.grace:
 		return "does not come up: " + p.Cause
 	}

@@ -35,6 +35,7 @@ var ErrPartial = errors.New("only a part was done")
 // The actions.
 const (
 	Pause    = "pause"
+	Suspend  = "suspend"
 	Resume   = "resume"
 	Refresh  = "refresh"
 	Restart  = "restart"
@@ -73,7 +74,7 @@ type Proposal struct {
 
 // verbs are the actions in words, as a button has them.
 var verbs = map[string]string{
-	Pause: "Pause", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
+	Pause: "Pause", Suspend: "Suspend", Resume: "Resume", Refresh: "Refresh", Restart: "Restart", Scale: "Scale", Hold: "Hold", Unhold: "Let the spec take effect", Rollback: "Roll back",
 	Promote: "Promote the canary", Abort: "Remove the canary",
 }
 
@@ -123,9 +124,13 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 	add := func(do, value, why string) {
 		found = append(found, offer{Do: do, Verb: verbs[do], Value: value, Why: cmp.Or(deleting, why)})
 	}
-	if r.Paused {
+	if r.Paused || r.Suspended() {
 		add(Resume, "", "")
-	} else {
+	}
+	if r.Schedule != nil && !r.Suspended() {
+		add(Suspend, "", "")
+	}
+	if !r.Paused {
 		add(Pause, "", "")
 	}
 	if r.CanRefresh() {
@@ -181,6 +186,10 @@ func has(kind view.Kind, do string) bool {
 	switch do {
 	case Hold, Unhold, Promote, Abort:
 		return kind.Holds
+	case Suspend:
+		return kind.Scheduled
+	case Restart, Refresh: // Of a Task, no pod serves.
+		return !kind.Scheduled
 	case Scale, Rollback: // A kind with several numbers of pods has several histories.
 		return kind.Scales
 	}

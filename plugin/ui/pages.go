@@ -121,8 +121,9 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, status, "resource.html", data)
 }
 
-// maxAlike is how many pods in the same state a tree has, maxEvents how many events the list of what has happened.
-const maxAlike, maxEvents = 3, 8
+// maxAlike is how many pods in the same state a tree has, maxEvents how many events the list of what has happened, and maxLatestRuns how many runs of
+// a Task the table of runs.
+const maxAlike, maxEvents, maxLatestRuns = 3, 8, 10
 
 // questions are the headings above the cause of a state.
 var questions = map[view.Group]string{
@@ -143,6 +144,9 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})
 	data["Facts"], data["Way"], data["PodRows"] = view.FactsOf(found), view.WayOf(found), view.PodRows(found)
 	data["Before"] = view.BeforeOf(found)
+	if runs := view.RunsOf(found); runs != nil {
+		data["Runs"], data["LatestRuns"] = runs, runs.Runs[:min(len(runs.Runs), maxLatestRuns)]
+	}
 	data["Happened"], data["Chart"] = view.HappenedOf(found, maxEvents), newChart(view.RolloutOf(found))
 	why, _ := data["Why"].(*view.Why)
 	data["Question"], data["Down"], data["Tiers"] = questions[why.State.Group()], found.Resource.Pods.Down(), len(found.Resource.Tiers) > 0

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -15,8 +16,8 @@ import (
 
 // advice is the remedy for a reason. Where a change of the spec helps, the text depends on who applies the spec.
 type advice struct {
-	// text has each command in braces. NAME is the resource, and POD and CONTAINER are the pod and the container of the root cause; expand
-	// replaces these words and adds the namespace. No advice removes pods or endpoints that serve: it deletes no object, and changes no
+	// text has each command in braces. NAME is the resource, POD and CONTAINER are the pod and the container of the root cause, CRONJOB is
+	// the CronJob of a Task, and JOB and FROM are the arguments that start its run by hand; expand replaces these words and adds the namespace. No advice removes pods or endpoints that serve: it deletes no object, and changes no
 	// labels, selector or owner of another owner's object.
 	text string
 	// spec is true if a change of the spec helps: a rollback does, too.
@@ -89,13 +90,20 @@ var advices = map[string]advice{
 	appv1.ReasonCanaryStarted:   {text: "Look at the pods of the canary: {kubectl happ tree NAME}."},
 	appv1.ReasonCanaryPromoted:  {text: "Nothing: the pods are being replaced."},
 	appv1.ReasonCanaryAborted:   {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}."},
-	appv1.ReasonConfigRollout:   {text: "Nothing: the pods are being replaced."},
+	appv1.ReasonRunFailed: {
+		text: "Read the output of the run: {kubectl happ logs NAME}. Then fix the spec, or its App; start a run by hand: {kubectl create job JOB FROM}.", spec: true,
+	},
+	appv1.ReasonRunMissed: {text: "Look at the events of its CronJob: {kubectl describe CRONJOB}. If runs are missed again and again, see " +
+		"spec.startingDeadlineSeconds and spec.concurrency; start a run by hand: {kubectl create job JOB FROM}."},
+	appv1.ReasonRunning:       {text: "Nothing while it runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. Why it has no pod is in the message."},
+	appv1.ReasonSuspended:     {text: "Resume it: {kubectl happ resume NAME}."},
+	appv1.ReasonConfigRollout: {text: "Nothing: the pods are being replaced."},
 }
 
 // good are the reasons that ask for nothing.
 var good = []string{
 	appv1.ReasonReady, appv1.ReasonScaledToZero, appv1.ReasonSettled, appv1.ReasonSynced, appv1.ReasonPasswordInSecret,
-	appv1.ReasonFollowed, appv1.ReasonNotStalled, appv1.ReasonApplied, appv1.ReasonAccepted, appv1.ReasonAutoscaling,
+	appv1.ReasonNoRun, appv1.ReasonSucceeded, appv1.ReasonFollowed, appv1.ReasonNotStalled, appv1.ReasonApplied, appv1.ReasonAccepted, appv1.ReasonAutoscaling,
 }
 
 // adoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
@@ -115,13 +123,16 @@ const (
 	adviceNotAdoptable = "Have this resource name other objects. The object cannot be adopted, and stays as it is."
 )
 
+// adviceNoApp is the advice about a Task whose App has no Deployment.
+const adviceNoApp = "Check the App that spec.app names: {kubectl happ list}. The runs begin once the App has pods in force."
+
 // adviceResume is the advice about a paused resource, next to that about anything else.
 const adviceResume = "The %s is paused, and nothing is written until you resume it: %s"
 
 // adoption is the advice about an object that can be adopted.
 func (s *Snapshot) adoption() string {
 	text := adviceAdoptRestart
-	if kind, ok := KindOf(s.Resource.Kind); ok && kind.Holds {
+	if kind, ok := KindOf(s.Resource.Kind); ok && (kind.Holds || kind.Scheduled) {
 		text = adviceAdopt
 	}
 	if s.owns() {
@@ -130,10 +141,10 @@ func (s *Snapshot) adoption() string {
 	return text + adviceRename
 }
 
-// owns reports whether the resource owns a Deployment or a StatefulSet, or the Deployments cannot be listed.
+// owns reports whether the resource owns a Deployment, a StatefulSet or a CronJob, or these cannot be listed.
 func (s *Snapshot) owns() bool {
 	by := s.Resource.ObjectMeta.UID
-	return s.lacks(kindsDeployments) ||
+	return s.lacks(kindsDeployments) || s.lacks(kindsCronJobs) || s.cronJob() != nil ||
 		slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return controls(by, &d) }) ||
 		slices.ContainsFunc(s.StatefulSets, func(set appsv1.StatefulSet) bool { return controls(by, &set) })
 }
@@ -142,7 +153,11 @@ func (s *Snapshot) owns() bool {
 func (s *Snapshot) expand(text string) (expanded string, complete bool) {
 	pod, container := s.causePod()
 	r := &s.Resource
-	return expandCommands(text, r.ObjectMeta.Namespace, map[string]string{"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container})
+	values := map[string]string{
+		"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container,
+		"CRONJOB": cronJobOf + r.ObjectMeta.Name, "JOB": s.newJobName(), "FROM": "--from=" + cronJobOf + r.ObjectMeta.Name,
+	}
+	return expandCommands(text, r.ObjectMeta.Namespace, values)
 }
 
 // expandCommands returns a text of the table with the values of the words in its commands, and false if one of these values is empty.
@@ -167,6 +182,19 @@ func expandCommands(text, namespace string, values map[string]string) (expanded 
 		}
 		b.WriteString(Command(namespace, words[0], words[1:]...))
 		text = after
+	}
+}
+
+// cronJobOf is the argument for a CronJob's name.
+const cronJobOf = "cronjob/"
+
+// newJobName returns a name for the Job of a run that a user starts, which no run has.
+func (s *Snapshot) newJobName() string {
+	base := s.Resource.ObjectMeta.Name + "-again"
+	for name, n := base, 2; ; name, n = base+"-"+strconv.Itoa(n), n+1 {
+		if !slices.ContainsFunc(s.Jobs, func(job batchv1.Job) bool { return job.Name == name }) {
+			return name
+		}
 	}
 }
 
@@ -239,6 +267,8 @@ func (s *Snapshot) advise(reason, message string) []string {
 		known.text = s.adoption()
 	case reason == appv1.ReasonResourceExists && s.owns():
 		known.text = adviceNotAdoptable
+	case reason == appv1.ReasonDependencyNotReady && s.Resource.Schedule != nil:
+		known.text = adviceNoApp
 	case (reason == appv1.ReasonProgressing || reason == appv1.ReasonRolloutPaused) && paused != "":
 		return []string{"Resume the rollouts: " + resume}
 	}
@@ -247,7 +277,7 @@ func (s *Snapshot) advise(reason, message string) []string {
 		text, _ = s.expand(known.blind)
 	}
 	lines := []string{text}
-	if s.Resource.Paused && reason != appv1.ReasonPaused {
+	if s.Resource.Paused && reason != appv1.ReasonPaused && reason != appv1.ReasonSuspended {
 		lines = append(lines, fmt.Sprintf(adviceResume, s.Resource.Kind, s.Resource.Command("resume")))
 	}
 	if !known.spec {

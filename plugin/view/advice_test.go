@@ -61,7 +61,7 @@ func TestAdviceOnExistingObjects(t *testing.T) {
 			r.ObjectMeta.Namespace, r.ObjectMeta.Name = "shop", "web"
 			got := strings.Join((&Snapshot{Resource: r}).advise(appv1.ReasonResourceExists, message), "\n")
 			command := r.Command("adopt")
-			if !kind.Holds {
+			if !kind.Holds && !kind.Scheduled {
 				command = r.Command("adopt", "--restart")
 			}
 			if strings.Contains(got, "kubectl happ adopt") != offered || offered && !strings.Contains(got, command) {

@@ -161,6 +161,7 @@ func cases() map[string]*Snapshot {
 	pod.Labels = map[string]string{appv1.LabelBeforeRollout: "cart"}
 	command.Pods = append(command.Pods, pod)
 	return map[string]*Snapshot{
+		"task-failed": tasks()["failed"], "task-running": tasks()["running"],
 		"before-rollout": command,
 		"image":          rollout(bad, notPulled), "gitops": rollout(git, notPulled), "unobserved": rollout(late, notStarted), "fresh": rollout(fresh, notStarted),
 		"deleting": rollout(deleted, running), "ready": ready, "some-rights": blind, "no-rights": alone,

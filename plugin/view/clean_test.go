@@ -71,6 +71,9 @@ func views(t *testing.T, s *Snapshot) (data []any, texts []string) {
 	texts = []string{
 		list.Text(Style{}, now, ListOptions{Namespaces: true, Wide: true}), why.Text(Style{}, now), tree.Text(Style{}, now), progress.Text(Style{}, time.Minute, time.Hour, 0), progress.Line() + "\n",
 	}
+	if runs := RunsOf(s); runs != nil {
+		data, texts = append(data, runs), append(texts, runs.Text(Style{}, now))
+	}
 	for _, w := range s.Resource.Workloads {
 		h, err := HistoryOf(s, w.Part)
 		if err != nil {
@@ -139,7 +142,7 @@ func checkShown(t *testing.T, what string, s *Snapshot) (seen bool) {
 func TestHostileTexts(t *testing.T) {
 	fields, shownFields := map[string]bool{}, map[string]bool{}
 	for name, s := range hostileCases() {
-		if !slices.Contains([]string{"more", "gitops", "ready", "cloudmanager"}, name) {
+		if !slices.Contains([]string{"more", "gitops", "ready", "cloudmanager", "task-failed", "task-running"}, name) {
 			continue
 		}
 		all := spots("", reflect.ValueOf(s), nil)
@@ -168,6 +171,7 @@ func TestHostileTexts(t *testing.T) {
 		".Events[0].Message", ".Events[0].Reason", ".Resource.Image", ".Resource.Status.Conditions[0].Message", ".Missing[0].Why",
 		".Pods[0].Status.ContainerStatuses[0].State.Waiting.Message", ".Pods[0].Spec.NodeName", ".ReplicaSets[0].Spec.Template.Spec.Containers[0].Image",
 		".Services[0].Status.LoadBalancer.Ingress[0].Hostname", ".Around[0].Object[spec][rules][0][host]", ".Resource.Status.Pending[0]",
+		".Jobs[0].ObjectMeta.Name", ".Jobs[2].Status.Conditions[0].Reason", ".Resource.Schedule.Cron", ".Resource.Schedule.Last.Job", ".Resource.Schedule.Last.Result",
 	} {
 		if !shownFields[want] {
 			t.Errorf("%s is not shown in any case", want)

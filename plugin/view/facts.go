@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,8 @@ type Facts struct {
 	Changed *metav1.Time `json:"changed,omitempty"`
 	By      string       `json:"by,omitempty"`
 	Size    string       `json:"size,omitempty"`
+	// Schedule is when a Task runs, nil for any other kind.
+	Schedule *Schedule `json:"schedule,omitempty"`
 }
 
 // Served is a version with pods that are ready.
@@ -35,7 +38,7 @@ type Served struct {
 // FactsOf returns the facts of a resource.
 func FactsOf(s *Snapshot) *Facts {
 	r := &s.Resource
-	f := &Facts{Image: r.Image, Places: Places(s), Size: s.size()}
+	f := &Facts{Image: r.Image, Places: Places(s), Size: s.size(), Schedule: r.Schedule}
 	if r.Image != "" {
 		f.Wanted = Version(r.Image)
 		f.Repository, _ = splitImage(r.Image)
@@ -55,16 +58,12 @@ func FactsOf(s *Snapshot) *Facts {
 // size returns the named size and the amounts of the main container, such as "medium: cpu 250m–1, memory 512Mi–1Gi"; empty where the pods
 // state none or several workloads have several.
 func (s *Snapshot) size() string {
-	if len(s.Resource.Workloads) != 1 {
+	if len(s.Resource.Workloads) > 1 {
 		return ""
 	}
 	name, _, _ := strings.Cut(s.Resource.Size, " ")
 	var amounts []string
-	for _, d := range s.deployments() {
-		containers := d.Spec.Template.Spec.Containers
-		if len(containers) == 0 || isCanary(d) {
-			continue
-		}
+	for _, containers := range s.mainContainers() {
 		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, requested := containers[0].Resources.Requests[resource]
 			limit, limited := containers[0].Resources.Limits[resource]
@@ -79,4 +78,18 @@ func (s *Snapshot) size() string {
 		}
 	}
 	return strings.Trim(name+": "+strings.Join(amounts, ", "), ": ")
+}
+
+// mainContainers returns the containers of the Deployment of the resource, or of its CronJob, the main container first.
+func (s *Snapshot) mainContainers() [][]corev1.Container {
+	var all [][]corev1.Container
+	for _, d := range s.deployments() {
+		if !isCanary(d) {
+			all = append(all, d.Spec.Template.Spec.Containers)
+		}
+	}
+	if cron := s.cronJob(); cron != nil {
+		all = append(all, cron.Spec.JobTemplate.Spec.Template.Spec.Containers)
+	}
+	return slices.DeleteFunc(all, func(containers []corev1.Container) bool { return len(containers) == 0 })
 }

@@ -151,6 +151,9 @@ func (s *Snapshot) own() map[types.UID]bool {
 	for i := range s.Around {
 		add(&s.Around[i])
 	}
+	for i := range s.CronJobs {
+		add(&s.CronJobs[i])
+	}
 	for i := range s.Jobs {
 		add(&s.Jobs[i])
 	}

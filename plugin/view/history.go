@@ -94,6 +94,9 @@ var ErrNoHistory = errors.New("no history")
 
 // Recorded returns the workload of a part whose revisions are recorded; the part is empty for a kind with one workload.
 func (r *Resource) Recorded(part Part) (*Workload, error) {
+	if r.Schedule != nil {
+		return nil, fmt.Errorf(runsOfTask, ErrNoHistory, r.Object(), r.Command("history"))
+	}
 	for i := range r.Workloads {
 		switch w := &r.Workloads[i]; {
 		case w.Part != part:

@@ -24,13 +24,26 @@ const (
 
 // jobs returns the Jobs that the resource controls, the latest first.
 func (s *Snapshot) jobs() []*batchv1.Job {
+	return s.jobsThat(func(job *batchv1.Job) bool { return controls(s.Resource.ObjectMeta.UID, job) })
+}
+
+// jobsThat returns the Jobs for which a condition holds, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
+	ended := func(job *batchv1.Job) int {
+		if jobCondition(job) != nil {
+			return 1
+		}
+		return 0
+	}
 	var jobs []*batchv1.Job
 	for i := range s.Jobs {
-		if controls(s.Resource.ObjectMeta.UID, &s.Jobs[i]) {
+		if holds(&s.Jobs[i]) {
 			jobs = append(jobs, &s.Jobs[i])
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(a), ended(b)), cmp.Compare(b.Name, a.Name))
+	})
 	return jobs
 }
 
@@ -50,28 +63,33 @@ func (s *Snapshot) belowJob() []Step {
 	return append([]Step{{Object: "Job " + jobs[0].Name, Text: state}}, rootOf(s.podsOf(jobs[0].UID), true)...)
 }
 
-// jobNodes returns the nodes of the Jobs.
+// jobNodes returns the nodes of the Jobs that the resource controls.
 func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 	jobs := s.jobs()
 	nodes := make([]Node, 0, len(jobs))
 	for _, job := range jobs {
-		n := Node{
-			Kind: "Job", Name: job.Name, Ready: fmt.Sprintf("%d/%d", job.Status.Succeeded, ptr.Deref(job.Spec.Completions, 1)),
-			Detail: mainImage(job.Spec.Template.Spec.Containers), Created: created(job.ObjectMeta),
-		}
-		n.State, n.Mark = jobState(job)
-		n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
-		for i := range n.Children { // Of a Job, pods end for good.
-			switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
-			case corev1.PodSucceeded:
-				pod.Mark = MarkGood
-			case corev1.PodFailed:
-				pod.Mark = MarkBad
-			}
-		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, s.jobNode(job, o))
 	}
 	return nodes
+}
+
+// jobNode returns the node of a Job.
+func (s *Snapshot) jobNode(job *batchv1.Job, o TreeOptions) Node {
+	n := Node{
+		Kind: "Job", Name: job.Name, Ready: fmt.Sprintf("%d/%d", job.Status.Succeeded, ptr.Deref(job.Spec.Completions, 1)),
+		Detail: mainImage(job.Spec.Template.Spec.Containers), Created: created(job.ObjectMeta),
+	}
+	n.State, n.Mark = jobState(job)
+	n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
+	for i := range n.Children { // Of a Job, pods end for good.
+		switch pod := &n.Children[i]; corev1.PodPhase(pod.State) {
+		case corev1.PodSucceeded:
+			pod.Mark = MarkGood
+		case corev1.PodFailed:
+			pod.Mark = MarkBad
+		}
+	}
+	return n
 }
 
 // jobCondition returns the condition by which a Job has ended, nil while it has not.
@@ -119,8 +137,21 @@ func BeforeOf(s *Snapshot) []Stop {
 	return shown([]Stop{stop, pods})
 }
 
-// jobWords describes how far a Job is: its state, its tries that have failed, and its time.
+// jobWords describes how far a Job is: its result, and its time.
 func (s *Snapshot) jobWords(job *batchv1.Job) string {
+	words := s.jobResult(job)
+	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
+	switch {
+	case jobCondition(job) == nil:
+		words += ", for " + longDuration(s.Now.Sub(began.Time))
+	case end != nil:
+		words += ", after " + longDuration(end.Sub(began.Time))
+	}
+	return words
+}
+
+// jobResult describes the state of a Job, its tries that have failed, and the exit code of its command.
+func (s *Snapshot) jobResult(job *batchv1.Job) string {
 	state, mark := jobState(job)
 	words := []string{state}
 	if n := job.Status.Failed; n > 0 && job.Spec.BackoffLimit != nil {
@@ -128,13 +159,6 @@ func (s *Snapshot) jobWords(job *batchv1.Job) string {
 	}
 	if code := s.exitCode(job); code != 0 && mark != MarkGood {
 		words = append(words, fmt.Sprintf("exit code %d", code))
-	}
-	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
-	switch {
-	case end == nil && mark == MarkBusy:
-		words = append(words, "for "+longDuration(s.Now.Sub(began.Time)))
-	case end != nil:
-		words = append(words, "after "+longDuration(end.Sub(began.Time)))
 	}
 	return strings.Join(words, ", ")
 }

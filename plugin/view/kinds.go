@@ -23,6 +23,7 @@ var Kinds = []Kind{
 	{resource.KindModelBox, modelBoxResource},
 	{resource.KindUnitedDeployment, unitedDeploymentResource},
 	{resource.KindCloudManager, cloudManagerResource},
+	{resource.KindTask, taskResource},
 }
 
 // Argument returns how a user names a resource of the kind, such as "modelbox/cart"; an App is just its name.

@@ -53,7 +53,7 @@ const (
 
 // LogSources returns the logs that matter, and how many further pods are in the same condition. Pods that fail come before pods that are not
 // ready, and these before ready pods. Within a condition, the pods of the latest version come first. While a resource waits for a command before
-// its rollout, or once the command has failed, the pods are those of the Job.
+// its rollout, or once the command has failed, the pods are those of the Job; those of a Task are of its latest run, or of the one that has failed.
 func LogSources(s *Snapshot, o LogOptions) (sources []LogSource, more int, err error) {
 	pods, err := s.podsThatMatter(o.Pod)
 	if err != nil {
@@ -115,9 +115,12 @@ func (s *Snapshot) podsThatMatter(name string) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return rank(&pod) > last }), nil
 }
 
-// podsToRead returns the pods of the Job that the resource waits for, or else the pods of all versions, the latest version first. Where the
+// podsToRead returns the pods of a run of a Task, or of the Job that the resource waits for, or else the pods of all versions, the latest version first. Where the
 // Deployments cannot be listed, all pods with the labels of the resource are returned.
 func (s *Snapshot) podsToRead() []corev1.Pod {
+	if s.Resource.Schedule != nil {
+		return s.podsOfRun()
+	}
 	if jobs := s.jobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
 		if pods := s.podsOf(jobs[0].UID); len(pods) > 0 {
 			return pods

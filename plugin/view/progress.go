@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ type Progress struct {
 	Pods []Node `json:"pods,omitempty"`
 	// Cause is why pods are not there or do not run, empty if nothing is known to be wrong.
 	Cause string `json:"cause,omitempty"`
+	// Schedule is when a Task runs, nil for any other kind. Run is the run of a Task that goes on or has ended last, empty without one.
+	Schedule *Schedule `json:"schedule,omitempty"`
+	Run      string    `json:"run,omitempty"`
 	// NotShown are the kinds of objects that could not be listed, so that the figures come from the status.
 	NotShown []Missing `json:"notShown,omitempty"`
 	// unsettled is true while a workload is not ready, whatever the status: after a restart, the status is old until the next reconcile.
@@ -51,7 +55,12 @@ func progressOf(s *Snapshot) *Progress {
 		Meta: head("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
 		Message: row.Message, To: row.Image,
 	}
+	p.Schedule = row.Schedule
 	p.ready = row.State != StateDeleting && s.Resource.Observed() && s.Resource.condition(appv1.ConditionReady).Status == metav1.ConditionTrue
+	if row.Schedule != nil {
+		p.noteRuns(s)
+		return p
+	}
 	if s.lacks(kindsDeployments) || s.lacks(kindsPods) {
 		p.NotShown = s.Missing
 		// Of a CloudManager, the status counts tiers.
@@ -106,6 +115,45 @@ func (p *Progress) note(pods []Node, verdict health.Verdict) {
 	}
 }
 
+// noteRuns records the latest run of a Task and its pods. The Task is unsettled while a run has not ended, or while the status has another run,
+// or another state of this one.
+func (p *Progress) noteRuns(s *Snapshot) {
+	if s.lacks(kindsJobs) {
+		p.NotShown, p.unsettled = s.Missing, p.Schedule.Active > 0
+		return
+	}
+	runs := s.runs()
+	if len(runs) == 0 {
+		return
+	}
+	latest, last := runs[0], p.Schedule.Last
+	p.Run = "Job " + latest.Name + ": " + s.jobResult(latest)
+	if jobCondition(latest) != nil {
+		p.Run = "Job " + latest.Name + ": " + s.jobWords(latest)
+	}
+	p.unsettled = last == nil || last.Started.Before(&latest.CreationTimestamp) || last.Job == latest.Name && last.Result == appv1.TaskRunning
+	for _, job := range runs {
+		if jobCondition(job) != nil {
+			continue
+		}
+		p.unsettled = true
+		pods := s.podsOf(job.UID)
+		p.Pods = append(p.Pods, podsNotReady(pods)...)
+		if cause := health.Worst(pods, true); p.Cause == "" && cause.Reason != "" {
+			p.Cause = cause.String()
+		}
+	}
+}
+
+// Ended returns why it makes no sense to wait for a Task: its latest run has failed or was missed; empty while a run has not ended, and where nothing
+// is wrong.
+func (p *Progress) Ended() string {
+	if p.Schedule == nil || p.unsettled || p.State != StateFailing {
+		return ""
+	}
+	return "is not ready: " + p.Reason + ": " + p.Message
+}
+
 // Done reports whether the resource is ready by its latest spec.
 func (p *Progress) Done() bool { return p.ready && !p.unsettled }
 
@@ -117,17 +165,33 @@ func InForce(r *Resource) bool {
 
 // Line is the progress in one line, which stays the same while nothing changes.
 func (p *Progress) Line() string {
+	if p.Schedule != nil {
+		line := fmt.Sprintf("%s %s/%s: %s", p.Resource, p.Namespace, p.Name, p.Reason)
+		for _, more := range []string{p.Run, p.Cause} {
+			if more != "" {
+				line += "; " + more
+			}
+		}
+		return line + p.missing()
+	}
 	line := fmt.Sprintf("%s %s/%s: %s, %d of %d ready", p.Resource, p.Namespace, p.Name, p.Reason, p.Ready, p.Wanted)
 	if len(p.NotShown) == 0 {
 		line += fmt.Sprintf(", %d starting, %d old", p.Starting, p.Old)
 	}
-	for _, m := range p.NotShown {
-		line += "; not shown: " + m.String()
-	}
+	line += p.missing()
 	if p.Cause != "" {
 		line += "; " + p.Cause
 	}
 	return line
+}
+
+// missing names the kinds of objects that could not be listed.
+func (p *Progress) missing() string {
+	text := ""
+	for _, m := range p.NotShown {
+		text += "; not shown: " + m.String()
+	}
+	return text
 }
 
 // podsNotReady returns the nodes of those pods that are not ready, in trouble first.
@@ -154,6 +218,9 @@ func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) strin
 	lines := []string{
 		fmt.Sprintf("%s %s/%s   %s   %s of %s", p.Resource, p.Namespace, p.Name, change, longDuration(elapsed), longDuration(limit)),
 		"new  " + bar(p.Ready, p.Starting, p.Wanted) + fmt.Sprintf("  %d/%d ready, %d starting", p.Ready, p.Wanted, p.Starting),
+	}
+	if p.Schedule != nil {
+		lines = []string{lines[0], cmp.Or(p.Run, noRunYet)}
 	}
 	if p.Old > 0 {
 		lines = append(lines, "old  "+bar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))

@@ -28,8 +28,8 @@ const (
 // urlQuery matches the query of a URL, which may have a token in it.
 var urlQuery = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
 
-// ReportOf returns a report on a resource for a ticket, as Markdown: the versions that about names, the cause, the objects, the revisions, the
-// conditions and the spec. A value of a variable is hidden in all of them, and so is all else that RedactSpec hides.
+// ReportOf returns a report on a resource for a ticket, as Markdown: the versions that about names, the cause, the objects, the revisions or
+// runs, the conditions and the spec. A value of a variable is hidden in all of them, and so is all else that RedactSpec hides.
 func ReportOf(s *Snapshot, about []string) string {
 	r := &s.Resource
 	var b strings.Builder
@@ -55,6 +55,9 @@ func ReportOf(s *Snapshot, about []string) string {
 			}
 			part(strings.TrimSpace("History "+name), history.Text(Style{}, s.Now))
 		}
+	}
+	if runs := RunsOf(s); runs != nil {
+		part("Runs", runs.Text(Style{}, s.Now))
 	}
 	part("Conditions", s.conditionLines())
 	if spec, err := EncodeYAML(hideVariables(RedactSpec(toMap(r.Spec)))); err == nil {

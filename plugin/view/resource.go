@@ -38,6 +38,8 @@ type Resource struct {
 	Canary *appv1.CanaryStatus
 	// HasCommand is true if the spec has a command before its rollouts, so that the resource has Jobs.
 	HasCommand bool
+	// Schedule is when a Task runs, nil for any other kind.
+	Schedule *Schedule
 	// Selector selects the pods, empty where the status has none. Service is the name of the Service of a kind with one workload, empty
 	// where there is none.
 	Selector, Service string

@@ -30,10 +30,12 @@ type Row struct {
 	// TemplateKept is true while the Deployment keeps the pod template of before an adoption.
 	TemplateKept bool `json:"templateKept,omitempty"`
 	// Image is the image of the spec, Serving the image of the last revision that was ready where that is another one.
-	Image   string       `json:"image,omitempty"`
-	Serving string       `json:"serving,omitempty"`
-	Pods    PodCount     `json:"pods"`
-	Created *metav1.Time `json:"created,omitempty"`
+	Image   string   `json:"image,omitempty"`
+	Serving string   `json:"serving,omitempty"`
+	Pods    PodCount `json:"pods"`
+	// Schedule is when a Task runs, nil for any other kind.
+	Schedule *Schedule    `json:"schedule,omitempty"`
+	Created  *metav1.Time `json:"created,omitempty"`
 	// Labels are the labels of the resource.
 	Labels map[string]string `json:"labels,omitempty"`
 }
@@ -50,6 +52,7 @@ func RowOf(r *Resource) Row {
 	row := Row{
 		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image, Pods: r.Pods,
 		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(), Labels: r.ObjectMeta.Labels,
+		Schedule: r.Schedule,
 	}
 	switch verdict := r.verdict(); row.State {
 	case StateUnobserved:
@@ -146,9 +149,13 @@ type ListOptions struct {
 	NoHead bool
 }
 
-// Text returns the table as text.
+// Text returns the table as text. A list of Tasks alone has columns about their runs.
 func (l *List) Text(s Style, now time.Time, o ListOptions) string {
 	t := table{painted: 1, headed: !o.NoHead}
+	columns := podColumns
+	if l.hasTasksAlone() {
+		columns = runColumns
+	}
 	cells := func(row []string, namespace, image, labels, message string) []string {
 		if o.Namespaces {
 			row = append([]string{namespace}, row...)
@@ -165,16 +172,38 @@ func (l *List) Text(s Style, now time.Time, o ListOptions) string {
 		t.painted = 2
 	}
 	if !o.NoHead {
-		t.add("", cells([]string{"NAME", "STATE", "READY", "SINCE"}, "NAMESPACE", "IMAGE", "LABELS", "MESSAGE")...)
+		t.add("", cells(slices.Concat([]string{"NAME", "STATE"}, columns.names), "NAMESPACE", "IMAGE", "LABELS", "MESSAGE")...)
 	}
 	for i := range l.Items {
 		row := &l.Items[i]
-		t.add(row.State.Mark(), cells([]string{
-			row.Kind + "/" + row.Name, string(row.State), cmp.Or(row.Ready, "-"), cmp.Or(age(row.Since, now), "-"),
-		}, row.Namespace, cmp.Or(row.Image, "-"), row.labels(), row.note(o.Wide))...)
+		t.add(row.State.Mark(), cells(slices.Concat([]string{row.Kind + "/" + row.Name, string(row.State)}, columns.of(row, now)),
+			row.Namespace, cmp.Or(row.Image, "-"), row.labels(), row.note(o.Wide))...)
 	}
 	return t.text(s) + notShown(s, l.NotShown)
 }
+
+// hasTasksAlone reports whether all rows are of Tasks, and there is one.
+func (l *List) hasTasksAlone() bool {
+	return len(l.Items) > 0 && !slices.ContainsFunc(l.Items, func(row Row) bool { return row.Schedule == nil })
+}
+
+// columns are columns of a list: their names, and the cells of a row.
+type columns struct {
+	names []string
+	of    func(row *Row, now time.Time) []string
+}
+
+var (
+	podColumns = columns{[]string{"READY", "SINCE"}, func(row *Row, now time.Time) []string {
+		return []string{cmp.Or(row.Ready, "-"), cmp.Or(age(row.Since, now), "-")}
+	}}
+	runColumns = columns{[]string{"SCHEDULE", "LAST", "RESULT", "NEXT"}, func(row *Row, now time.Time) []string {
+		runs := row.Schedule
+		return []string{
+			runs.Cron, cmp.Or(age(runs.LastStarted(), now), "-"), cmp.Or(runs.LastResult(), "-"), cmp.Or(runs.NextIn(now), "-"),
+		}
+	}}
+)
 
 // labels returns the labels as kubectl prints them.
 func (r *Row) labels() string {

@@ -13,8 +13,8 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// Run is the state of the Job of a command that a user runs.
-type Run struct {
+// CommandRun is the state of the Job of a command that a user runs.
+type CommandRun struct {
 	// Pod is the name of the pod, empty while there is none.
 	Pod string
 	// Running is true while the command runs.
@@ -46,9 +46,9 @@ const (
 
 // RunOf returns the state of the Job of a user's command. The Job is nil if it is gone. The pods are those of the Job, the events those about
 // the Job.
-func RunOf(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *Run {
+func RunOf(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *CommandRun {
 	if job == nil {
-		return &Run{Problem: runGone, Over: true}
+		return &CommandRun{Problem: runGone, Over: true}
 	}
 	pods = slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !controls(job.UID, &pod) })
 	if len(pods) == 0 {
@@ -59,14 +59,14 @@ func RunOf(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *Run {
 }
 
 // runWithoutPod is for a Job whose pod does not exist yet, or is gone.
-func runWithoutPod(job *batchv1.Job, events []corev1.Event) *Run {
+func runWithoutPod(job *batchv1.Job, events []corev1.Event) *CommandRun {
 	switch ended := jobCondition(job); {
 	case ended != nil && ended.Type == batchv1.JobComplete:
-		return &Run{ExitCode: ptr.To[int32](0)} // The only container of the Job has ended with it.
+		return &CommandRun{ExitCode: ptr.To[int32](0)} // The only container of the Job has ended with it.
 	case ended != nil:
-		return &Run{Problem: cmp.Or(deadlineOf(job), fmt.Sprintf(runFailed, runNoPod)), Over: true}
+		return &CommandRun{Problem: cmp.Or(deadlineOf(job), fmt.Sprintf(runFailed, runNoPod)), Over: true}
 	case ptr.Deref(job.Spec.Suspend, false):
-		return &Run{Problem: runSuspended, Patient: true}
+		return &CommandRun{Problem: runSuspended, Patient: true}
 	}
 	latest := -1
 	for i := range events {
@@ -75,10 +75,10 @@ func runWithoutPod(job *batchv1.Job, events []corev1.Event) *Run {
 		}
 	}
 	if latest < 0 {
-		return &Run{}
+		return &CommandRun{}
 	}
 	reason, words := health.Rejection(events[latest].Message, job)
-	return &Run{Problem: "no pod can be created: " + words, Advice: advices[reason].text}
+	return &CommandRun{Problem: "no pod can be created: " + words, Advice: advices[reason].text}
 }
 
 // deadlineOf describes the end of a Job that has missed its deadline, empty for any other Job.
@@ -91,8 +91,8 @@ func deadlineOf(job *batchv1.Job) string {
 }
 
 // runOfPod is for a Job with a pod.
-func runOfPod(job *batchv1.Job, pod *corev1.Pod) *Run {
-	run := &Run{Pod: pod.Name}
+func runOfPod(job *batchv1.Job, pod *corev1.Pod) *CommandRun {
+	run := &CommandRun{Pod: pod.Name}
 	name := mainContainer(&corev1.Pod{Spec: job.Spec.Template.Spec})
 	var state corev1.ContainerState
 	for _, status := range pod.Status.ContainerStatuses {

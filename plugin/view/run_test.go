@@ -40,28 +40,28 @@ func TestRunOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		job  *batchv1.Job
 		pod  *corev1.Pod
-		want Run
+		want CommandRun
 	}{
-		"gone":             {nil, nil, Run{Problem: runGone, Over: true}},
-		"new":              {plain, nil, Run{}},
-		"suspended":        {job(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), nil, Run{Problem: runSuspended, Patient: true}},
-		"pod of others":    {job(func(j *batchv1.Job) { j.UID = "other" }), with(terminated), Run{}},
-		"complete, no pod": {ended(batchv1.JobComplete, ""), nil, Run{ExitCode: ptr.To[int32](0)}},
-		"failed, no pod":   {ended(batchv1.JobFailed, "BackoffLimitExceeded"), nil, Run{Problem: "the Job has failed: " + runNoPod, Over: true}},
+		"gone":             {nil, nil, CommandRun{Problem: runGone, Over: true}},
+		"new":              {plain, nil, CommandRun{}},
+		"suspended":        {job(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), nil, CommandRun{Problem: runSuspended, Patient: true}},
+		"pod of others":    {job(func(j *batchv1.Job) { j.UID = "other" }), with(terminated), CommandRun{}},
+		"complete, no pod": {ended(batchv1.JobComplete, ""), nil, CommandRun{ExitCode: ptr.To[int32](0)}},
+		"failed, no pod":   {ended(batchv1.JobFailed, "BackoffLimitExceeded"), nil, CommandRun{Problem: "the Job has failed: " + runNoPod, Over: true}},
 		"late, no pod": {ended(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), nil,
-			Run{Problem: "the Job has not ended within its deadline of 60 s, and its pod was deleted", Over: true}},
+			CommandRun{Problem: "the Job has not ended within its deadline of 60 s, and its pod was deleted", Over: true}},
 		"late": {ended(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), with(terminated),
-			Run{Pod: "web-run-x-1", ExitCode: ptr.To[int32](2), Note: "the Job has not ended within its deadline of 60 s, and its pod was deleted"}},
-		"a proxy goes on": {plain, with(terminated, running), Run{
+			CommandRun{Pod: "web-run-x-1", ExitCode: ptr.To[int32](2), Note: "the Job has not ended within its deadline of 60 s, and its pod was deleted"}},
+		"a proxy goes on": {plain, with(terminated, running), CommandRun{
 			Pod: "web-run-x-1", ExitCode: ptr.To[int32](2),
 			Note: `container "proxy" of its pod still runs, so the Job does not end; end it: kubectl delete job web-run-x -n shop`,
 		}},
-		"a sidecar fails": {plain, pod(corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{crashed}}), Run{
+		"a sidecar fails": {plain, pod(corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{crashed}}), CommandRun{
 			Pod: "web-run-x-1", Problem: `container "proxy": exits soon after each start; see its log`,
 			Advice: "Read the log of the container: kubectl logs web-run-x-1 -c proxy --previous -n shop.",
 		}},
-		"succeeded": {plain, pod(corev1.PodStatus{Phase: corev1.PodSucceeded}), Run{Pod: "web-run-x-1", ExitCode: ptr.To[int32](0)}},
-		"lost":      {plain, pod(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeLost"}), Run{Pod: "web-run-x-1", Problem: "its pod has ended before the command: NodeLost", Over: true}},
+		"succeeded": {plain, pod(corev1.PodStatus{Phase: corev1.PodSucceeded}), CommandRun{Pod: "web-run-x-1", ExitCode: ptr.To[int32](0)}},
+		"lost":      {plain, pod(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeLost"}), CommandRun{Pod: "web-run-x-1", Problem: "its pod has ended before the command: NodeLost", Over: true}},
 	} {
 		var pods []corev1.Pod
 		if c.pod != nil {

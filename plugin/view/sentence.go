@@ -125,6 +125,8 @@ func (r *Resource) cause(row *Row) string {
 		return messageUnobserved
 	case row.State == StateDeleting:
 		return ""
+	case r.Schedule != nil && (row.State == StateReady || row.State == StateRunning || row.State == StateSuspended):
+		return r.Schedule.causeOf(row.State)
 	case row.State == StateRolling && pods.Updated < pods.Wanted:
 		return fmt.Sprintf(causeRolling, pods.Updated, CountPods(pods.Wanted))
 	case row.State == StateRolling && pods.Existing > pods.Wanted:

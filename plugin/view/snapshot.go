@@ -29,9 +29,10 @@ type Snapshot struct {
 	// Around are the objects of AroundTypes.
 	Around []unstructured.Unstructured
 	Claims []corev1.PersistentVolumeClaim
-	// Jobs are the Jobs of commands before rollouts.
-	Jobs   []batchv1.Job
-	Events []corev1.Event
+	// CronJobs are the CronJobs of the name of a Task. Jobs are the Jobs of commands before rollouts, or of the runs of a Task.
+	CronJobs []batchv1.CronJob
+	Jobs     []batchv1.Job
+	Events   []corev1.Event
 	// Missing are the kinds, in the plural, that could not be listed, each with the reason.
 	Missing []Missing
 	// Now is the present time.

@@ -22,12 +22,16 @@ const (
 	StateUnobserved State = "Unobserved"
 	StateRolling    State = "Rolling"
 	// StateWaiting is for a resource that waits for another controller, or for an earlier tier.
-	StateWaiting  State = "Waiting"
+	StateWaiting State = "Waiting"
+	// StateRunning is for a Task with a run that has not ended.
+	StateRunning  State = "Running"
 	StateDeleting State = "Deleting"
 	StateCanary   State = "Canary"
 	StateHeld     State = "Held"
 	StatePaused   State = "Paused"
-	StateReady    State = "Ready"
+	// StateSuspended is for a Task that starts no runs.
+	StateSuspended State = "Suspended"
+	StateReady     State = "Ready"
 	// StateZero is for a resource that is scaled to 0 pods.
 	StateZero State = "Zero"
 )
@@ -58,7 +62,8 @@ func (g Group) Mark() Mark {
 
 // States are all states, the most urgent one first.
 var States = []State{
-	StateStalled, StateFailing, StateUnobserved, StateRolling, StateWaiting, StateDeleting, StateCanary, StateHeld, StatePaused, StateReady, StateZero,
+	StateStalled, StateFailing, StateUnobserved, StateRolling, StateWaiting, StateRunning, StateDeleting, StateCanary, StateHeld, StatePaused,
+	StateSuspended, StateReady, StateZero,
 }
 
 // appearances are the group, the mark and the sign of each state. A sign differs from the others of a group at least in its shape or its word.
@@ -72,10 +77,12 @@ var appearances = map[State]struct {
 	StateUnobserved: {GroupInProgress, MarkBusy, "◐"},
 	StateRolling:    {GroupInProgress, MarkBusy, "◐"},
 	StateWaiting:    {GroupInProgress, MarkBusy, "◐"},
+	StateRunning:    {GroupInProgress, MarkBusy, "◐"},
 	StateDeleting:   {GroupInProgress, MarkBusy, "◐"},
 	StateCanary:     {GroupOnHold, MarkHold, "‖"},
 	StateHeld:       {GroupOnHold, MarkHold, "‖"},
 	StatePaused:     {GroupOnHold, MarkHold, "‖"},
+	StateSuspended:  {GroupOnHold, MarkHold, "‖"},
 	StateReady:      {GroupReady, MarkGood, "✓"},
 	StateZero:       {GroupReady, "", "○"},
 }
@@ -103,6 +110,10 @@ var reasonStates = map[string]State{
 	appv1.ReasonRolledBack:         StateHeld,
 	appv1.ReasonPaused:             StatePaused,
 	appv1.ReasonRolloutPaused:      StatePaused,
+	appv1.ReasonRunning:            StateRunning,
+	appv1.ReasonSuspended:          StateSuspended,
+	appv1.ReasonNoRun:              StateReady,
+	appv1.ReasonSucceeded:          StateReady,
 }
 
 // State returns the state of the resource. A status of an earlier generation is ignored.
@@ -116,6 +127,8 @@ func (r *Resource) State() State {
 	verdict := r.verdict()
 	state, known := reasonStates[verdict.Reason]
 	switch {
+	case r.Schedule != nil && runFails(&verdict):
+		return StateFailing
 	case verdict.Type == appv1.ConditionStalled:
 		return StateStalled
 	case known:
@@ -128,6 +141,12 @@ func (r *Resource) State() State {
 		return StateRolling
 	}
 	return StateFailing
+}
+
+// runFails reports whether a condition of a Task is about a run that has failed, was missed, or has no pod. A Task is not stalled by that: its next
+// run starts all the same.
+func runFails(c *metav1.Condition) bool {
+	return c.Reason == appv1.ReasonRunFailed || c.Reason == appv1.ReasonRunMissed || c.Reason == appv1.ReasonRunning && c.Status == metav1.ConditionFalse
 }
 
 // PodCount is how many pods a resource has, from its status.

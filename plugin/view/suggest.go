@@ -25,6 +25,7 @@ type Suggestion struct {
 const (
 	doRollback, effectRollback = "rollback", "returns to what serves"
 	doResume, effectResume     = "resume", "writes what waits"
+	effectStart                = "starts its runs again"
 	doUnhold, effectUnhold     = "unhold", "lets the spec take effect"
 	doPromote, effectPromote   = "promote", "rolls the change out to all pods"
 	doAbort, effectAbort       = "abort", "removes the canary"
@@ -49,6 +50,8 @@ func (s *Snapshot) suggestion(reason string) *Suggestion {
 	r := &s.Resource
 	kind, _ := KindOf(r.Kind)
 	switch {
+	case reason == appv1.ReasonSuspended:
+		return &Suggestion{Do: doResume, Effect: effectStart}
 	case reason == appv1.ReasonPaused:
 		return &Suggestion{Do: doResume, Effect: effectResume}
 	case reason == appv1.ReasonHeld && r.HeldAt() != "":

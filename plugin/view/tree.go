@@ -44,7 +44,7 @@ type Tree struct {
 type TreeOptions struct {
 	// AllRevisions shows ReplicaSets that have no pods any more.
 	AllRevisions bool
-	// Limit is how many pods of a sort are shown of each object; 0 for all.
+	// Limit is how many pods, and Jobs of a Task, of a sort are shown of each object; 0 for all.
 	Limit int
 	// Depth is how many levels there are below the resource; 0 for all.
 	Depth int
@@ -66,6 +66,7 @@ func TreeOf(s *Snapshot, o TreeOptions) *Tree {
 	for _, d := range s.deployments() {
 		root.Children = append(root.Children, s.deploymentNode(d, o))
 	}
+	root.Children = append(root.Children, s.cronJobNodes(o)...)
 	root.Children = append(root.Children, s.jobNodes(o)...)
 	root.Children = append(root.Children, s.around()...)
 	if o.Depth > 0 {
@@ -195,11 +196,18 @@ func mainImage(containers []corev1.Container) string {
 // podCause returns why a pod does not run.
 func podCause(pod *corev1.Pod) health.Cause { return health.CauseOf(pod) }
 
-// podNodes returns the nodes of pods. Of more than limit that are in the same state, the rest is counted.
+// podNodes returns the nodes of pods, and how many of them are left out, see firstAlike.
 func podNodes(pods []corev1.Pod, limit int) (nodes []Node, more int) {
-	seen := map[string]int{}
 	for i := range pods {
-		n := podNode(&pods[i])
+		nodes = append(nodes, podNode(&pods[i]))
+	}
+	return firstAlike(nodes, limit)
+}
+
+// firstAlike returns the nodes, of those in the same state at most limit, and the number of the others. The limit 0 keeps all.
+func firstAlike(all []Node, limit int) (nodes []Node, more int) {
+	seen := map[string]int{}
+	for _, n := range all {
 		alike := n.State + "\x00" + strings.Join(n.Notes, "\n")
 		if seen[alike]++; limit > 0 && seen[alike] > limit {
 			more++

@@ -74,6 +74,9 @@ func TestGolden(t *testing.T) {
 				if h, err := HistoryOf(s, ""); err == nil {
 					shown["history"] = h.Text(st.style, now)
 				}
+				if runs := RunsOf(s); runs != nil {
+					shown["history"] = runs.Text(st.style, now)
+				}
 				for _, what := range []string{"list", "tree", "why", "progress", "history"} {
 					fmt.Fprintf(&all, "=== %s, %s\n%s", what, st.name, shown[what])
 					checkLines(t, what, st.style, shown[what])
@@ -114,7 +117,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]any{
-		"tree": TreeOf(s, TreeOptions{}), "why": WhyOf(s, 3), "progress": ProgressOf(s), "history": h,
+		"tree": TreeOf(s, TreeOptions{}), "why": WhyOf(s, 3), "progress": ProgressOf(s), "history": h, "runs": RunsOf(tasks()["failed"]),
 		"list": Rows([]Resource{s.Resource}, []Missing{{"Pods", "you may not list them in shop"}}),
 	} {
 		text, err := json.MarshalIndent(data, "", "  ")
@@ -181,7 +184,7 @@ func TestKinds(t *testing.T) {
 		if k.Name != resource.Kinds[i].Name {
 			t.Errorf("%s is where %s is in resource.Kinds", k.Name, resource.Kinds[i].Name)
 		}
-		if r, ok := Of(k.New()); !ok || r.Kind != k.Name || (r.Serving != nil) != k.Serves || len(r.Workloads) == 0 {
+		if r, ok := Of(k.New()); !ok || r.Kind != k.Name || (r.Serving != nil) != k.Serves || (len(r.Workloads) == 0) != k.Scheduled || (r.Schedule != nil) != k.Scheduled {
 			t.Errorf("%s: %v, %+v", k.Name, ok, r)
 		}
 		data, err := os.ReadFile(filepath.Join("../../config/crd/bases", appv1.GroupVersion.Group+"_"+k.Plural+".yaml"))

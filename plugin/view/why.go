@@ -131,9 +131,12 @@ func (s *Snapshot) origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// descend returns the steps from the first workload that is not ready, or the Job that a rollout waits for, down to its pods. The reason is
+// descend returns the steps from the first workload that is not ready, the Job that a rollout waits for, or the schedule of a Task, down to its pods. The reason is
 // the resource's reason.
 func (s *Snapshot) descend(reason string) []Step {
+	if s.Resource.Schedule != nil {
+		return s.belowSchedule()
+	}
 	if s.Resource.waitsForCommand() {
 		return s.belowJob()
 	}
@@ -222,8 +225,11 @@ func rootOf(pods []corev1.Pod, stalled bool) []Step {
 	return []Step{{Object: object, Text: cause.String(), Root: true}}
 }
 
-// works describes which pods still serve.
+// works describes which pods still serve, or which run of a Task has succeeded.
 func (s *Snapshot) works() string {
+	if s.Resource.Schedule != nil {
+		return s.lastSuccess()
+	}
 	if s.lacks(kindsPods) {
 		return ""
 	}

@@ -14,7 +14,12 @@ const (
 	kindsServices     = "Services"
 	kindsReplicaSets  = "ReplicaSets"
 	kindsPods         = "Pods"
+	kindsCronJobs     = "CronJobs"
+	kindsJobs         = "Jobs"
 )
+
+// kindCronJob is the kind of a Task's schedule.
+const kindCronJob = "CronJob"
 
 // CountPods returns a number of pods in words: "1 pod" or "2 pods".
 func CountPods(n int) string {

@@ -55,7 +55,7 @@ const inAnyNamespace = " -n NAMESPACE"
 var (
 	clauseEnd      = regexp.MustCompile(`[.;] |, or,? |[.;]$`)
 	namespaceFlag  = regexp.MustCompile(` -n [a-z0-9-]+`)
-	argumentOfKind = regexp.MustCompile(`(modelbox|uniteddeployment|cloudmanager)/web`)
+	argumentOfKind = regexp.MustCompile(`(modelbox|uniteddeployment|cloudmanager|task)/web`)
 	printedCommand = regexp.MustCompile(`kubectl .*?` + inAnyNamespace)
 	readingCommand = regexp.MustCompile(`kubectl (logs|describe|happ (check|list|logs|plan|tree|wait|why)) `)
 	// remark matches the beginning of a clause that asks for no change.

@@ -43,8 +43,8 @@ func TestRights(t *testing.T) {
 	plane.Define(t, harness.HTTPRouteDefinition(t))
 	plane.Define(t, harness.PodMonitorDefinition())
 	for _, n := range plugin.Needs() {
-		if n.Command == "ui" || n.Command == "run -i" {
-			continue // See TestUIRights and TestRunInput.
+		if slices.Contains([]string{"ui", "run -i", "suspend"}, n.Command) {
+			continue // See TestUIRights, TestRunInput and TestRightsToTasks.
 		}
 		args, known := commands[n.Command]
 		if !known {
@@ -54,37 +54,43 @@ func TestRights(t *testing.T) {
 		t.Run(strings.ReplaceAll(n.Command, " ", ""), func(t *testing.T) {
 			t.Parallel()
 			ns := namespaceFor(t, n.Command)
-			who := account(t, ns, "user", n.Rights)
 			prepare(t, fixture.NewApp(ns, "web"), n.Command)
-			for _, right := range n.Rights {
-				if !concerns(n.Command, right) {
-					continue
-				}
-				u := as(t, plane.ProxyAs(t, who, withLogs(t, who, without(right))).Config(), ns)
-				code, out, said := u.try(args...)
-				text := out + said
-				switch {
-				case right.Needed && (code == 0 || !strings.Contains(text, "you may not")):
-					t.Errorf("without %s: exit status %d\n%s", right, code, text)
-				case !right.Needed && shown(n.Command) && !strings.Contains(text, "you may not list them"):
-					t.Errorf("without %s, nothing is said of it:\n%s", right, text)
-				case strings.Contains(text, "panic") || strings.Contains(text, "goroutine"):
-					t.Errorf("without %s:\n%s", right, text)
-				}
-			}
-			x := plane.ProxyAs(t, who, withLogs(t, who, nil))
-			u := as(t, x.Config(), ns)
-			code, out, said := u.try(args...)
-			if code != 0 || strings.Contains(out+said, "you may not") {
-				t.Errorf("exit status %d with all rights\n%s%s", code, out, said)
-			}
-			if f := x.Requests.Forbidden(); len(f) > 0 {
-				t.Errorf("requests beyond the rights: %v", f)
-			}
-			if sent := len(x.Requests.All()); slices.Contains([]string{"list", "tree", "why", "logs", "history", "wait"}, n.Command) && sent > maxRequests {
-				t.Errorf("%d requests, want at most %d: %v", sent, maxRequests, x.Requests.All())
-			}
+			tryRights(t, ns, &n, args, func(right plugin.Right) bool { return concerns(n.Command, right) })
 		})
+	}
+}
+
+// tryRights runs a command as a user with exactly the rights that are documented, and then without each of them that concerns the command.
+func tryRights(t *testing.T, ns string, n *plugin.Need, args []string, concerns func(plugin.Right) bool) {
+	t.Helper()
+	who := account(t, ns, "user", n.Rights)
+	for _, right := range n.Rights {
+		if !concerns(right) {
+			continue
+		}
+		u := as(t, plane.ProxyAs(t, who, withLogs(t, who, without(right))).Config(), ns)
+		code, out, said := u.try(args...)
+		text := out + said
+		switch {
+		case right.Needed && (code == 0 || !strings.Contains(text, "you may not")):
+			t.Errorf("without %s: exit status %d\n%s", right, code, text)
+		case !right.Needed && shown(n.Command) && !strings.Contains(text, "you may not list them"):
+			t.Errorf("without %s, nothing is said of it:\n%s", right, text)
+		case strings.Contains(text, "panic") || strings.Contains(text, "goroutine"):
+			t.Errorf("without %s:\n%s", right, text)
+		}
+	}
+	x := plane.ProxyAs(t, who, withLogs(t, who, nil))
+	u := as(t, x.Config(), ns)
+	code, out, said := u.try(args...)
+	if code != 0 || strings.Contains(out+said, "you may not") {
+		t.Errorf("exit status %d with all rights\n%s%s", code, out, said)
+	}
+	if f := x.Requests.Forbidden(); len(f) > 0 {
+		t.Errorf("requests beyond the rights: %v", f)
+	}
+	if sent := len(x.Requests.All()); slices.Contains([]string{"list", "tree", "why", "logs", "history", "wait"}, n.Command) && sent > maxRequests {
+		t.Errorf("%d requests, want at most %d: %v", sent, maxRequests, x.Requests.All())
 	}
 }
 
@@ -149,7 +155,7 @@ func concerns(command string, right plugin.Right) bool {
 	if command == "list" || command == "refresh --all" {
 		return right.Verb == "list"
 	}
-	return (!ours || right.Resource == "apps") && right.Resource != "statefulsets" && right.Resource != "persistentvolumeclaims"
+	return (!ours || right.Resource == "apps") && !slices.Contains([]string{"statefulsets", "persistentvolumeclaims", "cronjobs"}, right.Resource)
 }
 
 // shown reports whether a command says what it could not list.

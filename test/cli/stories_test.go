@@ -64,6 +64,9 @@ var stories = map[string]func(*testing.T, string){
 	"Resume the rollouts with the command that the message names":                                                                          resumeRollouts,
 	"The rollouts are paused, and the pods stay as they are until you resume them: kubectl rollout resume deployment/web" + inAnyNamespace: resumeRollouts,
 
+	// A run of a Task fails.
+	"start a run by hand: kubectl create job web-again --from=cronjob/web" + inAnyNamespace: runAgain,
+
 	// A spec cannot be applied.
 	"Restore the field that the message names":              immutableField,
 	"Choose another nodePort":                               takenNodePort(30911, 30912),

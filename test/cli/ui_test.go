@@ -209,8 +209,12 @@ func TestUIRights(t *testing.T) {
 	ns, _ := plane.Shared(t)
 	who := account(t, ns, "user", rightsOf("ui"))
 	prepare(t, fixture.NewApp(ns, "web"), "ui")
-	page := "app/" + ns + "/web"
+	newTask(t, ns, "report", "", "nginx:1")
 	for _, right := range rightsOf("ui") {
+		page := "app/" + ns + "/web"
+		if right.Resource == "cronjobs" {
+			page = "task/" + ns + "/report"
+		}
 		restarts := right.Resource == "deployments" && (right.Verb == "get" || right.Verb == "patch")
 		if right.Resource == "statefulsets" || right.Resource == "persistentvolumeclaims" || right.Verb == "patch" && !restarts {
 			continue // Of CloudManagers; see TestUIViewer.
@@ -243,9 +247,11 @@ func TestUIRights(t *testing.T) {
 	x := plane.ProxyAs(t, who, withLogs(t, who, nil))
 	b := open(t, as(t, x.Config(), ns))
 	b.login()
+	page := "app/" + ns + "/web"
 	b.get("", http.StatusOK)
 	says(t, b.get(page, http.StatusOK), page+"/logs")
 	says(t, b.get(page+"/logs", http.StatusOK), "Pod web-", "a line of its log")
+	b.get("task/"+ns+"/report", http.StatusOK)
 	b.get(page+"/restart", http.StatusOK)
 	b.follow("events", "event: order")
 	b.follow(page+"/events", `"id":"spec"`)

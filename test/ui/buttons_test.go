@@ -59,7 +59,15 @@ func newSituations(ns string) map[string]func(name string) situation {
 	reporting := func(reason string) func(*appv1.App) error {
 		return func(app *appv1.App) error { return reports(app, reason) }
 	}
+	task := func(suspended, paused bool, reason string) func(string) situation {
+		return func(name string) situation {
+			task := &appv1.Task{ObjectMeta: fixture.Meta(ns, name)}
+			task.Spec.Image, task.Spec.Schedule, task.Spec.Suspended, task.Spec.Paused = otherImage, "0 0 1 1 *", suspended, paused
+			return situation{resource: task, in: func() error { return reports(task, reason) }}
+		}
+	}
 	return map[string]func(string) situation{
+		"task": task(false, false, appv1.ReasonNoRun), "suspended": task(true, false, appv1.ReasonSuspended), "paused-task": task(true, true, appv1.ReasonPaused),
 		"ready": of(image(otherImage), func(app *appv1.App) error { return standing(app, appv1.ReasonReady) }),
 		"held": of(func(app *appv1.App) {
 			app.Spec.Image, app.Annotations = badImage, map[string]string{appv1.AnnotationHold: appv1.HoldLastGood}
@@ -91,7 +99,7 @@ func newSituations(ns string) map[string]func(name string) situation {
 }
 
 // leastActions is how many actions the page of a resource has at least, by state; without a history, four.
-var leastActions = map[string]int{"ready": 5, "held": 4, "rolled-back": 4, "waiting": 2, "paused": 4, "stalled": 5, "reconciling": 5, "canary": 6, "crashing": 5, "zero": 4}
+var leastActions = map[string]int{"ready": 5, "held": 4, "rolled-back": 4, "waiting": 2, "paused": 4, "stalled": 5, "reconciling": 5, "canary": 6, "crashing": 5, "zero": 4, "task": 2, "suspended": 2, "paused-task": 1}
 
 // TestButtons presses each action that the page of a resource offers, in each state, with the operator as it is. No button is disabled,
 // and each press leads back to the resource. Each action has a resource of its own.

@@ -33,12 +33,14 @@ func TestLook(t *testing.T) {
 	b.login(c)
 	t.Run("Size", func(t *testing.T) { measureLook(t, b.another(t), c) })
 	t.Run("Command", func(t *testing.T) { lookAtCommands(t, b.another(t), c) })
+	t.Run("Tasks", func(t *testing.T) { lookAtTasks(t, b.another(t), c) })
 	t.Run("Hold", func(t *testing.T) { lookAtHold(t, b.another(t), c) })
 	pages := map[string]string{
 		"list": "", "wall": "?view=wall", "failed": "app/shop/checkout", "paused": "app/shop/coupons", "held": "app/shop/basket", "canary": "app/shop/offers",
 		"rolling": "app/shop/fleet", "outage": "app/legacy/wiki", "tiers": "cloudmanager/media/office", "plan": "app/shop/checkout/rollback?value=2",
 		"united": "uniteddeployment/legacy/erp", "zero": "app/pay/batch", "waiting": "app/media/thumbs", "empty": "?filter=none-of-it",
 		"command": "app/shop/shipping", "failed command": "app/shop/orders", "logs": "app/shop/recommend/logs",
+		"task": "task/shop/cart-report", "failed run": "task/shop/cleanup", "suspended": "task/shop/newsletter", "running": "task/search/reindex",
 	}
 	t.Run("Printed", func(t *testing.T) { lookAtPrints(t, b.another(t), c, pages) })
 	t.Run("Gray", func(t *testing.T) { lookInGray(t, b.another(t), c, pages) })
@@ -125,6 +127,22 @@ func lookAtCommands(t *testing.T, b *tab, c *centre) {
 		b.visit(c.base+"app/shop/"+name, http.StatusOK)
 		b.until(words...)
 	}
+}
+
+// lookAtTasks checks that the page of a Task has its schedule and its runs, in the states that a user looks at.
+func lookAtTasks(t *testing.T, b *tab, c *centre) {
+	t.Helper()
+	for page, words := range map[string][]string{
+		"shop/cart-report": {"Ready", "0 5 * * * Asia/Shanghai", "as App cart", "Next run", "cart:1.8.2", "Runs", "cart-report-again", "succeeded"},
+		"shop/cleanup":     {"Failing", "RunFailed", "Job cleanup-again failed", "start a run by hand: kubectl create job cleanup-again-2 --from=cronjob/cleanup", "Runs", "exit code 1"},
+		"shop/newsletter":  {"Suspended", "no run starts until it is resumed", "Resume", "No run has started yet."},
+		"search/reindex":   {"Running", "Job reindex-again runs", "Runs", "running"},
+	} {
+		b.visit(c.base+"task/"+page, http.StatusOK)
+		b.until(words...)
+	}
+	b.visit(c.base+"?filter=kind:task", http.StatusOK)
+	b.until("cleanup", "RunFailed", "newsletter", "Suspended", "reindex", "Running", "cart-report", "next run at")
 }
 
 // lookAtHold checks that no way back leads to the revision that a hold keeps from running, nor to the one that was rolled back.

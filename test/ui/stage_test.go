@@ -9,9 +9,12 @@ import (
 	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -51,10 +54,18 @@ var troubled = []step{
 	{"UnitedDeployment", "legacy", "erp", "", appv1.ReasonDeploymentNotFound},
 	{"ModelBox", "search", "speller", "", appv1.ReasonNodePortTaken},
 	{"CloudManager", "media", "office", "", appv1.ReasonDependencyNotReady},
+	{"Task", "shop", "newsletter", "", appv1.ReasonSuspended},
+}
+
+// runs are the Tasks of which a run is started, and the reasons afterwards.
+var runs = []step{
+	{"Task", "shop", "cart-report", "", appv1.ReasonSucceeded},
+	{"Task", "shop", "cleanup", "", appv1.ReasonRunFailed},
+	{"Task", "search", "reindex", "", appv1.ReasonRunning},
 }
 
 // unsettled are the resources of the stage that are not ready before any change.
-var unsettled = []string{"wiki", "erp", "speller", "office", "thumbs", "batch"}
+var unsettled = []string{"wiki", "erp", "speller", "office", "thumbs", "batch", "newsletter"}
 
 // stage makes the resources of testdata/scene.yaml, and brings them into their states. Its namespaces are those of a shop: one test of a run
 // has them.
@@ -86,7 +97,11 @@ func stage(t testing.TB) {
 		create(obj)
 	}
 	for _, obj := range resources {
-		reaches(t, obj, appv1.ReasonReady)
+		reason := appv1.ReasonReady
+		if obj.GetKind() == "Task" {
+			reason = appv1.ReasonNoRun
+		}
+		reaches(t, obj, reason)
 	}
 	for _, obj := range later {
 		create(obj)
@@ -104,6 +119,25 @@ func stage(t testing.TB) {
 			reaches(t, s.object(), s.reason)
 		}
 	}
+	for _, s := range runs {
+		startRun(t, s.namespace, s.name)
+	}
+	for _, s := range runs {
+		reaches(t, s.object(), s.reason)
+	}
+}
+
+// startRun starts a run of a Task, as kubectl create job --from does.
+func startRun(t testing.TB, namespace, name string) {
+	t.Helper()
+	cron := &batchv1.CronJob{}
+	if err := plane.Client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, cron); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{ObjectMeta: cron.Spec.JobTemplate.ObjectMeta, Spec: cron.Spec.JobTemplate.Spec}
+	job.Namespace, job.Name = namespace, name+"-again"
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: name, UID: cron.UID, Controller: ptr.To(true)}}
+	plane.Create(t, job)
 }
 
 // sceneObjects returns the objects of the file.
