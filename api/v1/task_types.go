@@ -59,7 +59,7 @@ type TaskSpec struct {
 
 	PodFields `json:",inline"`
 
-	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, month, day of the
+	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, number or name of the month, day of the
 	// week), or as @hourly, @daily, @weekly, @monthly, @yearly or "@every 1h30m". Required.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -33,7 +33,7 @@ type TaskSpecApplyConfiguration struct {
 	// IfNotPresent.
 	ImagePullPolicy             *corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	PodFieldsApplyConfiguration `json:""`
-	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, month, day of the
+	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, number or name of the month, day of the
 	// week), or as @hourly, @daily, @weekly, @monthly, @yearly or "@every 1h30m". Required.
 	Schedule *string `json:"schedule,omitempty"`
 	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai". Defaults to "Etc/UTC".
