@@ -43,7 +43,7 @@ func taskKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=tasks/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;patch;delete
 
-// steps makes true what the Task means, and says how its runs are doing.
+// steps reconciles the Task, and reports how its runs are doing.
 func (r *TaskReconciler) steps(ctx context.Context, t *appv1.Task, undecodable error) (reconciler.Report, error) {
 	if errs := validation.DisabledTask(r.Disabled); len(errs) > 0 { // Nothing of it is watched.
 		return reconciler.Report{}, workload.InvalidSpec(errs)
@@ -91,7 +91,7 @@ func templateChanged() predicate.Predicate {
 // runsTasks reports whether the kind Task is switched on.
 func (w *watchSet) runsTasks() bool { return !slices.Contains(w.disabled, validation.FeatureTask) }
 
-// taskApps returns the name of the App that a stored Task names, none for a Task without an App, or one that cannot be decoded.
+// taskApps returns the name of the App that a stored Task names, none for a Task without an App, or a Task that cannot be decoded.
 func taskApps(obj client.Object) []string {
 	t, ok := obj.(*stored.Task)
 	if !ok {

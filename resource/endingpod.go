@@ -40,7 +40,7 @@ func endingPod(template *corev1.PodSpec, container string) corev1.PodSpec {
 	return *pod
 }
 
-// endPod changes the spec of a pod to that of a pod that ends.
+// endPod changes the spec of a pod to the spec of a pod that ends.
 func endPod(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
@@ -66,12 +66,12 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 	}
 }
 
-// overrideVariables returns variables without those of a name that further ones have, and the further ones.
+// overrideVariables returns variables without the names of further variables, and the further variables.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	return overrideItems(vars, further, func(v corev1.EnvVar) string { return v.Name })
 }
 
-// overrideItems returns the items of a list without those of a key that further items have, and the further items.
+// overrideItems returns the items of a list without the keys of further items, and the further items.
 func overrideItems[T any](list, further []T, key func(T) string) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(item T) bool {
 		return slices.ContainsFunc(further, func(f T) bool { return key(f) == key(item) })

@@ -21,7 +21,7 @@ func init() { register(&Task{}, &TaskList{}) }
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 'custom' || (has(self.resources) && (has(self.resources.requests) || has(self.resources.limits)))",message="custom requires resources; set requests or limits, or choose a named size",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
 type TaskSpec struct {
-	// paused stops all writes to the CronJob while it is true. The status stays live, the schedule goes on, and deletion works. To
+	// paused stops all writes to the CronJob while it is true. The status stays live, runs start by the schedule, and deletion works. To
 	// stop the runs, set suspended. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
@@ -29,10 +29,10 @@ type TaskSpec struct {
 
 	// app is the name of an App in the same namespace. The pods of a run have the image, the variables, the volumes, the sidecars, the
 	// account, the security and the scheduling of the pods that the App has in force. A stated field of the Task takes
-	// precedence: items of envs, volumes, volumeMounts, initContainers and imagePullSecrets replace those of the same name or path,
-	// podLabels and podAnnotations those of the same key, and each other field the whole field of the App. With command or image, neither
-	// the command nor the args of the App are used. A change of the App is for the next run, never for one that runs; a canary of the App
-	// changes nothing. Defaults to none.
+	// precedence: items of envs, volumes, volumeMounts, initContainers and imagePullSecrets replace items with the same name or
+	// path, podLabels and podAnnotations replace values with the same key, and each other field replaces the whole field of the App. With command or image, neither
+	// the command nor the args of the App are used. A change of the App is for the next run, never for a run that has started; a canary of
+	// the App changes nothing. Defaults to none.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of an App: lower-case letters, digits and '-', start with a letter and not end with '-'"
@@ -50,8 +50,8 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	Image string `json:"image,omitempty"`
 
-	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to that of the App; without app, to
-	// IfNotPresent.
+	// imagePullPolicy is when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to the policy of the App; without app,
+	// to IfNotPresent.
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
@@ -59,7 +59,7 @@ type TaskSpec struct {
 
 	PodFields `json:",inline"`
 
-	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, month, day of the
+	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, number or name of the month, day of the
 	// week), or as @hourly, @daily, @weekly, @monthly, @yearly or "@every 1h30m". Required.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -74,7 +74,7 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	TimeZone *string `json:"timeZone,omitempty"`
 
-	// concurrency says what becomes of a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
+	// concurrency is the rule for a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
 	// Replace ends the earlier one. Defaults to Forbid.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Forbid","urn:alm:descriptor:com.tectonic.ui:select:Allow","urn:alm:descriptor:com.tectonic.ui:select:Replace"}
@@ -108,7 +108,7 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Keep TaskKeep `json:"keep,omitzero"`
 
-	// suspended starts no run while it is true. One that runs goes on. Afterwards, the latest run that was due meanwhile starts, unless it
+	// suspended starts no run while it is true. A run that has started continues. Afterwards, the latest run that was due meanwhile starts, unless it
 	// is too late by startingDeadlineSeconds. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
@@ -120,13 +120,13 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are annotations of the CronJob and its Jobs, though not of the pods. Those of app.huolala.cn are the operator's.
+	// annotations are annotations of the CronJob and its Jobs, though not of the pods. The keys of app.huolala.cn are the operator's.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// TaskConcurrency says what becomes of a run that is due while an earlier one runs.
+// TaskConcurrency is the rule for a run that is due while an earlier one runs.
 //
 // +kubebuilder:validation:Enum=Forbid;Allow;Replace
 type TaskConcurrency string
@@ -165,7 +165,7 @@ type TaskStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	LastRun *TaskRun `json:"lastRun,omitempty"`
 
-	// nextRun is when the next run is due; absent while the Task is suspended, and for a schedule that never comes.
+	// nextRun is when the next run is due; absent while the Task is suspended, and for a schedule without a time.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	NextRun *metav1.Time `json:"nextRun,omitempty"`

@@ -38,7 +38,7 @@ const (
 	// RoleScaler is a type that scales children or custom resources: the operator reads which.
 	RoleScaler
 	// RoleJob is a type whose objects the operator creates for a custom resource, and never changes: an apply would revive an object that is
-	// being deleted. The CronJob controller creates those of a CronJob.
+	// being deleted. The CronJob controller creates the Jobs of a CronJob.
 	RoleJob
 )
 

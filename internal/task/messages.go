@@ -1,6 +1,6 @@
 package task
 
-// Messages of conditions and events about one Task. Each message says what is wrong, which object it is about, and what to do.
+// Messages of conditions and events about one Task. Each message names the problem, the object, and the remedy.
 const (
 	messageAppMissing     = "waits for App %s in namespace %s, which does not exist or has no Deployment yet. Create the App, or change spec.app; a CronJob that exists stays as it is"
 	messageNoRun          = "no run was due yet"

@@ -1,6 +1,6 @@
 // Package task reconciles a Task: a CronJob, built from the fields of the Task or from the live pod template of an App. It observes the live
-// objects (observed), decides which spec is in force (decision), applies the CronJob of that spec, and reports how the runs are doing. What
-// the report says follows from the live objects and the status before: there is no other memory.
+// objects (observed), decides which spec is in force (decision), applies the CronJob of that spec, and reports how the runs are doing. The
+// report follows from the live objects and the status before: there is no other memory.
 package task
 
 import (

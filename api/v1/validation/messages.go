@@ -218,7 +218,7 @@ const (
 	messageTaskCommandRequired     = "is required with app, because the command of the App serves and never ends; set command, args, or another image"
 	messageTaskFurtherContainer    = "must be empty, because a further container keeps a run from ending; write it in initContainers with \"restartPolicy: Always\""
 	messageScheduleRequired        = "is required; write when the runs start, like \"0 5 * * *\""
-	messageScheduleInvalid         = "is no schedule: %s; write five fields (minute, hour, day of the month, month, day of the week), like \"0 5 * * *\", or @daily"
+	messageScheduleInvalid         = "is no schedule: %s; write five fields (minute, hour, day of the month, the month, day of the week), like \"0 5 * * *\", or @daily"
 	messageScheduleHasTimeZone     = "must not name a time zone; set timeZone"
 	messageScheduleNeverComes      = "never comes; no run starts"
 	messageTimeZoneUnknown         = "is no time zone of the IANA database; write one like Asia/Shanghai or Etc/UTC"

@@ -16,29 +16,29 @@ import (
 //
 // TaskSpec is what a Task runs, and when.
 type TaskSpecApplyConfiguration struct {
-	// paused stops all writes to the CronJob while it is true. The status stays live, the schedule goes on, and deletion works. To
+	// paused stops all writes to the CronJob while it is true. The status stays live, runs start by the schedule, and deletion works. To
 	// stop the runs, set suspended. Defaults to false.
 	Paused *bool `json:"paused,omitempty"`
 	// app is the name of an App in the same namespace. The pods of a run have the image, the variables, the volumes, the sidecars, the
 	// account, the security and the scheduling of the pods that the App has in force. A stated field of the Task takes
-	// precedence: items of envs, volumes, volumeMounts, initContainers and imagePullSecrets replace those of the same name or path,
-	// podLabels and podAnnotations those of the same key, and each other field the whole field of the App. With command or image, neither
-	// the command nor the args of the App are used. A change of the App is for the next run, never for one that runs; a canary of the App
-	// changes nothing. Defaults to none.
+	// precedence: items of envs, volumes, volumeMounts, initContainers and imagePullSecrets replace items with the same name or
+	// path, podLabels and podAnnotations replace values with the same key, and each other field replaces the whole field of the App. With command or image, neither
+	// the command nor the args of the App are used. A change of the App is for the next run, never for a run that has started; a canary of
+	// the App changes nothing. Defaults to none.
 	App *string `json:"app,omitempty"`
 	// image is the container image to run, as "[registry/]repository[:tag][@digest]". Required without app. Defaults to the image that the
 	// App has in force.
 	Image *string `json:"image,omitempty"`
-	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to that of the App; without app, to
-	// IfNotPresent.
+	// imagePullPolicy is when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to the policy of the App; without app,
+	// to IfNotPresent.
 	ImagePullPolicy             *corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	PodFieldsApplyConfiguration `json:""`
-	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, month, day of the
+	// schedule is when the runs start, as the five fields of cron ("0 5 * * *": minute, hour, day of the month, number or name of the month, day of the
 	// week), or as @hourly, @daily, @weekly, @monthly, @yearly or "@every 1h30m". Required.
 	Schedule *string `json:"schedule,omitempty"`
 	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai". Defaults to "Etc/UTC".
 	TimeZone *string `json:"timeZone,omitempty"`
-	// concurrency says what becomes of a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
+	// concurrency is the rule for a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
 	// Replace ends the earlier one. Defaults to Forbid.
 	Concurrency *apiv1.TaskConcurrency `json:"concurrency,omitempty"`
 	// deadlineSeconds is the time that a run has, with all retries, before it counts as failed, in seconds, up to a week.
@@ -51,13 +51,13 @@ type TaskSpecApplyConfiguration struct {
 	StartingDeadlineSeconds *int32 `json:"startingDeadlineSeconds,omitempty"`
 	// keep is how many Jobs of ended runs stay, with their pods and logs.
 	Keep *TaskKeepApplyConfiguration `json:"keep,omitempty"`
-	// suspended starts no run while it is true. One that runs goes on. Afterwards, the latest run that was due meanwhile starts, unless it
+	// suspended starts no run while it is true. A run that has started continues. Afterwards, the latest run that was due meanwhile starts, unless it
 	// is too late by startingDeadlineSeconds. Defaults to false.
 	Suspended *bool `json:"suspended,omitempty"`
 	// labels are further labels of the CronJob and its Jobs, though not of the pods. app.kubernetes.io/name, instance and component take the
 	// place of the operator's. The operator's others are refused: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are annotations of the CronJob and its Jobs, though not of the pods. Those of app.huolala.cn are the operator's.
+	// annotations are annotations of the CronJob and its Jobs, though not of the pods. The keys of app.huolala.cn are the operator's.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

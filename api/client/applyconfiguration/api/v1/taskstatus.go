@@ -18,7 +18,7 @@ type TaskStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
 	// lastRun is the latest run that has started, by the schedule or by hand.
 	LastRun *TaskRunApplyConfiguration `json:"lastRun,omitempty"`
-	// nextRun is when the next run is due; absent while the Task is suspended, and for a schedule that never comes.
+	// nextRun is when the next run is due; absent while the Task is suspended, and for a schedule without a time.
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
 	// active is the number of runs that have started and not ended.
 	Active *int32 `json:"active,omitempty"`
