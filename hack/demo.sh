@@ -161,6 +161,14 @@ if [ -n "$service" ]; then
   echo 'It is back: another one, of the same name.'
 fi
 
+if $ready && kubectl get -n "$namespace" task/nginx-report >/dev/null 2>&1; then
+  say 'A run of a Task, started by hand'
+  show kubectl create job -n "$namespace" nginx-report-now --from=cronjob/nginx-report
+  meanwhile kubectl happ wait -n "$namespace" task/nginx-report >/dev/null
+  show kubectl get -n "$namespace" task/nginx-report
+  show kubectl happ history -n "$namespace" task/nginx-report
+fi
+
 if $ready && kubectl get -n "$namespace" app/nginx-app >/dev/null 2>&1; then
   if $plans; then
     say 'What another image would do'
@@ -213,6 +221,8 @@ Try it yourself, in another terminal:
   kubectl get replicasets --watch                         # 30% at a time
   kubectl scale deployment/example-deployment --replicas=5  # held at two: repaired at once
   kubectl scale hud/example-united-deployment --replicas=3
+  kubectl create job report --from=cronjob/nginx-report     # a run of the Task, with the pod of the App
+  kubectl happ suspend task/nginx-report
 
 An image that never comes up (any of imagepullbackoff.test, crashloopbackoff.test and
 oomkilled.test fails here as it would in life):

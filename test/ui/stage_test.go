@@ -57,7 +57,7 @@ var troubled = []step{
 	{"Task", "shop", "newsletter", "", appv1.ReasonSuspended},
 }
 
-// runs are the Tasks of which a run is started, and the reasons afterwards.
+// runs are the Tasks whose runs the stage starts, and the reasons afterwards.
 var runs = []step{
 	{"Task", "shop", "cart-report", "", appv1.ReasonSucceeded},
 	{"Task", "shop", "cleanup", "", appv1.ReasonRunFailed},
