@@ -46,6 +46,8 @@ type Run struct {
 }
 
 const (
+	// reasonUnexpectedJob is the reason of the warnings about each run that a user starts, which is nothing to worry about.
+	reasonUnexpectedJob = "UnexpectedJob"
 	// annotationByHand is what "kubectl create job --from" writes on a Job.
 	annotationByHand = "cronjob.kubernetes.io/instantiate"
 	// maxRuns is how many runs a list has at most: spec.keep allows 100 that have failed and 100 that have succeeded.

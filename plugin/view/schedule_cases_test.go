@@ -77,6 +77,9 @@ func scheduled(r Resource) *Snapshot {
 	s.Events = []corev1.Event{{
 		Reason: "SawCompletedJob", Message: "Saw completed job: report-3, condition: Failed", LastTimestamp: before(14 * time.Hour),
 		InvolvedObject: corev1.ObjectReference{Kind: kindCronJob, Name: "report", UID: "cron"},
+	}, {
+		Type: corev1.EventTypeWarning, Reason: reasonUnexpectedJob, Message: "Saw a job that the controller did not create or forgot: report-2", LastTimestamp: before(13 * time.Hour),
+		InvolvedObject: corev1.ObjectReference{Kind: kindCronJob, Name: "report", UID: "cron"},
 	}}
 	return s
 }

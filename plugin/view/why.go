@@ -281,6 +281,9 @@ func (s *Snapshot) latest(n int) []Event {
 		if e.InvolvedObject.UID != "" && !own[e.InvolvedObject.UID] {
 			continue // The event of another object of the same name.
 		}
+		if e.Reason == reasonUnexpectedJob {
+			continue
+		}
 		at := e.LastTimestamp
 		if at.IsZero() {
 			at = metav1.Time{Time: e.EventTime.Time}
