@@ -76,7 +76,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}
-	return s.watchSizes(b, k.list()).Complete(k.reconciler(k, s))
+	return s.watchDefaults(b, k.list()).Complete(k.reconciler(k, s))
 }
 
 // namesService reports whether a resource of the kind can state a name for its Service, which indexService finds it by. The index

@@ -33,11 +33,27 @@ const (
 	maxPlans = 2
 )
 
-// seer returns the build options for a workload object that a resource names and whose spec has a size, by the live object.
-type seer func(kind, name string, size appv1.Size) resource.BuildOptions
+// seer returns the build options for a workload object that a resource names, and for its spec, by the live object.
+type seer func(kind, name string, spec resource.Spec) resource.BuildOptions
 
-// unseen is the seer of a workload that is new.
-func (s *validators) unseen(string, string, appv1.Size) resource.BuildOptions { return s.today }
+// unseen returns the seer of workloads that are new.
+func (s *validators) unseen(ctx context.Context, namespace string) seer {
+	present, known := s.present(ctx, namespace)
+	return func(_, _ string, spec resource.Spec) resource.BuildOptions {
+		return s.newOptions(&present, known, spec)
+	}
+}
+
+// newOptions returns the build options for a new workload of a spec. known is false if the present defaults could not be read.
+func (s *validators) newOptions(present *resource.PresentDefaults, known bool, spec resource.Spec) resource.BuildOptions {
+	seen := s.today
+	seen.Inputs.Defaults = resource.TakeDefaults(present, spec)
+	seen.Inputs.Size = present.Sizes.Resolve(spec.WithDefaults(seen.Inputs.Defaults).Workload().Size)
+	if known {
+		seen.Sizes = present.Sizes
+	}
+	return seen
+}
 
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
@@ -202,8 +218,8 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 		records[key(c.object.GetObjectKind().GroupVersionKind().Kind, c.object.GetName())] = c.object.GetAnnotations()[appv1.AnnotationLastAppliedSpec]
 	}
 	see := v.seen(ctx, obj.GetNamespace(), lives, records)
-	return v.review(obj, func(kind, name string, size appv1.Size) resource.BuildOptions {
-		seen := see(kind, name, size)
+	return v.review(obj, func(kind, name string, spec resource.Spec) resource.BuildOptions {
+		seen := see(kind, name, spec)
 		seen.Inputs.Kept = seen.Inputs.Kept || adoptsWithoutRestart(obj) && lives[key(kind, name)] != nil
 		return seen
 	}).children
@@ -211,7 +227,8 @@ func (v *validator[T]) rebuild(ctx context.Context, obj T, lives map[string]clie
 
 // seen returns the seer of live workload objects. records are the recorded specs of the new spec.
 func (s *validators) seen(ctx context.Context, namespace string, lives map[string]client.Object, records map[string]string) seer {
-	return func(kind, name string, size appv1.Size) resource.BuildOptions {
+	present, known := s.present(ctx, namespace)
+	return func(kind, name string, spec resource.Spec) resource.BuildOptions {
 		at := key(kind, name)
 		live := lives[at]
 		if live == nil {
@@ -225,9 +242,8 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 				return s.today
 			}
 		}
-		seen := s.today
+		seen := s.newOptions(&present, known, spec)
 		seen.Unrecorded = false
-		seen.Inputs.Size = s.resolveSize(ctx, size)
 		recorded, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 		if was := live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]; err == nil && was != "" && was == records[at] {
 			seen.Inputs = recorded
@@ -249,17 +265,14 @@ func (s *validators) seen(ctx context.Context, namespace string, lives map[strin
 	}
 }
 
-// resolveSize returns a size with its meaning in the cluster, or with the built-in one where the cluster's cannot be read.
-func (s *validators) resolveSize(ctx context.Context, size appv1.Size) resource.ResolvedSize {
+// present returns the defaults and the sizes that count in a namespace. If they cannot be read, known is false, and no AppDefaults count.
+func (s *validators) present(ctx context.Context, namespace string) (present resource.PresentDefaults, known bool) {
 	if s.planner != nil {
-		if resolved, err := s.planner.ResolveSize(ctx, size); err == nil {
-			return resolved
+		if present, err := s.planner.Present(ctx, namespace); err == nil {
+			return present, true
 		}
 	}
-	if !size.Named() {
-		return resource.ResolvedSize{}
-	}
-	return resource.BuiltInSizes().Resolve(size)
+	return resource.LayerDefaults(), false
 }
 
 // generalWarning returns the effect of an adoption on any object of a kind.

@@ -36,8 +36,14 @@ type nothingCached struct{}
 func (nothingCached) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
 	return nil, nil
 }
-func (nothingCached) ResolveSize(context.Context, appv1.Size) (resource.ResolvedSize, error) {
-	return resource.ResolvedSize{}, nil
+func (nothingCached) PresentWith(context.Context, string, *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
+}
+func (nothingCached) PlanDefaults(context.Context, string, *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	return &plan.Defaults{Apps: 1, Looked: 1, Invalid: 1, Examples: []string{"secret-example"}}, nil
+}
+func (nothingCached) Present(context.Context, string) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
 }
 func (nothingCached) Obstacle(context.Context, client.Object) error { return nil }
 func (nothingCached) Apart(client.Object) bool                      { return true }

@@ -46,8 +46,8 @@ func reviewCloudManager(given *appv1.CloudManager, see seer) review {
 		return review{errors: all}
 	}
 	build := func(kind string, t resource.Tier) (*resource.Workload, field.ErrorList) {
-		component := t.Component(cm)
-		return resource.TierSpec(cm, t).Build(see(kind, component.Name, component.Size))
+		spec := resource.TierSpec(cm, t)
+		return spec.Build(see(kind, t.Component(cm).Name, spec))
 	}
 	db, dbWrong := build("StatefulSet", resource.TierDatabase)
 	identity, identityWrong := build("Deployment", resource.TierIdentity)

@@ -55,8 +55,14 @@ type secretPlanner struct{}
 func (secretPlanner) Plan(context.Context, string, client.Object) (*plan.Plan, error) {
 	return &plan.Plan{Version: plan.Version, Objects: []plan.Object{}, Problem: &plan.Problem{Reason: "R", Message: "secret-plan"}}, nil
 }
-func (secretPlanner) ResolveSize(context.Context, appv1.Size) (resource.ResolvedSize, error) {
-	return resource.ResolvedSize{}, nil
+func (secretPlanner) PresentWith(context.Context, string, *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
+}
+func (secretPlanner) PlanDefaults(context.Context, string, *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	return &plan.Defaults{Apps: 1, Looked: 1, Invalid: 1, Examples: []string{"secret-example"}}, nil
+}
+func (secretPlanner) Present(context.Context, string) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
 }
 func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
 func (secretPlanner) Apart(client.Object) bool                      { return false }
@@ -100,6 +106,9 @@ func secretWorld(t testing.TB) (*validators, *countedReader) {
 		obj.SetUID(trueUID)
 		objects = append(objects, typed(t, s.scheme, obj))
 	}
+	defaults := &stored.AppDefaults{}
+	defaults.Namespace, defaults.Name, defaults.UID = "shop", "default", trueUID
+	objects = append(objects, defaults)
 	elder := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"deploymentName": "other"}}}
 	elder.SetGroupVersionKind(appv1.GroupVersion.WithKind("UnitedDeployment"))
 	elder.SetNamespace("shop")

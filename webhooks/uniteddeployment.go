@@ -27,7 +27,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
-			w, wrong := spec.Build(see("Deployment", ud.Spec.DeploymentName, spec.Workload().Size))
+			w, wrong := spec.Build(see("Deployment", ud.Spec.DeploymentName, spec))
 			found.errors = append(found.errors, wrong...)
 			children := objects(w)
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.

@@ -125,7 +125,7 @@ func isAround(resource string) bool {
 func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := plane.Start(t, ns, harness.WithFault(withoutStreams), harness.WithSizes("app-operator-sizes"))
+	m := plane.Start(t, ns, harness.WithFault(withoutStreams))
 	createInPlace(t, newApp(ns, "web"))
 	follower := newFollower(ns, "follower")
 	plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}), follower)
@@ -139,7 +139,7 @@ func TestServerWithoutStreams(t *testing.T) {
 			t.Errorf("a watch without a list before it: %s", q)
 		}
 	}
-	if len(lists) != 17 {
+	if len(lists) != 18 {
 		t.Errorf("it has listed %v", slices.Sorted(maps.Keys(lists)))
 	}
 }
