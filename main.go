@@ -40,7 +40,7 @@ type flags struct {
 	metricsAddr, probeAddr, pprofAddr         string
 	metricsSecure                             bool
 	leaderElect                               bool
-	leaderElectionNamespace, sizeConfigMap    string
+	leaderElectionNamespace                   string
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 	workers                                   int
 	qps                                       float64
@@ -63,7 +63,6 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&f.retryPeriod, "leader-elect-retry-period", time.Second, "How often managers try to acquire or renew the lease. After the leader stops, another manager takes over in about this time.")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", 10, "How many resources of a kind in one namespace are reconciled concurrently: all of them while no other namespace waits, else half. A fifth more, at least one, are for other namespaces.")
 	fs.Float64Var(&f.qps, "kube-api-qps", -1, "Maximum number of requests per second to the API server; -1 for no limit other than API Priority and Fairness.")
-	fs.StringVar(&f.sizeConfigMap, "size-configmap", "", `ConfigMap that says what the sizes stand for, as "name" (in POD_NAMESPACE) or "namespace/name". Default: none, the built-in values.`)
 	fs.BoolVar(&f.followSecrets, "follow-secrets", false, "Replace pods when a Secret changes that they use, where spec.configRollout asks for it, as with ConfigMaps. This requires permission to list and watch Secrets.")
 	fs.IntVar(&f.namespaceCache, "namespace-cache-mib", controllers.DefaultNamespaceCache>>20, "How many MiB the custom resources of a namespace and their children may take in the cache beyond what plain ones need, at least 1. The operator reads from the API server what is beyond it. Four times as much is the limit of all namespaces together.")
 	fs.StringVar(&f.disabledFeatures, "disable-features", "", "Comma-separated fields of the spec to reject. The operator neither creates nor watches the objects of these fields: "+strings.Join(validation.Features(), ", ")+".")
@@ -76,7 +75,6 @@ func (f *flags) options() controllers.Options {
 	opts := controllers.Options{
 		Namespaces:     controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
 		OwnNamespace:   os.Getenv("POD_NAMESPACE"),
-		SizeConfigMap:  f.sizeConfigMap,
 		FollowSecrets:  f.followSecrets,
 		Workers:        f.workers,
 		NamespaceCache: f.namespaceCache << 20,

@@ -53,9 +53,10 @@ func appKind() kind {
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	status := &app.Status
 	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,
-		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus,
+			Defaults: status.DefaultsStatus}))
 	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
-	status.ReleaseStatus = done.Status.Release
+	status.ReleaseStatus, status.DefaultsStatus = done.Status.Release, done.Status.Defaults
 	return done.Report, err
 }
 

@@ -18,8 +18,8 @@ type Deps struct {
 	Disabled []string
 	// Pending remembers which state of a paused resource the plan in its status describes.
 	Pending *pendingPlans
-	// sizes are the named sizes. The Reconciler resolves sizes by them.
-	sizes *Sizes
+	// defaults reads the AppDefaults. The Reconciler takes defaults and sizes from them.
+	defaults *Defaults
 	// watched has the types that are watched, and how.
 	watched watchSet
 }

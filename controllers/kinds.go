@@ -79,7 +79,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}
-	return s.watchSizes(b, k.list()).Complete(k.reconciler(k, s))
+	return s.watchDefaults(b, k.list()).Complete(k.reconciler(k, s))
 }
 
 // watches reports whether objects of a type concern resources of the kind.

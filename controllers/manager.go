@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/operator-framework/operator-lib/conditions"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -60,10 +59,7 @@ type Options struct {
 	Workers int
 	// DisabledFeatures are the fields of the spec around the pods that are refused, and whose objects are not watched.
 	DisabledFeatures []string
-	// SizeConfigMap is the ConfigMap that says what the named sizes stand for, as "name" or "namespace/name"; empty for
-	// the built-in values.
-	SizeConfigMap string
-	// OwnNamespace is the namespace that the manager runs in, empty if it is not known.
+	// OwnNamespace is the namespace that the manager runs in, empty if it is not known. Its AppDefaults count for all namespaces.
 	OwnNamespace string
 	// FollowSecrets follows the content of Secrets, and not of ConfigMaps alone, where a resource asks for it.
 	FollowSecrets bool
@@ -113,13 +109,8 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	}
 	kept := budget.New(budget.NewLimits(cmp.Or(opts.NamespaceCache, DefaultNamespaceCache)))
 	opts.Cache = CacheOptions(opts.Namespaces, &watched, kept)
-	sizes, err := newSizes(opts.SizeConfigMap, opts.OwnNamespace)
-	if err != nil {
-		return nil, err
-	}
-	if sizes.watchesConfigMap() {
-		opts.Cache.ByObject[&corev1.ConfigMap{}] = sizes.cacheOptions()
-	}
+	defaults := newDefaults(opts.OwnNamespace, opts.DisabledFeatures)
+	opts.Cache.ByObject[&stored.AppDefaults{}] = defaults.cacheOptions(opts.Namespaces)
 	opts.Client = client.Options{
 		FieldOwner: fieldOwner,
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
@@ -138,20 +129,20 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		return nil, err
 	}
 	mgr := &Manager{Manager: made, checks: newChecks()}
-	if err := errors.Join(addProbes(mgr, sizes, &watched), servers.add(mgr, cfg)); err != nil {
+	if err := errors.Join(addProbes(mgr, &watched), servers.add(mgr, cfg)); err != nil {
 		return nil, err
 	}
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
 	}
-	shared, err := newDeps(mgr, &opts, sizes, watched, kept)
+	shared, err := newDeps(mgr, &opts, defaults, watched, kept)
 	if err != nil {
 		return nil, err
 	}
 	noteBuild(&opts)
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
-		sizes.SetupWithManager(mgr),
+		(&AppDefaultsReconciler{Deps: *shared}).setupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
 	}
 	for _, k := range kinds() {
@@ -162,22 +153,23 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 }
 
 // newDeps returns what the controllers of a manager work with.
-func newDeps(mgr ctrl.Manager, opts *Options, sizes *Sizes, watched watchSet, kept *budget.Budget) (*Deps, error) {
+func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchSet, kept *budget.Budget) (*Deps, error) {
 	kindsOfOthers, err := addOptionalKinds(mgr, opts, &watched, kept)
 	if err != nil {
 		return nil, err
 	}
 	c := budget.NewClient(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
+	defaults.reader = mgr.GetCache()
 	shared := &Deps{
 		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
-			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Sizes: sizes,
+			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Defaults: defaults,
 			Records: workload.NewRecords(), PodCauses: workload.NewPodCauses(opts.Clock),
 		},
 		Recorder: mgr.GetEventRecorder(fieldOwner),
 		Disabled: opts.DisabledFeatures,
 		Pending:  newPendingPlans(),
-		sizes:    sizes,
+		defaults: defaults,
 		watched:  watched,
 	}
 	if shared.Content, err = content.New(mgr, content.Options{
@@ -203,7 +195,7 @@ func controllerDefaults(opts *Options) config.Controller {
 }
 
 // addProbes adds the health and readiness checks. The manager is ready once its caches have synced.
-func addProbes(mgr ctrl.Manager, sizes *Sizes, watched *watchSet) error {
+func addProbes(mgr ctrl.Manager, watched *watchSet) error {
 	var synced atomic.Bool
 	ready := func(*http.Request) error {
 		if synced.Load() {
@@ -220,14 +212,13 @@ func addProbes(mgr ctrl.Manager, sizes *Sizes, watched *watchSet) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", ready),
-		mgr.Add(&syncWatch{cache: mgr.GetCache(), sizes: sizes, watched: watched, synced: &synced}),
+		mgr.Add(&syncWatch{cache: mgr.GetCache(), watched: watched, synced: &synced}),
 	)
 }
 
 // syncWatch notes when the caches have synced, on every replica.
 type syncWatch struct {
 	cache   cache.Cache
-	sizes   *Sizes
 	watched *watchSet
 	synced  *atomic.Bool
 }
@@ -236,7 +227,7 @@ var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
 
 // Start implements manager.Runnable.
 func (s *syncWatch) Start(ctx context.Context) error {
-	var objects []client.Object
+	objects := []client.Object{&stored.AppDefaults{}}
 	for _, k := range kinds() {
 		objects = append(objects, k.empty())
 	}
@@ -244,9 +235,6 @@ func (s *syncWatch) Start(ctx context.Context) error {
 		if s.watched.shared(&children.Types[i]) {
 			objects = append(objects, children.Types[i].Object)
 		}
-	}
-	if s.sizes.watchesConfigMap() {
-		objects = append(objects, &corev1.ConfigMap{})
 	}
 	for _, obj := range objects {
 		if _, err := s.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,10 +208,7 @@ func TestNewManager(t *testing.T) {
 	}{
 		"plain":                {func(*Options) {}, ""},
 		"some namespaces":      {func(o *Options) { o.Namespaces = []string{"a", "b"} }, ""},
-		"with sizes":           {func(o *Options) { o.SizeConfigMap = "system/sizes" }, ""},
-		"sizes of no name":     {func(o *Options) { o.SizeConfigMap = "system/" }, "must be a name or namespace/name"},
-		"sizes of nowhere":     {func(o *Options) { o.SizeConfigMap = "sizes" }, "POD_NAMESPACE"},
-		"sizes of its own":     {func(o *Options) { o.SizeConfigMap, o.OwnNamespace = "sizes", "system" }, ""},
+		"in a namespace":       {func(o *Options) { o.Namespaces, o.OwnNamespace = []string{"a"}, "system" }, ""},
 		"with an OLM":          {func(o *Options) { o.Upgradeable = &recordedCondition{} }, ""},
 		"election by no lease": {func(o *Options) { o.LeaderElection = true }, "LeaderElectionID"},
 		"election": {func(o *Options) {
@@ -261,11 +257,7 @@ func (c *notedCache) WaitForCacheSync(context.Context) bool { return c.synced }
 
 // TestSyncWatch has a manager ready once each kind and each type that is watched has synced, on a stand-by too.
 func TestSyncWatch(t *testing.T) {
-	sizes, err := newSizes("sizes", "system")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
+	want := []string{reflect.TypeFor[*stored.AppDefaults]().String()}
 	for _, k := range kinds() {
 		want = append(want, reflect.TypeOf(k.empty()).String())
 	}
@@ -274,23 +266,18 @@ func TestSyncWatch(t *testing.T) {
 			want = append(want, reflect.TypeOf(row.Object).String())
 		}
 	}
-	for _, with := range []*Sizes{{}, sizes} {
-		if with == sizes {
-			want = append(want, reflect.TypeFor[*corev1.ConfigMap]().String())
+	for _, synced := range []bool{false, true} {
+		c := &notedCache{synced: synced}
+		watch := &syncWatch{cache: c, watched: &watchSet{}, synced: &atomic.Bool{}}
+		if err := watch.Start(t.Context()); err != nil || !slices.Equal(c.types, want) {
+			t.Errorf("watched are %q, %v; want %q", c.types, err, want)
 		}
-		for _, synced := range []bool{false, true} {
-			c := &notedCache{synced: synced}
-			watch := &syncWatch{cache: c, sizes: with, watched: &watchSet{}, synced: &atomic.Bool{}}
-			if err := watch.Start(t.Context()); err != nil || !slices.Equal(c.types, want) {
-				t.Errorf("watched are %q, %v; want %q", c.types, err, want)
-			}
-			if watch.synced.Load() != synced || watch.NeedLeaderElection() {
-				t.Errorf("the caches have synced: %t, want %t", watch.synced.Load(), synced)
-			}
+		if watch.synced.Load() != synced || watch.NeedLeaderElection() {
+			t.Errorf("the caches have synced: %t, want %t", watch.synced.Load(), synced)
 		}
 	}
 	for _, name := range want {
-		watch := &syncWatch{cache: &notedCache{synced: true, fail: name}, sizes: sizes, watched: &watchSet{}, synced: &atomic.Bool{}}
+		watch := &syncWatch{cache: &notedCache{synced: true, fail: name}, watched: &watchSet{}, synced: &atomic.Bool{}}
 		if err := watch.Start(t.Context()); err == nil || !strings.Contains(err.Error(), name) || watch.synced.Load() {
 			t.Errorf("%s cannot be watched: %v", name, err)
 		}

@@ -2,8 +2,10 @@ package controllers
 
 // What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
 const (
-	messageSizesInvalid        = "the last valid sizes stay in use; fix the ConfigMap: %s"
-	messageSizesValid          = "the sizes are in use"
+	messageDefaultsInForce     = "the defaults and the sizes are in force"
+	messageDefaultsCounted     = "the defaults count for %d resources: %d have them, %d take them with their next change"
+	messageDefaultsLastValid   = "the last valid spec stays in force; fix the AppDefaults: "
+	messageDefaultsNoneValid   = "no valid spec is known, so none is in force; fix the AppDefaults: "
 	messageDeploymentOfEarlier = "Waiting for the garbage collector to remove Deployment %s, which an earlier %s with this name owned"
 	messageDeploymentMissing   = "Deployment %s does not exist. Create it, or set spec.template to let the operator create it"
 	messageDeploymentDeleted   = "Waiting for Deployment %s to be deleted. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"

@@ -34,8 +34,9 @@ func modelBoxKind() kind {
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	status := &box.Status
 	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,
-		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus}))
+		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus,
+			Defaults: status.DefaultsStatus}))
 	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
-	status.ReleaseStatus = done.Status.Release
+	status.ReleaseStatus, status.DefaultsStatus = done.Status.Release, done.Status.Defaults
 	return done.Report, err
 }

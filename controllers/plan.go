@@ -86,6 +86,16 @@ func (p *Planner) Adoptions(ctx context.Context, kindName string, obj client.Obj
 	return run.journal.Adoptions(), run.err
 }
 
+// Present returns the defaults and the sizes that count for the resources of a namespace, by the cache.
+func (p *Planner) Present(ctx context.Context, namespace string) (resource.PresentDefaults, error) {
+	return p.deps.defaults.Present(ctx, namespace)
+}
+
+// PresentWith is Present with another spec of the AppDefaults of the namespace.
+func (p *Planner) PresentWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	return p.deps.defaults.presentWith(ctx, namespace, namespace, spec)
+}
+
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
 // is known to be in its way.
 func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
@@ -177,7 +187,7 @@ func newPlanObject(found *apply.Outcome) plan.Object {
 	}
 	if !o.Unasked {
 		o.Pods = newPlanPods(found)
-		o.Rendering, o.Size = inputSteps(found)
+		o.Rendering, o.Size, o.Defaults = inputSteps(found)
 	}
 	return o
 }
@@ -309,18 +319,19 @@ func missingPods(d *appsv1.Deployment) int32 {
 	return min(int32(missing), wanted) //nolint:gosec // It is at most as much as is wanted.
 }
 
-// inputSteps returns the inputs of the pods that would change although no spec states them: the rendering, and the meaning of a size.
-func inputSteps(found *apply.Outcome) (rendering, size *plan.Step) {
+// inputSteps returns the inputs of the pods that would change although no spec states them: the rendering, the meaning of a size, and the
+// defaults.
+func inputSteps(found *apply.Outcome) (rendering, size *plan.Step, defaults bool) {
 	if found.Before == nil || found.After == nil || found.TakenOver {
-		return nil, nil
+		return nil, nil, false
 	}
 	was, err := resource.DecodeInputs(found.Before.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
-		return nil, nil
+		return nil, nil, false
 	}
 	is, err := resource.DecodeInputs(found.After.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
-		return nil, nil
+		return nil, nil, false
 	}
 	if was.Rendering != is.Rendering {
 		rendering = &plan.Step{From: strconv.Itoa(int(was.Rendering)), To: strconv.Itoa(int(is.Rendering))}
@@ -328,7 +339,7 @@ func inputSteps(found *apply.Outcome) (rendering, size *plan.Step) {
 	if was.Size.Name == is.Size.Name && !was.Size.Equal(is.Size) { // Another name is what the spec states.
 		size = &plan.Step{From: was.Size.String(), To: is.Size.String()}
 	}
-	return rendering, size
+	return rendering, size, !was.Defaults.Equal(is.Defaults)
 }
 
 const (

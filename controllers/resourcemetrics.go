@@ -93,7 +93,7 @@ func (m *resourceMetrics) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, k := range kinds() {
-		summary := newResourceSummary(k.Name, len(m.readers) > 1)
+		summary := newResourceSummary(&k, len(m.readers) > 1)
 		known := false
 		for reader := range m.readers {
 			known = summary.read(ctx, reader, &k) || known
@@ -132,13 +132,16 @@ type resourceSummary struct {
 	series          []prometheus.Metric
 	counts          map[countKey]int
 	rendering, size int
+	defaults        int
+	// serves is true for a kind that takes defaults.
+	serves bool
 }
 
 // countKey is what resources are counted by.
 type countKey struct{ namespace, reason string }
 
-func newResourceSummary(kind string, several bool) *resourceSummary {
-	s := &resourceSummary{kind: kind, counts: map[countKey]int{}}
+func newResourceSummary(k *kind, several bool) *resourceSummary {
+	s := &resourceSummary{kind: k.Name, serves: k.Serves, counts: map[countKey]int{}}
 	if several {
 		s.seen = map[types.UID]struct{}{}
 	}
@@ -163,6 +166,9 @@ func (s *resourceSummary) add(obj stored.Observed) {
 	if rendering, size := obj.Outdated(); rendering || size {
 		s.rendering += count(rendering)
 		s.size += count(size)
+	}
+	if used := obj.Defaults(); used != nil {
+		s.defaults += count(!used.Current)
 	}
 	if obj.GetDeletionTimestamp() != nil {
 		return
@@ -202,6 +208,9 @@ func (s *resourceSummary) send(ch chan<- prometheus.Metric) {
 	}
 	s.gauge(outdatedDesc, float64(s.rendering), s.kind, "rendering")
 	s.gauge(outdatedDesc, float64(s.size), s.kind, "size")
+	if s.serves { // Other kinds take no defaults.
+		s.gauge(outdatedDesc, float64(s.defaults), s.kind, "defaults")
+	}
 	for _, metric := range s.series {
 		ch <- metric
 	}

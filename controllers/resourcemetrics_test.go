@@ -81,6 +81,7 @@ func testResourceMetrics(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1_700_000_001, 0))
 	leaving.DeletionTimestamp = &now
 	outdated := storedApp("outdated", "Ready=True Ready", notStalled)
+	outdated.Status.Value.Defaults = &appv1.DefaultsInUse{}
 	outdated.Status.Value.LatestRendering, outdated.Status.Value.LatestSize = 2, "small"
 	stack := stored.CloudManager{}
 	stack.Namespace, stack.Name, stack.UID, stack.CreationTimestamp = "shop", "stack", "stack", since
@@ -131,8 +132,9 @@ app_operator_resources{kind="App",namespace="shop",reason="Paused"} 1
 app_operator_resources{kind="App",namespace="shop",reason="Progressing"} 2
 app_operator_resources{kind="App",namespace="shop",reason="Ready"} 2
 app_operator_resources{kind="CloudManager",namespace="shop",reason="NotReconciled"} 1
-# HELP app_operator_resources_outdated Number of custom resources whose pods have an earlier rendering of their template, or an earlier meaning of their size.
+# HELP app_operator_resources_outdated Number of custom resources that have an earlier rendering of their pod template, an earlier meaning of their size, or earlier defaults.
 # TYPE app_operator_resources_outdated gauge
+app_operator_resources_outdated{kind="App",what="defaults"} 1
 app_operator_resources_outdated{kind="App",what="rendering"} 1
 app_operator_resources_outdated{kind="App",what="size"} 1
 app_operator_resources_outdated{kind="CloudManager",what="rendering"} 1

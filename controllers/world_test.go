@@ -105,6 +105,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	for _, k := range kinds() {
 		b.WithStatusSubresource(k.empty())
 	}
+	b.WithStatusSubresource(&stored.AppDefaults{})
 	if err := AddIndexes(t.Context(), indexes{b}, &watchSet{}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +131,9 @@ func (w *world) restart() {
 	}
 	w.Engine = apply.New(w.Client, w.Live, w.clock)
 	w.Records, w.PodCauses, w.Pending = workload.NewRecords(), workload.NewPodCauses(w.clock), newPendingPlans()
-	w.sizes = &Sizes{last: sizesRead{sizes: resource.BuiltInSizes()}}
-	w.Sizes = w.sizes
+	w.defaults = newDefaults("platform", nil)
+	w.defaults.reader = w.Client
+	w.Defaults = w.defaults
 	w.reconcilers = map[string]reconcile.Reconciler{}
 }
 

@@ -18,8 +18,9 @@ var KindApp = Kind{
 
 // App maps an App to its workload. The errors are about its podTemplatePatch and ports.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
+	spec, serving := seen.Inputs.Defaults.apply(&app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
 	if seen.Serving == nil {
-		seen.Serving = &app.Spec.ServingSpec
+		seen.Serving = &serving
 	}
 	w, errs := workload(workloadMeta{
 		name:        app.Name,
@@ -31,10 +32,10 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 		selector:    map[string]string{appv1.LabelApp: app.Name},
 		path:        field.NewPath("spec"),
 		serviceType: corev1.ServiceTypeClusterIP,
-	}, &app.Spec.WorkloadSpec, seen)
+	}, &spec, seen)
 	recorded := app.Spec
 	recorded.Paused = false // Pausing does not change the pods.
-	recorded.ServingSpec, recorded.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
+	recorded.ServingSpec, recorded.ReleaseSpec, recorded.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
 	w.record(&recorded, identityOf(&recorded, appWorkload), seen)
 	return w, errs
 }
@@ -42,23 +43,37 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 // appWorkload returns the workload of an App spec for comparison. It clears the fields that do not shape the pods.
 func appWorkload(spec *appv1.AppSpec) *appv1.WorkloadSpec {
 	spec.Paused = false
-	spec.ServingSpec, spec.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
+	spec.ServingSpec, spec.ReleaseSpec, spec.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
 	return &spec.WorkloadSpec
 }
 
 // appSpec is the Spec of an App.
-type appSpec struct{ app *appv1.App }
+type appSpec struct {
+	// app is the App, and with is the App with defaults: app itself without defaults.
+	app, with *appv1.App
+}
 
 // AppSpec returns the spec of an App.
-func AppSpec(app *appv1.App) Spec { return appSpec{app} }
+func AppSpec(app *appv1.App) Spec { return appSpec{app, app} }
 
-func (s appSpec) Workload() *appv1.WorkloadSpec { return &s.app.Spec.WorkloadSpec }
+func (s appSpec) Workload() *appv1.WorkloadSpec { return &s.with.Spec.WorkloadSpec }
 
-func (s appSpec) Serving() *appv1.ServingSpec { return &s.app.Spec.ServingSpec }
+func (s appSpec) Serving() *appv1.ServingSpec { return &s.with.Spec.ServingSpec }
 
 func (s appSpec) Release() *appv1.ReleaseSpec { return &s.app.Spec.ReleaseSpec }
 
-func (s appSpec) Validate() field.ErrorList { return validation.App(s.app) }
+func (s appSpec) Without() []string { return s.app.Spec.WithoutDefaults }
+
+func (s appSpec) WithDefaults(record DefaultsRecord) Spec {
+	if record == "" {
+		return appSpec{s.app, s.app}
+	}
+	with := *s.app
+	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.apply(&s.app.Spec.WorkloadSpec, &s.app.Spec.ServingSpec, s.app.Spec.WithoutDefaults)
+	return appSpec{s.app, &with}
+}
+
+func (s appSpec) Validate() field.ErrorList { return validation.App(s.with) }
 
 func (s appSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) { return App(s.app, seen) }
 
@@ -68,7 +83,7 @@ func (s appSpec) Past(record string) (Spec, error) {
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
 		return nil, err
 	}
-	return appSpec{&past}, nil
+	return appSpec{&past, &past}, nil
 }
 
 func (s appSpec) Changed(record string, scope Scope) (bool, error) {

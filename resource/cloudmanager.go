@@ -217,6 +217,10 @@ func (s componentSpec) Serving() *appv1.ServingSpec { return nil }
 
 func (s componentSpec) Release() *appv1.ReleaseSpec { return nil }
 
+func (s componentSpec) Without() []string { return nil }
+
+func (s componentSpec) WithDefaults(DefaultsRecord) Spec { return s }
+
 // Validate validates all tiers and returns the errors of this tier. A caller that needs the errors of several tiers should call
 // validation.CloudManager once.
 func (s componentSpec) Validate() field.ErrorList {

@@ -154,44 +154,6 @@ func TestHostileInputs(t *testing.T) {
 	}
 }
 
-// TestHostileSizes is TestHostileSpecRecords for the ConfigMap of the sizes.
-func TestHostileSizes(t *testing.T) {
-	var aliases strings.Builder
-	aliases.WriteString("a0: &a0 [x,x,x,x,x,x,x,x]\n")
-	for i := range 9 {
-		fmt.Fprintf(&aliases, "a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 7), i)
-	}
-	sizes := map[string]string{
-		"small pages":    `limits: {hugepages-1e-100000000: 1}`,
-		"great pages":    `limits: {hugepages-1E100000000: 1}`,
-		"a long size":    `limits: {cpu: 1} # ` + strings.Repeat("x", 1_000_000),
-		"aliases":        aliases.String(),
-		"an alias":       "limits: &a {cpu: \"1e-100000000\"}\nrequests: *a",
-		"another case":   `Limits: {cpu: "1e-100000000"}`,
-		"deep":           strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
-		"a deep unknown": "limits: {cpu: 1}\nx: " + strings.Repeat("[", 900) + strings.Repeat("]", 900),
-	}
-	for what, quantity := range hostileQuantities(10_000) {
-		if !strings.HasPrefix(quantity, `"`) {
-			continue // YAML reads numbers by itself.
-		}
-		sizes["requests: "+what] = "requests: {cpu: " + quantity + "}"
-		sizes["limits in JSON: "+what] = `{"limits":{"cpu":` + quantity + `}}`
-	}
-	for name, text := range sizes {
-		costsLittle(t, name, func() {
-			if _, err := ParseSizes(&corev1.ConfigMap{Data: map[string]string{"small": text}}); err == nil || len(err.Error()) > 1000 {
-				t.Errorf("%s: error is %.1100v, want one that says what is wrong", name, err)
-			}
-		})
-	}
-	for _, number := range []string{"1e-100000000", "1e100000000", strings.Repeat("9", 10_000)} {
-		costsLittle(t, number, func() {
-			_, _ = ParseSizes(&corev1.ConfigMap{Data: map[string]string{"small": "limits: {cpu: " + number + "}"}})
-		})
-	}
-}
-
 // TestHostileNames checks that the rules parse no quantity out of a name, or out of a patch, that costs more than its length.
 func TestHostileNames(t *testing.T) {
 	for _, name := range []corev1.ResourceName{"hugepages-1e-100000000", "hugepages-1E100000000", corev1.ResourceName("hugepages-" + strings.Repeat("9", 100_000))} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"huolala.cn/app-operator/api/v1/bounds"
@@ -35,6 +36,8 @@ type Inputs struct {
 	Refresh string `json:"refresh,omitempty"`
 	// Size is the named size of the spec, with its amounts.
 	Size ResolvedSize `json:"size,omitzero"`
+	// Defaults records the defaults that the spec has taken.
+	Defaults DefaultsRecord `json:"defaults,omitempty"`
 	// Config records the content of ConfigMaps and Secrets that the pods use.
 	Config ConfigInputs `json:"config,omitzero"`
 	// ServiceAccount is the account that the operator creates for the pods, empty if it creates none. ChooseInputs takes it from
@@ -49,7 +52,7 @@ type Inputs struct {
 
 // SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
 func (in *Inputs) SameTemplate(other *Inputs) bool {
-	return in.Rendering == other.Rendering && in.Refresh == other.Refresh && in.Kept == other.Kept && in.Size.Equal(other.Size) &&
+	return in.Rendering == other.Rendering && in.Refresh == other.Refresh && in.Kept == other.Kept && in.Size.Equal(other.Size) && in.Defaults.Equal(other.Defaults) &&
 		in.Config.Sum == other.Config.Sum && in.ServiceAccount == other.ServiceAccount
 }
 
@@ -80,11 +83,14 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	if err := in.Config.check(); err != nil {
 		return Inputs{}, err
 	}
+	if _, err := in.Defaults.decode(); err != nil {
+		return Inputs{}, err
+	}
 	if in.Size.Name == "" {
 		return in, nil
 	}
-	if _, known := BuiltInSizes()[in.Size.Name]; !known {
-		return Inputs{}, fmt.Errorf("size %q is not known to this release", in.Size.Name)
+	if wrong := validation.IsDNS1123Label(string(in.Size.Name)); !in.Size.Name.Named() || len(wrong) > 0 {
+		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q is no name of a size", in.Size.Name)
 	}
 	if errs := in.Size.check(field.NewPath("size")); len(errs) > 0 {
 		return Inputs{}, fmt.Errorf("unreadable inputs: %w", errs.ToAggregate())
@@ -106,10 +112,10 @@ type Provenance struct {
 }
 
 // ChooseInputs returns the inputs to build with. While the spec is unchanged, it returns the recorded inputs, so that neither an
-// upgrade of the operator nor a new definition of a size restarts a pod. For a new workload, after a change of the spec, and for
-// a new value of refresh, the annotation, it returns today's inputs, with the size that the spec names; a kept pod template is
-// then replaced. The record of the content stays in any case; see ConfigInputs.Follow.
-func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
+// upgrade of the operator nor an edit of AppDefaults restarts a pod. For a new workload, after a change of the spec, and for
+// a new value of refresh, the annotation, it returns today's inputs, with today's defaults and the size that the spec names; a kept pod
+// template is then replaced. named is the size that the spec names with the recorded defaults, by its present definition. The record of the content stays in any case; see ConfigInputs.Follow.
+func ChooseInputs(h Provenance, refresh string, today Inputs, named ResolvedSize) Inputs {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {
@@ -121,9 +127,9 @@ func ChooseInputs(h Provenance, refresh string, today Inputs) Inputs {
 		return today
 	}
 	if h.Exists && known && !h.SpecChanged {
-		if recorded.Size.Name != today.Size.Name {
+		if recorded.Size.Name != named.Name {
 			// The name in the spec takes precedence over a lost or edited record.
-			recorded.Size = today.Size
+			recorded.Size = named
 		}
 		recorded.ServiceAccount = today.ServiceAccount
 		return recorded

@@ -50,7 +50,7 @@ func TestChooseInputs(t *testing.T) {
 		"another owner's":                {with(Provenance{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today)); diff != "" {
+			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today, today.Size)); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
 		})
@@ -86,7 +86,7 @@ func TestChooseSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Provenance{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
-			got := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today})
+			got := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today}, c.today)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
@@ -100,8 +100,8 @@ func TestInputsSettle(t *testing.T) {
 	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
 		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
 			for _, changed := range []bool{false, true} {
-				first := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today)
-				again := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today)
+				first := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today, today.Size)
+				again := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today, today.Size)
 				if !cmp.Equal(again, first) {
 					t.Errorf("refresh %q over record %q: first %+v, then %+v", refresh, recorded, first, again)
 				}

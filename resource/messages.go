@@ -32,9 +32,10 @@ const (
 	messageLabelsOfApp        = "have all labels that select the pods of the App, so that its Service would lead to the runs; remove one"
 )
 
-// Errors of the ConfigMap of the sizes.
+// Errors of sizes and defaults.
 const (
-	messageSizeInBinaryData = "must be set in data, as a string"
-	messageSizeNotYAML      = "must be YAML with requests and limits: "
-	messageSizeEmpty        = "requests or limits"
+	messageSizeEmpty       = "requests or limits"
+	messageSizeUndefined   = "is no size that exists: choose one of %s, or define it in sizes of the AppDefaults of the namespace"
+	messageFromDefaults    = " (by the AppDefaults that count; withoutDefaults names fields that do not)"
+	messageDefaultsTooLong = "the defaults that count for it are too long: %d bytes compressed, and at most %d are recorded. Shorten the AppDefaults of the namespace or of the operator, or name fields in withoutDefaults"
 )

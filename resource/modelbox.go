@@ -20,8 +20,9 @@ var KindModelBox = Kind{
 
 // ModelBox maps a ModelBox to its workload. The errors are about its podTemplatePatch and ports.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
+	spec, serving := seen.Inputs.Defaults.apply(&box.Spec.WorkloadSpec, &box.Spec.ServingSpec, box.Spec.WithoutDefaults)
 	if seen.Serving == nil {
-		seen.Serving = &box.Spec.ServingSpec
+		seen.Serving = &serving
 	}
 	w, errs := workload(workloadMeta{
 		name:            box.Name,
@@ -35,10 +36,10 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 		minReadySeconds: appv1.ModelBoxMinReadySeconds,
 		serviceType:     corev1.ServiceTypeNodePort,
 		restarts:        true,
-	}, &box.Spec.WorkloadSpec, seen)
+	}, &spec, seen)
 	recorded := box.Spec
 	recorded.Paused = false // Pausing does not change the pods.
-	recorded.ServingSpec, recorded.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
+	recorded.ServingSpec, recorded.ReleaseSpec, recorded.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
 	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
 	return w, errs
 }
@@ -49,7 +50,7 @@ func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec
 	return func(spec *appv1.ModelBoxSpec) *appv1.WorkloadSpec {
 		spec.Paused = false
 		spec.Name, spec.ContainerName = cmp.Or(spec.ContainerName, spec.Name), ""
-		spec.ServingSpec, spec.ReleaseSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}
+		spec.ServingSpec, spec.ReleaseSpec, spec.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
 		if spec.Name == name {
 			spec.Name = ""
 		}
@@ -58,18 +59,32 @@ func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec
 }
 
 // modelBoxSpec is the Spec of a ModelBox.
-type modelBoxSpec struct{ box *appv1.ModelBox }
+type modelBoxSpec struct {
+	// box is the ModelBox, and with is the ModelBox with defaults: box itself without defaults.
+	box, with *appv1.ModelBox
+}
 
 // ModelBoxSpec returns the spec of a ModelBox.
-func ModelBoxSpec(box *appv1.ModelBox) Spec { return modelBoxSpec{box} }
+func ModelBoxSpec(box *appv1.ModelBox) Spec { return modelBoxSpec{box, box} }
 
-func (s modelBoxSpec) Workload() *appv1.WorkloadSpec { return &s.box.Spec.WorkloadSpec }
+func (s modelBoxSpec) Workload() *appv1.WorkloadSpec { return &s.with.Spec.WorkloadSpec }
 
-func (s modelBoxSpec) Serving() *appv1.ServingSpec { return &s.box.Spec.ServingSpec }
+func (s modelBoxSpec) Serving() *appv1.ServingSpec { return &s.with.Spec.ServingSpec }
 
 func (s modelBoxSpec) Release() *appv1.ReleaseSpec { return &s.box.Spec.ReleaseSpec }
 
-func (s modelBoxSpec) Validate() field.ErrorList { return validation.ModelBox(s.box) }
+func (s modelBoxSpec) Without() []string { return s.box.Spec.WithoutDefaults }
+
+func (s modelBoxSpec) WithDefaults(record DefaultsRecord) Spec {
+	if record == "" {
+		return modelBoxSpec{s.box, s.box}
+	}
+	with := *s.box
+	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.apply(&s.box.Spec.WorkloadSpec, &s.box.Spec.ServingSpec, s.box.Spec.WithoutDefaults)
+	return modelBoxSpec{s.box, &with}
+}
+
+func (s modelBoxSpec) Validate() field.ErrorList { return validation.ModelBox(s.with) }
 
 func (s modelBoxSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {
 	return ModelBox(s.box, seen)
@@ -81,7 +96,7 @@ func (s modelBoxSpec) Past(record string) (Spec, error) {
 	if err := decodeWorkload(record, &past.Spec, &past.Spec.WorkloadSpec); err != nil {
 		return nil, err
 	}
-	return modelBoxSpec{&past}, nil
+	return modelBoxSpec{&past, &past}, nil
 }
 
 func (s modelBoxSpec) Changed(record string, scope Scope) (bool, error) {

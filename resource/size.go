@@ -1,10 +1,8 @@
 package resource
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -12,10 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/api/v1/bounds"
 	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
@@ -49,65 +45,6 @@ func BuiltInSizes() Sizes {
 	}
 }
 
-// ParseSizes reads the sizes from a ConfigMap. Each key is the name of a size, each value has its requests and limits as YAML. A
-// size that the ConfigMap lacks keeps its built-in amounts. If one key is invalid, ParseSizes returns an error and uses no key.
-func ParseSizes(config *corev1.ConfigMap) (Sizes, error) {
-	sizes := BuiltInSizes()
-	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(config.BinaryData)) {
-		errs = append(errs, field.Invalid(field.NewPath("binaryData").Key(key), "bytes", messageSizeInBinaryData))
-	}
-	for _, key := range slices.Sorted(maps.Keys(config.Data)) {
-		at := field.NewPath("data").Key(key)
-		if _, known := sizes[appv1.Size(key)]; !known {
-			errs = append(errs, field.NotSupported(at, key, slices.Sorted(maps.Keys(sizes))))
-			continue
-		}
-		amounts, wrong := parseAmounts(config.Data[key], at)
-		sizes[appv1.Size(key)] = amounts
-		errs = append(errs, wrong...)
-	}
-	if len(errs) > 0 {
-		return nil, errs.ToAggregate()
-	}
-	return sizes, nil
-}
-
-func parseAmounts(text string, at *field.Path) (Amounts, field.ErrorList) {
-	if wrong := checkAmounts(text, at); wrong != nil {
-		return Amounts{}, field.ErrorList{wrong}
-	}
-	var amounts Amounts
-	if err := yaml.UnmarshalStrict([]byte(text), &amounts); err != nil {
-		return Amounts{}, field.ErrorList{field.Invalid(at, "a size", messageSizeNotYAML+err.Error())}
-	}
-	return Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}, amounts.check(at)
-}
-
-// maxAmounts is the maximum length in bytes of the YAML of a size, and of its JSON.
-const maxAmounts = 16 << 10
-
-// checkAmounts returns an error if the YAML of a size is too expensive to decode. It checks amounts under every key, as the YAML
-// decoder ignores the case of keys.
-func checkAmounts(text string, at *field.Path) *field.Error {
-	if len(text) > maxAmounts {
-		return field.TooLong(at, "", maxAmounts)
-	}
-	var tree map[string]any
-	if err := yaml.UnmarshalStrict([]byte(text), &tree); err != nil {
-		return field.Invalid(at, "a size", messageSizeNotYAML+err.Error())
-	}
-	plain := canonical(tree)
-	if len(plain) > maxAmounts { // YAML aliases can expand.
-		return field.TooLong(at, "", maxAmounts)
-	}
-	var wrong *field.Error
-	if errors.As(bounds.Check(plain, reflect.TypeFor[map[string]corev1.ResourceList](), at.String()), &wrong) {
-		return wrong
-	}
-	return nil
-}
-
 // check validates the amounts.
 func (a Amounts) check(at *field.Path) field.ErrorList {
 	if len(a.Requests)+len(a.Limits) == 0 {
@@ -116,13 +53,20 @@ func (a Amounts) check(at *field.Path) field.ErrorList {
 	return rules.Resources(&corev1.ResourceRequirements{Requests: a.Requests, Limits: a.Limits}, at)
 }
 
-// Resolve returns a size with its amounts, or the zero value for an unknown size.
+// Resolve returns a size with its amounts: none for a name that is not defined, the zero value for no named size.
 func (s Sizes) Resolve(size appv1.Size) ResolvedSize {
-	amounts, named := s[size]
-	if !named {
+	if !size.Named() {
 		return ResolvedSize{}
 	}
-	return ResolvedSize{Name: size, Amounts: amounts}
+	return ResolvedSize{Name: size, Amounts: s[size]}
+}
+
+// Undefined returns an error if the size has a name without amounts. known are the sizes that exist.
+func (r ResolvedSize) Undefined(known Sizes, path *field.Path) field.ErrorList {
+	if r.Name == "" || len(r.Requests)+len(r.Limits) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, r.Name, fmt.Sprintf(messageSizeUndefined, known.SizeNames()))}
 }
 
 // Equal reports whether two sizes have the same name and the same amounts.

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,124 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 func quantity(text string) resource.Quantity { return resource.MustParse(text) }
 
-// TestParseSizes reads ConfigMaps that are right: a size that is left out keeps its built-in amounts.
-func TestParseSizes(t *testing.T) {
-	list := func(pairs ...string) corev1.ResourceList {
-		l := corev1.ResourceList{}
-		for i := 0; i < len(pairs); i += 2 {
-			l[corev1.ResourceName(pairs[i])] = quantity(pairs[i+1])
-		}
-		return l
-	}
-	for name, c := range map[string]struct {
-		data map[string]string
-		want Sizes
-	}{
-		"empty": {nil, nil},
-		"one": {
-			map[string]string{"small": "requests: {cpu: 50m}\nlimits:\n  cpu: 1\n  memory: 64Mi\n"},
-			Sizes{appv1.SizeSmall: {Requests: list("cpu", "50m"), Limits: list("cpu", "1", "memory", "64Mi")}},
-		},
-		"all": {
-			map[string]string{"small": "limits: {memory: 1Gi}", "medium": "requests: {cpu: 0}", "large": `{"requests": {"cpu": "3"}}`},
-			Sizes{
-				appv1.SizeSmall:  {Limits: list("memory", "1Gi")},
-				appv1.SizeMedium: {Requests: list("cpu", "0")},
-				appv1.SizeLarge:  {Requests: list("cpu", "3")},
-			},
-		},
-		"further resources": {
-			map[string]string{"large": "limits: {cpu: 1, ephemeral-storage: 1Gi, hugepages-2Mi: 4Mi, example.com/gpu: 1}\nrequests: {example.com/gpu: 1}"},
-			Sizes{appv1.SizeLarge: {
-				Requests: list("example.com/gpu", "1"),
-				Limits:   list("cpu", "1", "ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi", "example.com/gpu", "1"),
-			}},
-		},
-		"rounded as the API server does": {
-			map[string]string{"small": "requests: {cpu: 100u}"}, Sizes{appv1.SizeSmall: {Requests: list("cpu", "1m")}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := ParseSizes(&corev1.ConfigMap{Data: c.data})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for size, builtIn := range BuiltInSizes() {
-				want, stated := c.want[size]
-				if !stated {
-					want = builtIn
-				}
-				if diff := cmp.Diff(want, got[size]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", size, diff)
-				}
-			}
-			if len(got) != len(BuiltInSizes()) {
-				t.Errorf("there are %d sizes", len(got))
-			}
-		})
-	}
-}
-
-// TestParseSizesRefuses reads ConfigMaps with one mistake next to a size that is right. All is refused, and the error says
-// where and why.
-func TestParseSizesRefuses(t *testing.T) {
-	for name, c := range map[string]struct {
-		key, text string
-		says      []string
-	}{
-		"unknown size":        {"huge", "requests: {cpu: 1}", []string{"data[huge]", "large", "medium", "small"}},
-		"custom":              {"custom", "requests: {cpu: 1}", []string{"data[custom]"}},
-		"empty":               {"small", "", []string{"data[small]", "requests or limits"}},
-		"null":                {"small", "null", []string{"data[small]", "requests or limits"}},
-		"empty lists":         {"small", "requests: {}\nlimits: {}", []string{"data[small]", "requests or limits"}},
-		"no YAML":             {"small", "requests: {cpu", []string{"data[small]", "YAML"}},
-		"no object":           {"small", "cpu", []string{"data[small]", "YAML"}},
-		"no quantity":         {"small", "requests: {cpu: many}", []string{"data[small]", "quantit"}},
-		"unknown field":       {"small", "request: {cpu: 1}", []string{"data[small]", "request"}},
-		"claims":              {"small", "requests: {cpu: 1}\nclaims: [{name: a}]", []string{"data[small]", "claims"}},
-		"given twice":         {"small", "requests: {cpu: 1}\nrequests: {cpu: 2}", []string{"data[small]", "requests"}},
-		"resource twice":      {"small", "requests: {cpu: 1, cpu: 2}", []string{"data[small]", "cpu"}},
-		"above the limit":     {"small", "requests: {cpu: 2}\nlimits: {cpu: 1}", []string{"data[small].requests[cpu]", "limit of 1"}},
-		"negative request":    {"small", "requests: {cpu: -1}", []string{"data[small].requests[cpu]", "negative"}},
-		"negative limit":      {"small", "limits: {memory: -1}", []string{"data[small].limits[memory]", "negative"}},
-		"misspelt request":    {"small", "requests: {memroy: 1Gi}", []string{"data[small].requests[memroy]", "memory"}},
-		"misspelt limit":      {"small", "limits: {CPU: 1}", []string{"data[small].limits[CPU]", "cpu"}},
-		"not a domain":        {"small", "limits: {a b/c: 1}", []string{"data[small].limits[a b/c]"}},
-		"device not limited":  {"small", "requests: {example.com/gpu: 1}", []string{"data[small].limits[example.com/gpu]"}},
-		"device overcommited": {"small", "requests: {example.com/gpu: 1}\nlimits: {example.com/gpu: 2}", []string{"data[small].requests[example.com/gpu]"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := ParseSizes(&corev1.ConfigMap{Data: map[string]string{c.key: c.text, "large": "requests: {cpu: 1}"}})
-			if err == nil || got != nil {
-				t.Fatalf("read as %+v, %v; want an error", got, err)
-			}
-			for _, word := range c.says {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("the error does not say %q: %v", word, err)
-				}
-			}
-		})
-	}
-	if _, err := ParseSizes(&corev1.ConfigMap{BinaryData: map[string][]byte{"small": {0xff}}}); err == nil {
-		t.Error("bytes are taken")
-	}
-}
-
-// TestBuiltInSizes writes the built-in sizes into a ConfigMap and reads them back: they keep the rules themselves.
+// TestBuiltInSizes checks the built-in sizes by the rules of the sizes that AppDefaults define.
 func TestBuiltInSizes(t *testing.T) {
-	data := map[string]string{}
+	spec := &appv1.AppDefaultsSpec{Sizes: map[appv1.Size]appv1.SizeAmounts{}}
 	for size, amounts := range BuiltInSizes() {
-		data[string(size)] = string(canonical(amounts))
+		spec.Sizes[size] = appv1.SizeAmounts{Requests: amounts.Requests, Limits: amounts.Limits}
 	}
-	got, err := ParseSizes(&corev1.ConfigMap{Data: data})
-	if err != nil {
-		t.Fatal(err)
+	if errs := rules.AppDefaults(spec, 0, nil); len(errs) > 0 {
+		t.Fatal(errs)
 	}
-	if diff := cmp.Diff(BuiltInSizes(), got); diff != "" {
+	if diff := cmp.Diff(BuiltInSizes(), LayerDefaults(spec).Sizes); diff != "" {
 		t.Errorf("sizes (-want +got):\n%s", diff)
 	}
 }

@@ -15,6 +15,11 @@ type Spec interface {
 	Serving() *appv1.ServingSpec
 	// Release returns the fields of a release, nil for a kind without them. Callers must not change it.
 	Release() *appv1.ReleaseSpec
+	// Without returns the fields of AppDefaults that do not count for the spec. Callers must not change it.
+	Without() []string
+	// WithDefaults returns the spec with recorded defaults in Workload, Serving and Validate. All other methods are about the spec
+	// without defaults: Build takes them from the inputs. A kind without defaults returns the spec itself.
+	WithDefaults(record DefaultsRecord) Spec
 	// Validate checks the rules beyond the CRD's schema.
 	Validate() field.ErrorList
 	// Build maps the spec to its workload. The errors are about the patch of the pod template and the ports.

@@ -71,6 +71,10 @@ func (s unitedDeploymentSpec) Serving() *appv1.ServingSpec { return nil }
 
 func (s unitedDeploymentSpec) Release() *appv1.ReleaseSpec { return nil }
 
+func (s unitedDeploymentSpec) Without() []string { return nil }
+
+func (s unitedDeploymentSpec) WithDefaults(DefaultsRecord) Spec { return s }
+
 func (s unitedDeploymentSpec) Validate() field.ErrorList { return validation.UnitedDeployment(s.ud) }
 
 func (s unitedDeploymentSpec) Build(seen BuildOptions) (*Workload, field.ErrorList) {

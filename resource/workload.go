@@ -97,6 +97,8 @@ type BuildOptions struct {
 	LiveReplicas *int32
 	// Serving holds the valid fields of the auxiliary objects; nil means the fields of the custom resource.
 	Serving *appv1.ServingSpec
+	// Sizes are the sizes that exist; nil to accept any name.
+	Sizes Sizes
 	// Unrecorded omits the record of the spec, for objects that are only compared, never written.
 	Unrecorded bool
 }
@@ -126,7 +128,8 @@ type workloadMeta struct {
 	ownsComponent bool
 }
 
-// workload builds the common part of all kinds. The errors are about the podTemplatePatch, the ports and the pod labels.
+// workload builds the common part of all kinds. The errors are about the podTemplatePatch, the ports, the pod labels, the size and the
+// defaults.
 func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
 	selector := seen.Selector
@@ -185,6 +188,10 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	if usable {
 		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)
 	}
+	if seen.Sizes != nil {
+		errs = append(errs, seen.Inputs.Size.Undefined(seen.Sizes, p.path.Child("size"))...)
+	}
+	errs = append(errs, seen.Inputs.Defaults.tooLong(p.path)...)
 	return w, errs
 }
 

@@ -28,6 +28,18 @@ const (
 	maxNamed = 8
 )
 
+// newOptions returns the build options for a new workload of a spec.
+func (s *validators) newOptions(ctx context.Context, namespace string, spec resource.Spec) resource.BuildOptions {
+	present, known := s.present(ctx, namespace)
+	seen := s.today
+	seen.Inputs.Defaults = resource.TakeDefaults(&present, spec)
+	seen.Inputs.Size = present.Sizes.Resolve(spec.WithDefaults(seen.Inputs.Defaults).Workload().Size)
+	if known {
+		seen.Sizes = present.Sizes
+	}
+	return seen
+}
+
 // wantsAdoption reports whether a resource takes over objects.
 func wantsAdoption(owner client.Object) bool {
 	return owner.GetAnnotations()[appv1.AnnotationAdopt] == "true" || adoptsWithoutRestart(owner)
@@ -122,6 +134,16 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []appl
 		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "name", obj.GetName(), "error", err.Error())
 	}
 	return planned, refusal
+}
+
+// present returns the defaults and the sizes that count in a namespace. If they cannot be read, known is false, and no AppDefaults count.
+func (s *validators) present(ctx context.Context, namespace string) (present resource.PresentDefaults, known bool) {
+	if s.planner != nil {
+		if present, err := s.planner.Present(ctx, namespace); err == nil {
+			return present, true
+		}
+	}
+	return resource.LayerDefaults(), false
 }
 
 // generalWarning returns the effect of an adoption on any object of a kind.

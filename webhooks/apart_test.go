@@ -12,6 +12,7 @@ import (
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/resource"
 )
 
 // untouched is a cache that must not be read.
@@ -38,6 +39,15 @@ func (nothingCached) Plan(context.Context, string, client.Object) (*plan.Plan, e
 }
 func (nothingCached) Adoptions(context.Context, string, client.Object) ([]apply.Outcome, error) {
 	return nil, nil
+}
+func (nothingCached) PresentWith(context.Context, string, *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
+}
+func (nothingCached) PlanDefaults(context.Context, string, *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	return &plan.Defaults{Apps: 1, Looked: 1, Invalid: 1, Examples: []string{"secret-example"}}, nil
+}
+func (nothingCached) Present(context.Context, string) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
 }
 func (nothingCached) Obstacle(context.Context, client.Object) error { return nil }
 func (nothingCached) Apart(client.Object) bool                      { return true }

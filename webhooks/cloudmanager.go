@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,9 +20,11 @@ func (s *validators) setUpCloudManager(server webhook.Server) {
 	server.Register("/mutate-app-huolala-cn-v1-cloudmanager", newAdmission(&defaulter{names: componentNames}))
 	serve(server, &validator[*appv1.CloudManager]{
 		validators: s, kind: resource.KindCloudManager.Name,
-		spec:   func(cm *appv1.CloudManager) any { return &cm.Spec },
-		empty:  func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
-		review: func(cm *appv1.CloudManager) review { return reviewCloudManager(cm, s.today) },
+		spec:  func(cm *appv1.CloudManager) any { return &cm.Spec },
+		empty: func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
+		review: func(ctx context.Context, cm *appv1.CloudManager) review {
+			return reviewCloudManager(cm, func(spec resource.Spec) resource.BuildOptions { return s.newOptions(ctx, cm.Namespace, spec) })
+		},
 	})
 }
 
@@ -37,7 +40,7 @@ func componentNames(name string) map[string]string {
 	}
 }
 
-func reviewCloudManager(given *appv1.CloudManager, today resource.BuildOptions) review {
+func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) resource.BuildOptions) review {
 	named := *given // DefaultNames changes names alone, and a spec can have a MiB.
 	cm := &named
 	cm.DefaultNames()
@@ -45,9 +48,13 @@ func reviewCloudManager(given *appv1.CloudManager, today resource.BuildOptions) 
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
 		return review{errors: all}
 	}
-	db, dbWrong := resource.TierSpec(cm, resource.TierDatabase).Build(today)
-	identity, identityWrong := resource.TierSpec(cm, resource.TierIdentity).Build(today)
-	front, frontWrong := resource.TierSpec(cm, resource.TierFront).Build(today)
+	build := func(t resource.Tier) (*resource.Workload, field.ErrorList) {
+		spec := resource.TierSpec(cm, t)
+		return spec.Build(options(spec))
+	}
+	db, dbWrong := build(resource.TierDatabase)
+	identity, identityWrong := build(resource.TierIdentity)
+	front, frontWrong := build(resource.TierFront)
 	found := review{
 		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
 		warnings:  validation.CloudManagerWarnings(cm),

@@ -57,6 +57,15 @@ func (secretPlanner) Plan(context.Context, string, client.Object) (*plan.Plan, e
 func (secretPlanner) Adoptions(context.Context, string, client.Object) ([]apply.Outcome, error) {
 	return nil, nil
 }
+func (secretPlanner) PresentWith(context.Context, string, *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
+}
+func (secretPlanner) PlanDefaults(context.Context, string, *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	return &plan.Defaults{Apps: 1, Looked: 1, Invalid: 1, Examples: []string{"secret-example"}}, nil
+}
+func (secretPlanner) Present(context.Context, string) (resource.PresentDefaults, error) {
+	return resource.LayerDefaults(), nil
+}
 func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
 func (secretPlanner) Apart(client.Object) bool                      { return false }
 
@@ -99,6 +108,9 @@ func secretWorld(t testing.TB) (*validators, *countedReader) {
 		obj.SetUID(trueUID)
 		objects = append(objects, typed(t, s.scheme, obj))
 	}
+	defaults := &stored.AppDefaults{}
+	defaults.Namespace, defaults.Name, defaults.UID = "shop", "default", trueUID
+	objects = append(objects, defaults)
 	elder := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"deploymentName": "other"}}}
 	elder.SetGroupVersionKind(appv1.GroupVersion.WithKind("UnitedDeployment"))
 	elder.SetNamespace("shop")

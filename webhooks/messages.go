@@ -13,6 +13,7 @@ const (
 	messagePodsRejected       = "namespace %s rejects the pods of %s by its Pod Security Standard %s: %s. Set securityContext and podSecurityContext, or choose another namespace"
 	messageProfileUndone      = "%s: restricted is undone in the pods of %s: %s. Remove these fields, or state securityProfile only if the exception is meant"
 	messagePlanBusy           = "the operator is busy; run the command again in a second"
+	messagePlanOfDefaults     = ". No App takes them before its next change"
 	messagePlanUnknown        = "the resource is not known yet, run it again"
 	messagePlanFailed         = "Cannot make a plan"
 	messageNoCertificate      = "webhooks require a certificate: set POD_NAMESPACE to have the manager create it, set --webhook-cert-dir to its directory, or set ENABLE_WEBHOOKS=false"

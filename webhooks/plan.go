@@ -39,6 +39,12 @@ type Planner interface {
 	// Adoptions returns the outcome for each object that a reconcile of the resource would take over, and the obstacles to objects. A
 	// StalledError prevents all adoptions that are missing.
 	Adoptions(ctx context.Context, kind string, obj client.Object) ([]apply.Outcome, error)
+	// Present returns the defaults and the sizes that count for the resources of a namespace, without a request.
+	Present(ctx context.Context, namespace string) (resource.PresentDefaults, error)
+	// PresentWith is Present with another spec of the AppDefaults of the namespace.
+	PresentWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (resource.PresentDefaults, error)
+	// PlanDefaults returns the effects of AppDefaults if every resource took them, without a request.
+	PlanDefaults(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (*plan.Defaults, error)
 	// Apart reports whether the objects of a type are not in the manager's cache.
 	Apart(obj client.Object) bool
 }
@@ -166,7 +172,7 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, rel
 
 // planCreation lists the objects of a new resource, and which of their names are taken. It sends no request.
 func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *plan.Plan {
-	found := h.review(obj)
+	found := h.review(ctx, obj)
 	made := &plan.Plan{
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
 		Objects: []plan.Object{},

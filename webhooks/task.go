@@ -1,8 +1,10 @@
 package webhooks
 
 import (
+	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -18,15 +20,20 @@ func (s *validators) setUpTask(server webhook.Server) {
 		validators: s, kind: resource.KindTask.Name,
 		spec:  func(task *appv1.Task) any { return &task.Spec },
 		empty: func() storedResource[*appv1.Task] { return &stored.Task{} },
-		review: func(task *appv1.Task) review {
+		review: func(ctx context.Context, task *appv1.Task) review {
 			found := review{
 				errors: slices.Concat(validation.Task(task), validation.DisabledTask(s.disabled)), warnings: validation.TaskWarnings(task),
 				paused: task.Spec.Paused,
 			}
+			present, known := s.present(ctx, task.Namespace)
+			size := present.Sizes.Resolve(task.Spec.Size)
+			if known {
+				found.errors = append(found.errors, size.Undefined(present.Sizes, field.NewPath("spec", "size"))...)
+			}
 			if task.Spec.App != "" || tooMany(found.errors) { // The pod template of the App belongs to another resource.
 				return found
 			}
-			job, wrong := resource.Task(task, nil, s.today.Inputs.Size)
+			job, wrong := resource.Task(task, nil, size)
 			found.errors = append(found.errors, wrong...)
 			found.workloads = []*resource.Workload{job.Workload}
 			return found

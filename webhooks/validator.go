@@ -28,7 +28,7 @@ type validator[T client.Object] struct {
 	// empty returns an empty stored resource.
 	empty func() storedResource[T]
 	// review checks a resource by itself, and builds its workloads.
-	review func(T) review
+	review func(context.Context, T) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
 	neighbours func(ctx context.Context, who *asker, obj, old T) []string
 }
@@ -41,6 +41,8 @@ type review struct {
 	// workloads are the resource's workloads, children its objects.
 	workloads []*resource.Workload
 	children  []child
+	// byDefaults is true if the resource would have no errors without AppDefaults.
+	byDefaults bool
 	// paused is true where nothing is written for now.
 	paused bool
 }
@@ -73,13 +75,13 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		if maps.Equal(old.GetAnnotations(), obj.GetAnnotations()) {
 			return nil, nil
 		}
-		found := v.review(obj)
+		found := v.review(ctx, obj)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
 		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, v.askerOf(ctx, obj, old), obj, &found)...), nil
 	}
 	// The children of the previous spec exist already, or the status has the obstacle.
-	return v.validate(ctx, obj, old, func() []child { return v.review(old).children })
+	return v.validate(ctx, obj, old, func() []child { return v.review(ctx, old).children })
 }
 
 // validate checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
@@ -88,8 +90,8 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil
 	}
-	found := v.review(obj)
-	if len(found.errors) > 0 {
+	found := v.review(ctx, obj)
+	if len(found.errors) > 0 && !(found.byDefaults && v.keepsPods(old, obj)) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.patience)
@@ -119,16 +121,60 @@ func before[T client.Object](old T) client.Object {
 
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
-func (s *validators) reviewServed(obj client.Object, spec resource.Spec, warn func() []string) review {
-	errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate())
-	if tooMany(errs) {
+func (s *validators) reviewServed(ctx context.Context, obj client.Object, spec resource.Spec, warn func() []string) review {
+	if errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
 		return review{errors: errs}
 	}
-	w, wrong := spec.Build(s.today)
-	return review{
-		errors: slices.Concat(errs, wrong), warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
+	seen := s.newOptions(ctx, obj.GetNamespace(), spec)
+	w, errs := s.buildServed(spec, seen)
+	found := review{
+		errors: errs, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
 		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, objects(w)...),
 	}
+	if len(errs) > 0 && (seen.Inputs.Defaults != "" || seen.Inputs.Size.Name != "") {
+		plain := seen
+		plain.Inputs.Defaults, plain.Sizes = "", nil
+		if _, own := s.buildServed(spec, plain); len(own) == 0 {
+			found.byDefaults = true
+			if seen.Inputs.Defaults != "" {
+				found.errors = resource.ExplainDefaults(errs)
+			}
+		}
+	}
+	return found
+}
+
+// buildServed builds the workload of a spec with the defaults of the inputs, and returns the errors of the spec with these defaults.
+func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+	with := spec.WithDefaults(seen.Inputs.Defaults)
+	errs := s.enabled(with.Serving(), with.Release(), with.Validate())
+	w, wrong := spec.Build(seen)
+	return w, append(errs, wrong...)
+}
+
+// keepsPods reports whether a change of a resource leaves its pods as they are, so that it takes no other defaults.
+func (v *validator[T]) keepsPods(old, obj T) bool {
+	if before(old) == nil {
+		return false
+	}
+	was, ok := servedSpec(old)
+	is, also := servedSpec(obj)
+	if !ok || !also {
+		return false
+	}
+	changed, err := is.Changed(was.Identity(), resource.ScopePods)
+	return err == nil && !changed
+}
+
+// servedSpec returns the spec of a resource whose kind has auxiliary objects.
+func servedSpec(obj client.Object) (resource.Spec, bool) {
+	switch obj := obj.(type) {
+	case *appv1.App:
+		return resource.AppSpec(obj), true
+	case *appv1.ModelBox:
+		return resource.ModelBoxSpec(obj), true
+	}
+	return nil, false
 }
 
 // calledBy returns objects of a workload as children with the field of their name. That field is name, but spec.service.name for a Service

@@ -139,13 +139,14 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	return mgr.AddReadyzCheck("webhooks", served)
 }
 
-// register has the server answer for all kinds in resource.Kinds.
+// register has the server answer for all kinds in resource.Kinds, and for AppDefaults.
 func (s *validators) register(server webhook.Server) {
 	s.setUpApp(server)
 	s.setUpModelBox(server)
 	s.setUpUnitedDeployment(server)
 	s.setUpCloudManager(server)
 	s.setUpTask(server)
+	s.setUpAppDefaults(server)
 }
 
 // validators has the dependencies of the webhooks of all kinds.

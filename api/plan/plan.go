@@ -99,6 +99,8 @@ type Object struct {
 	// size.
 	Rendering *Step `json:"rendering,omitempty"`
 	Size      *Step `json:"size,omitempty"`
+	// Defaults is true if the object takes changed AppDefaults with the change.
+	Defaults bool `json:"defaults,omitempty"`
 }
 
 // Pods is the effect on the pods of an object.
@@ -318,6 +320,9 @@ func (o *Object) steps() []string {
 	var said []string
 	if o.Rendering != nil {
 		said = append(said, fmt.Sprintf("%s %s: rendering %s -> %s comes with the change", o.Kind, o.Name, o.Rendering.From, o.Rendering.To))
+	}
+	if o.Defaults {
+		said = append(said, fmt.Sprintf("%s %s: the present defaults of AppDefaults come with the change", o.Kind, o.Name))
 	}
 	if o.Size != nil {
 		said = append(said, fmt.Sprintf("%s %s: size %s -> %s comes with the change", o.Kind, o.Name, orNone(o.Size.From), orNone(o.Size.To)))

@@ -22,6 +22,8 @@ type AppSpec struct {
 	ServingSpec `json:",inline"`
 
 	ReleaseSpec `json:",inline"`
+
+	WithoutDefaultsSpec `json:",inline"`
 }
 
 // AppStatus is what an App's pods are doing.
@@ -33,6 +35,8 @@ type AppStatus struct {
 	HistoryStatus `json:",inline"`
 
 	ReleaseStatus `json:",inline"`
+
+	DefaultsStatus `json:",inline"`
 }
 
 // App runs a container image as a Deployment and offers its ports as a Service, both with the App's name. Deleting the

@@ -44,6 +44,10 @@ const ConditionCanaryReady = "CanaryReady"
 // spec, whatever the state of its pods. It is good when True.
 const ConditionSynced = "Synced"
 
+// ConditionValid is a condition of AppDefaults. It is True when the present spec is in force. While it is False, the last valid spec
+// counts. It is good when True.
+const ConditionValid = "Valid"
+
 // Conditions of a CloudManager. The condition of a tier is good when True: every desired pod of the tier runs the current spec
 // and is available.
 const (

@@ -34,6 +34,8 @@ type ModelBoxSpec struct {
 	ServingSpec `json:",inline"`
 
 	ReleaseSpec `json:",inline"`
+
+	WithoutDefaultsSpec `json:",inline"`
 }
 
 // ModelBoxStatus is what a ModelBox's pods are doing.
@@ -45,6 +47,8 @@ type ModelBoxStatus struct {
 	HistoryStatus `json:",inline"`
 
 	ReleaseStatus `json:",inline"`
+
+	DefaultsStatus `json:",inline"`
 }
 
 // ModelBox runs a container image as a Deployment and offers its ports as a Service, both with the ModelBox's name.

@@ -54,6 +54,11 @@ func (e *Engine) RecordHolds(manager string, built, found, carrier client.Object
 	return e.comparer.RecordHolds(manager, built, found, carrier)
 }
 
+// StatesTemplate reports whether an object states all that the manager owns of the pod template of a carrier; see fields.Comparer.
+func (e *Engine) StatesTemplate(manager string, built, carrier client.Object) (bool, error) {
+	return e.comparer.StatesTemplate(manager, built, carrier)
+}
+
 // Forget drops the records of a deleted owner.
 func (e *Engine) Forget(owner types.NamespacedName, manager string) {
 	e.conflicts.forgetOwner(manager, owner)

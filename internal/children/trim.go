@@ -46,6 +46,7 @@ func internSelectors(template *corev1.PodTemplateSpec, selector *metav1.LabelSel
 func trimDeployment(obj client.Object) {
 	if d, ok := obj.(*appsv1.Deployment); ok {
 		dropStatusManagedFields(d)
+		shareInputs(d)
 		internSelectors(&d.Spec.Template, d.Spec.Selector)
 	}
 }

@@ -147,6 +147,21 @@ func (c *Comparer) RecordHolds(manager string, built, found, carrier client.Obje
 	return diff.Leaves().Intersection(OwnedBy(carrier, manager)).Empty(), nil
 }
 
+// StatesTemplate reports whether an object states every field that the manager owns of the pod template of a carrier: applied in the place
+// of the carrier, the object removes none.
+func (c *Comparer) StatesTemplate(manager string, built, carrier client.Object) (bool, error) {
+	literal, err := Literal(built)
+	if err != nil {
+		return false, err
+	}
+	stated, err := c.Stated(literal)
+	if err != nil {
+		return false, err
+	}
+	owned := SelectBelow(OwnedBy(carrier, manager), []fieldpath.Path{fieldpath.MakePathOrDie("spec", "template")})
+	return owned.Leaves().Difference(stated).Empty(), nil
+}
+
 // unowned are fields that a literal states and nobody owns.
 var unowned = fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"))

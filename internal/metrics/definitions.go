@@ -66,8 +66,8 @@ var (
 	}
 	ResourcesOutdated = Definition{
 		Name: "app_operator_resources_outdated", Type: Gauge, Labels: []string{labelKind, "what"},
-		Help:   "Number of custom resources whose pods have an earlier rendering of their template, or an earlier meaning of their size.",
-		Series: "two for each kind: `rendering` and `size`",
+		Help:   "Number of custom resources that have an earlier rendering of their pod template, an earlier meaning of their size, or earlier defaults.",
+		Series: "three for each kind: `rendering`, `size` and `defaults`",
 	}
 )
 
@@ -102,10 +102,10 @@ var (
 		Help:   "1 while the last list or watch of a kind has failed, so that the manager does not see changes of this kind; 0 once it has succeeded again.",
 		Series: "one for each kind whose list or watch has ever failed",
 	}
-	SizeConfigValid = Definition{
-		Name: "app_operator_size_config_valid", Type: Gauge, Labels: []string{labelNamespace, labelName},
-		Help:   "1 while the sizes are those of their ConfigMap, or the ConfigMap does not exist; 0 while the ConfigMap is invalid and the last valid sizes are used.",
-		Series: "one for the ConfigMap of `--size-configmap`",
+	DefaultsValid = Definition{
+		Name: "app_operator_defaults_valid", Type: Gauge, Labels: []string{labelNamespace},
+		Help:   "1 while the AppDefaults of a namespace are in force; 0 while they are invalid and the last valid ones count.",
+		Series: "one for each AppDefaults",
 	}
 	RequestsRefused = Definition{
 		Name: "app_operator_requests_refused_total", Type: Counter, Labels: []string{"server", labelReason},
@@ -129,7 +129,7 @@ func All() []Definition {
 	return []Definition{
 		ResourceStalled, ResourceNotReady, ResourcePaused, CanarySince, Resources, ResourcesOutdated,
 		SettleDuration, ChildWrites, ChildRepairs, AdmissionReviews,
-		WatchBroken, SizeConfigValid, RequestsRefused, CertificateExpiry, BuildInfo,
+		WatchBroken, DefaultsValid, RequestsRefused, CertificateExpiry, BuildInfo,
 	}
 }
 

@@ -66,6 +66,9 @@ func (r *CloudManager) Outdated() (rendering, size bool) {
 	return rendering, size
 }
 
+// Defaults implements Observed. No resource of this kind has any.
+func (*CloudManager) Defaults() *appv1.DefaultsInUse { return nil }
+
 // Canary implements Observed. No resource of this kind has one.
 func (*CloudManager) Canary() *appv1.CanaryStatus { return nil }
 

@@ -62,11 +62,17 @@ func (r *ModelBox) Condition(name string) *metav1.Condition {
 // Outdated implements Observed.
 func (r *ModelBox) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
 
+// Defaults implements Observed.
+func (r *ModelBox) Defaults() *appv1.DefaultsInUse { return r.Status.Value.Defaults }
+
 // Canary implements Observed.
 func (r *ModelBox) Canary() *appv1.CanaryStatus { return r.Status.Value.Canary }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *ModelBox) Reduce(names []string) {
 	r.drop(names, r.ServiceName())
-	r.Status.Value = appv1.ModelBoxStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus), ReleaseStatus: r.Status.Value.ReleaseStatus}
+	r.Status.Value = appv1.ModelBoxStatus{
+		WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus), ReleaseStatus: r.Status.Value.ReleaseStatus,
+		DefaultsStatus: reduceDefaults(&r.Status.Value.DefaultsStatus),
+	}
 }

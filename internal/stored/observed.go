@@ -15,6 +15,8 @@ type Observed interface {
 	Condition(name string) *metav1.Condition
 	// Outdated reports whether pods have an earlier rendering than this operator knows, or an earlier meaning of their size.
 	Outdated() (rendering, size bool)
+	// Defaults returns whether the resource has the present defaults, nil if no AppDefaults counts for it.
+	Defaults() *appv1.DefaultsInUse
 	// Canary returns the canary that waits for its promotion, nil if there is none.
 	Canary() *appv1.CanaryStatus
 }

@@ -48,6 +48,14 @@ func reduceWorkload(status *appv1.WorkloadStatus) appv1.WorkloadStatus {
 	}
 }
 
+// reduceDefaults returns the status about defaults with a short text.
+func reduceDefaults(status *appv1.DefaultsStatus) appv1.DefaultsStatus {
+	if status.Defaults == nil {
+		return appv1.DefaultsStatus{}
+	}
+	return appv1.DefaultsStatus{Defaults: &appv1.DefaultsInUse{Current: status.Defaults.Current, Invalid: shorten(status.Defaults.Invalid)}}
+}
+
 func reduceTier(status *appv1.TierStatus) appv1.TierStatus {
 	return appv1.TierStatus{LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize)}
 }

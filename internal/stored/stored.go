@@ -81,6 +81,14 @@ func (s Spec) Equal(other Spec) bool {
 	return s.excess == other.excess && s.dropped == nil && other.dropped == nil && bytes.Equal(s.json, other.json)
 }
 
+// Len returns the length of the JSON of the spec, in bytes; 0 for a spec that was dropped.
+func (s Spec) Len() int {
+	if s.excess > 0 {
+		return s.excess
+	}
+	return len(s.json)
+}
+
 // Status is a status. A status that cannot be decoded, or is too long, becomes empty: the next status write replaces it.
 type Status[S any] struct{ Value S }
 

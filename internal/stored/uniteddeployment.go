@@ -80,6 +80,9 @@ func (r *UnitedDeployment) Outdated() (rendering, size bool) {
 	return outdated(&r.Status.Value.WorkloadStatus)
 }
 
+// Defaults implements Observed. No resource of this kind has any.
+func (*UnitedDeployment) Defaults() *appv1.DefaultsInUse { return nil }
+
 // Canary implements Observed. No resource of this kind has one.
 func (*UnitedDeployment) Canary() *appv1.CanaryStatus { return nil }
 

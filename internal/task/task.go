@@ -167,13 +167,14 @@ func (r *Reconciler) build(ctx context.Context, in *Input, want *decision) (fiel
 		}
 		base = &resource.Base{Template: &live.Spec.Template, Selector: live.Spec.Selector.MatchLabels}
 	}
-	var err error
-	if want.size, err = r.Sizes.Resolve(ctx, want.spec.Spec.Size); err != nil {
-		return nil, fmt.Errorf("size: %w", err)
+	present, err := r.Defaults.Present(ctx, in.Task.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("sizes: %w", err)
 	}
+	want.size = present.Sizes.Resolve(want.spec.Spec.Size)
 	var errs field.ErrorList
 	want.job, errs = resource.Task(want.spec, base, want.size)
-	return errs, nil
+	return append(want.size.Undefined(present.Sizes, field.NewPath("spec", "size")), errs...), nil
 }
 
 // isOfApp reports whether a Deployment is the one of the App of its name.

@@ -249,7 +249,7 @@ func (c decider) canaryHistory() (resource.Provenance, bool) {
 	}
 	h := resource.Provenance{Exists: true, Ours: true, Inputs: live.Annotations[appv1.AnnotationLastAppliedInputs]}
 	in, err := resource.DecodeInputs(h.Inputs)
-	if err != nil || in.ServiceAccount != resource.AccountName(c.in.Around, c.in.Name) {
+	if err != nil || c.in.reshapes(&in) {
 		return resource.Provenance{}, false
 	}
 	changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods)
@@ -259,7 +259,7 @@ func (c decider) canaryHistory() (resource.Provenance, bool) {
 // makesSamePods reports whether the present spec makes the pod template that a record makes with the same inputs: a change that replaces no
 // pod, such as a change of labels of the Deployment, leaves a canary as it is.
 func (c decider) makesSamePods(record string, inputs resource.Inputs) bool {
-	recorded, err := resource.BuildRecorded(c.in.Spec, record, c.seen.options(inputs, c.in.Around))
+	recorded, err := resource.BuildRecorded(c.in.Spec, record, c.optionsFor(inputs))
 	if err != nil {
 		return false // The record is a hash, or cannot be read.
 	}

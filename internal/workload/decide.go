@@ -55,6 +55,8 @@ type decision struct {
 	// today are the inputs of a new workload, and specChanged is true if the spec differs from the record on the live object.
 	today       resource.Inputs
 	specChanged bool
+	// defaultsInvalid is why the spec cannot have today's defaults, nil if it can.
+	defaultsInvalid error
 	// unrecorded is true if the record of the present spec is a hash.
 	unrecorded bool
 	// content is the decision on the content that the pods use.
@@ -79,6 +81,8 @@ type comparer interface {
 	Matches(wanted, live client.Object) (bool, error)
 	// RecordHolds reports whether a live object equals an object that was built from a record, apart from fields of other managers.
 	RecordHolds(manager string, built, found, carrier client.Object) (bool, error)
+	// StatesTemplate reports whether an object states every field that the manager owns of the pod template of a live object.
+	StatesTemplate(manager string, built, carrier client.Object) (bool, error)
 }
 
 // decider decides for one workload by its observation.
@@ -121,7 +125,9 @@ func (c decider) decide() (*decision, *need, error) {
 	switch {
 	case err != nil || ask != nil:
 		return nil, ask, err
-	case len(present.errs) > 0:
+	}
+	want.defaultsInvalid = c.refuseDefaults(present)
+	if len(present.errs) > 0 {
 		return c.decideInvalid(want, InvalidSpec(present.errs)), nil, nil
 	}
 	want.unrecorded = !present.workload.Recorded

@@ -25,6 +25,10 @@ type sameTemplates bool
 
 func (s sameTemplates) Matches(client.Object, client.Object) (bool, error) { return bool(s), nil }
 
+func (s sameTemplates) StatesTemplate(string, client.Object, client.Object) (bool, error) {
+	return true, nil
+}
+
 func (s sameTemplates) RecordHolds(string, client.Object, client.Object, client.Object) (bool, error) {
 	return bool(s), nil
 }

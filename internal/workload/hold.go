@@ -245,7 +245,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 		return nil // An unreadable record is not used.
 	}
 	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
-	options := c.seen.options(inputs, c.in.Around)
+	options := c.optionsFor(inputs)
 	w, err := resource.BuildRecorded(c.in.Spec, source.spec, options)
 	if err != nil {
 		return nil // As above.

@@ -21,11 +21,14 @@ type Input struct {
 	Name  string
 	// Tier is the component of a CloudManager, empty for other kinds.
 	Tier resource.Tier
-	// Spec is the spec of the workload, and Errs its errors. Undecodable is the reason why the spec cannot be decoded, nil otherwise;
+	// Spec is the spec of the workload, and Errs its errors, both with Defaults. Undecodable is the reason why the spec cannot be decoded, nil otherwise;
 	// with a reason, Spec is empty.
 	Spec        resource.Spec
 	Errs        field.ErrorList
 	Undecodable error
+	// Defaults are the defaults that Spec, Errs and Around have, and disabled the features that are switched off.
+	Defaults resource.DefaultsRecord
+	disabled []string
 	// Around is the valid part of the spec's fields for auxiliary objects, nil for a kind without such fields.
 	Around *appv1.ServingSpec
 	// MustWait is true where the spec may not be applied for now, Paused where the user wants no write.
@@ -34,13 +37,13 @@ type Input struct {
 	Before Status
 }
 
-// Status is the part of a custom resource's status about one workload. Serving, History and Release are empty for a kind without these
-// fields.
+// Status is the part of a custom resource's status about one workload. All but Workload are empty for a kind without these fields.
 type Status struct {
 	Workload appv1.WorkloadStatus
 	Serving  appv1.ServingStatus
 	History  appv1.HistoryStatus
 	Release  appv1.ReleaseStatus
+	Defaults appv1.DefaultsStatus
 }
 
 // NewServedInput returns the input of a resource whose kind has auxiliary objects. Of these, blocks that are disabled are errors of the
@@ -51,8 +54,18 @@ func NewServedInput(k resource.Kind, owner client.Object, spec resource.Spec, pa
 	errs = append(errs, validation.DisabledReleases(spec.Release(), disabled, at)...)
 	return &Input{
 		Owner: owner, Kind: k, Name: owner.GetName(), Spec: spec, Errs: errs, Undecodable: undecodable,
-		Around: validation.ValidServing(spec.Serving(), errs, at), Paused: paused, Before: before,
+		Around: validation.ValidServing(spec.Serving(), errs, at), Paused: paused, Before: before, disabled: disabled,
 	}
+}
+
+// withDefaults returns the input with other defaults.
+func (in *Input) withDefaults(record resource.DefaultsRecord) *Input {
+	if record == in.Defaults || !in.Kind.Serves || in.Undecodable != nil {
+		return in
+	}
+	with := NewServedInput(in.Kind, in.Owner, in.Spec.WithDefaults(record), in.Paused, nil, in.disabled, in.Before)
+	with.Defaults = record
+	return with
 }
 
 // manager returns the field manager of the workload's objects.

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +28,34 @@ type chosenInputs struct {
 	liveChanged, specChanged, inCanary bool
 }
 
+// optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
+func (c decider) optionsFor(inputs resource.Inputs) resource.BuildOptions {
+	return c.seen.options(inputs, c.in.withDefaults(inputs.Defaults).Around)
+}
+
 // build builds the workload of the present spec, and returns the errors of the spec.
 func (c decider) build(inputs resource.Inputs) (*resource.Workload, field.ErrorList) {
-	w, wrong := c.in.Spec.Build(c.seen.options(inputs, c.in.Around))
-	if len(wrong) == 0 {
-		return w, c.in.Errs
+	in := c.in.withDefaults(inputs.Defaults)
+	w, wrong := in.Spec.Build(c.seen.options(inputs, in.Around))
+	errs := slices.Concat(in.Errs, wrong)
+	if len(errs) == 0 || inputs.Defaults == "" {
+		return w, errs
 	}
-	return w, append(c.in.Errs[:len(c.in.Errs):len(c.in.Errs)], wrong...)
+	plain := inputs
+	plain.Defaults = ""
+	if _, own := c.build(plain); len(own) == 0 {
+		errs = resource.ExplainDefaults(errs)
+	}
+	return w, errs
+}
+
+// sizeWith returns the size that the present spec names together with defaults, by its present definition.
+func (c decider) sizeWith(record string) resource.ResolvedSize {
+	with := c.in
+	if recorded, err := resource.DecodeInputs(record); err == nil {
+		with = c.in.withDefaults(recorded.Defaults)
+	}
+	return c.seen.sizes.Resolve(with.Spec.Workload().Size)
 }
 
 // rebuild returns chosen inputs with other inputs, and with the workload that the spec means with these.
@@ -62,7 +85,7 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 		history, chosen.inCanary = canary, true
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
-	inputs := resource.ChooseInputs(history, refresh, c.seen.today)
+	inputs := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)
@@ -98,10 +121,17 @@ func (c decider) historyOf() resource.Provenance {
 		h.SpecChanged = err == nil && changed
 	}
 	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
-		// The only part around the pods that shapes them.
-		h.SpecChanged = h.SpecChanged || inputs.ServiceAccount != resource.AccountName(in.Around, in.Name)
+		// The only parts around the pods that shape them.
+		h.SpecChanged = h.SpecChanged || in.reshapes(&inputs)
 	}
 	return h
+}
+
+// reshapes reports whether parts of the spec that are no part of the identity of the pods change the pods nevertheless: the account that the
+// operator creates, and the defaults that the resource does without.
+func (in *Input) reshapes(recorded *resource.Inputs) bool {
+	with := in.withDefaults(recorded.Defaults)
+	return recorded.ServiceAccount != resource.AccountName(with.Around, in.Name) || recorded.Defaults.OptsOut(in.Spec.Without())
 }
 
 // checkInputs returns the history without the unreliable parts of the recorded inputs, since other writers may have changed the
@@ -138,7 +168,8 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 }
 
 // recoverInputs returns the history with the inputs of a workload object that the operator applied and whose record of inputs is lost: the
-// inputs of the newest rendering that makes the live pod template, if any rendering does. A size has no part in that: its definition may have
+// inputs of the newest rendering that makes the live pod template, if any rendering does. While AppDefaults count, a template that none makes
+// is kept. A size has no part in that: its definition may have
 // changed since, and ChooseInputs adds what the spec names.
 func (c decider) recoverInputs(h resource.Provenance, refresh string, size resource.ResolvedSize) (resource.Provenance, error) {
 	if !h.Exists || !h.Ours || c.seen.Object == nil {
@@ -153,12 +184,13 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 	}
 	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
-	for _, n := range resource.Renderings() {
-		inputs := resource.Inputs{
-			Rendering: n, Refresh: refresh, ServiceAccount: account, Config: resource.ConfigOf(&live),
-		}
+	for _, inputs := range c.candidates() {
+		inputs.Refresh, inputs.ServiceAccount, inputs.Config = refresh, account, resource.ConfigOf(&live)
 		workload, _ := c.build(inputs)
 		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
+		if err == nil && holds && c.seen.today.Defaults != "" { // A template without the defaults of before states less, and matches.
+			holds, err = c.compare.StatesTemplate(c.in.manager(), templateOnly(workload.Template), c.seen.Object)
+		}
 		if err != nil {
 			return h, err
 		}
@@ -169,7 +201,24 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 			h.Inputs, most = inputs.Encode(), stated
 		}
 	}
+	if most < 0 && c.seen.today.Defaults != "" { // Former defaults may have made the pod template: it is kept.
+		kept := c.seen.today
+		kept.Refresh, kept.Kept = refresh, true
+		h.Inputs = kept.Encode()
+	}
 	return h, nil
+}
+
+// candidates returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.
+func (c decider) candidates() []resource.Inputs {
+	var all []resource.Inputs
+	for _, n := range resource.Renderings() {
+		all = append(all, resource.Inputs{Rendering: n})
+		if defaults := c.seen.today.Defaults; defaults != "" {
+			all = append(all, resource.Inputs{Rendering: n, Defaults: defaults})
+		}
+	}
+	return all
 }
 
 // templateOnly returns an object that states nothing but a pod template, of whatever kind that is.

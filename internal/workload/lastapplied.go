@@ -86,7 +86,7 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 		return nil, nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
 	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
-	options := c.seen.options(inputs, in.Around)
+	options := c.optionsFor(inputs)
 	options.Selector, options.Autoscaled = known.selector, known.autoscaled
 	if w, err = resource.BuildRecorded(in.Spec, known.spec, options); err != nil {
 		return nil, nil, nil //nolint:nilerr // As above.

@@ -183,11 +183,19 @@ func ListPods(ctx context.Context, c client.Client, owner client.Object, selecto
 // observeInputs returns the observation with the inputs that the workload is built with if it is new.
 func (r *Reconciler) observeInputs(ctx context.Context, in *Input, seen *Observed) (*Observed, error) {
 	after := *seen
-	after.today = r.Today
-	var err error
-	after.today.Size, err = r.Sizes.Resolve(ctx, in.Spec.Workload().Size)
-	after.today.ServiceAccount = resource.AccountName(in.Around, in.Name)
-	return &after, err
+	present, err := r.Defaults.Present(ctx, in.Owner.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	after.today, after.sizes, after.defaulted = r.Today, present.Sizes, present.Fields != nil
+	with := in
+	if in.Kind.Serves && in.Undecodable == nil {
+		after.today.Defaults = resource.TakeDefaults(&present, in.Spec.WithDefaults(""))
+		with = in.withDefaults(after.today.Defaults)
+	}
+	after.today.Size = present.Sizes.Resolve(with.Spec.Workload().Size)
+	after.today.ServiceAccount = resource.AccountName(with.Around, in.Name)
+	return &after, nil
 }
 
 // GetOrNil reads one object from the cache, nil if there is none.

@@ -45,6 +45,9 @@ type Observed struct {
 	Remembered Memory
 	// today are the inputs of a new workload; see observeInputs.
 	today resource.Inputs
+	// sizes are the sizes that exist, and defaulted is true if an AppDefaults counts for the owner.
+	sizes     resource.Sizes
+	defaulted bool
 	// replicaSet and content are the answers to a need of decide, nil before it has asked.
 	replicaSet *replicaSetRead
 	content    *contentRead
@@ -126,7 +129,7 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 func (o *Observed) options(inputs resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
 	return resource.BuildOptions{
 		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && o.Object != nil,
-		OtherAutoscaler: o.otherAutoscaler(), LiveReplicas: o.replicas(), Serving: serving,
+		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.replicas(), Serving: serving,
 	}
 }
 

@@ -183,13 +183,13 @@ func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) 
 	if live.status.Workload, live.pods, missing = StatusOf(in, seen, want.today, want.lost, false); missing {
 		live.pods = withPrerequisite(live.pods, done.auxiliary)
 	}
-	if live.note = keptNote(in, deployment); live.note.Reason != "" {
-		live.pods.Message += messagePodsKept
-	}
+	var kept string
+	live.note, kept = keptNote(in, deployment)
+	live.pods.Message += kept
 	live.addServing(in, want, done, earlier)
 	live.addContent(in, &want.content, deployment)
 	live.conditions = append(live.conditions, unstatedReplicas(in, seen))
-	live.status.History = historyOf(in, want, seen, live.pods.Ready)
+	live.status.History, live.status.Defaults = historyOf(in, want, seen, live.pods.Ready), defaultsOf(in, want, seen)
 	return live
 }
 
@@ -316,16 +316,20 @@ func historyOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Hist
 	return history
 }
 
-// keptNote returns the note that the pod template is kept since an adoption, an empty note if it is not.
-func keptNote(in *Input, live *appsv1.Deployment) reconciler.ReasonAndMessage {
+// keptNote returns the note that the pod template is kept, and the words about its pods; both are empty if it is not.
+func keptNote(in *Input, live *appsv1.Deployment) (note reconciler.ReasonAndMessage, pods string) {
 	if !in.Kind.Holds || live == nil || !metav1.IsControlledBy(live, in.Owner) {
-		return reconciler.ReasonAndMessage{}
+		return reconciler.ReasonAndMessage{}, ""
 	}
 	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil || !inputs.Kept {
-		return reconciler.ReasonAndMessage{}
+		return reconciler.ReasonAndMessage{}, ""
 	}
-	return reconciler.ReasonAndMessage{Reason: appv1.ReasonTemplateKept, Message: fmt.Sprintf(messageTemplateKept, live.Name)}
+	text, pods := messageTemplateKept, messagePodsKept
+	if inputs.Defaults != "" {
+		text, pods = messageTemplateKeptDefaults, messagePodsKeptDefaults
+	}
+	return reconciler.ReasonAndMessage{Reason: appv1.ReasonTemplateKept, Message: fmt.Sprintf(text, live.Name)}, pods
 }
 
 // troubleOf returns the problem of auxiliary objects, of several applies that of the last one, and when to look again.

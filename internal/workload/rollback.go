@@ -82,7 +82,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 		return holdWish{} // Another spec is to be applied first.
 	}
 	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || inputs.ServiceAccount != resource.AccountName(in.Around, in.Name) {
+	if err != nil || in.reshapes(&inputs) {
 		return holdWish{} // As above.
 	}
 	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != inputs.Refresh {
@@ -101,11 +101,15 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 
 // cutCause returns the cause of a rollout that makes no progress, as far as it is kept.
 func cutCause(verdict *health.Verdict) string {
-	cause := verdict.Detail
-	if len(cause) > maxFailedCause {
-		cause = strings.ToValidUTF8(cause[:maxFailedCause], "") + "…"
+	return verdict.Reason + ": " + cutText(verdict.Detail, maxFailedCause)
+}
+
+// cutText returns the beginning of a text that is longer than a number of bytes.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return verdict.Reason + ": " + cause
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // rolloutOf returns a key for a rollout and its last good ReplicaSet.

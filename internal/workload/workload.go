@@ -38,10 +38,10 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor.
 	ServiceGrace time.Duration
-	// Today are the inputs of a new workload, apart from its size.
+	// Today are the inputs of a new workload, apart from its defaults and its size.
 	Today resource.Inputs
-	// Sizes resolves the named sizes.
-	Sizes SizeResolver
+	// Defaults reads the defaults and the sizes.
+	Defaults DefaultsReader
 	// Content watches the ConfigMaps and Secrets that pods use.
 	Content *content.Watch
 	// Records remembers the last applied records of workloads whose spec is invalid.
@@ -50,10 +50,10 @@ type Reconciler struct {
 	PodCauses *PodCauses
 }
 
-// SizeResolver resolves named sizes.
-type SizeResolver interface {
-	// Resolve returns a size with its present meaning.
-	Resolve(ctx context.Context, size appv1.Size) (resource.ResolvedSize, error)
+// DefaultsReader reads the AppDefaults that count.
+type DefaultsReader interface {
+	// Present returns the defaults and the sizes that count for the resources of a namespace now.
+	Present(ctx context.Context, namespace string) (resource.PresentDefaults, error)
 }
 
 // Applier applies the objects of a workload. While the owner is paused, it finds out whether there is anything to apply. The outcomes have
@@ -75,6 +75,10 @@ type Result struct {
 
 // Reconcile observes the objects of a workload, decides which spec is in force, applies that spec, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
+	in, err := r.takeDefaults(ctx, in)
+	if err != nil {
+		return Result{Status: in.Before}, err
+	}
 	seen, err := r.Observe(ctx, in)
 	if err != nil {
 		return Result{Status: in.Before}, err

@@ -180,10 +180,19 @@ func causeOf(before, rs *appsv1.ReplicaSet) string {
 	if was[appv1.AnnotationConfig] != is[appv1.AnnotationConfig] {
 		causes = append(causes, "content of ConfigMaps or Secrets changed")
 	}
+	if !defaultsOf(before).Equal(defaultsOf(rs)) {
+		causes = append(causes, "other defaults of AppDefaults")
+	}
 	if len(causes) == 0 && before.Annotations[appv1.AnnotationLastAppliedInputs] != rs.Annotations[appv1.AnnotationLastAppliedInputs] {
 		causes = append(causes, "newer rendering or size")
 	}
 	return strings.Join(causes, "; ")
+}
+
+// defaultsOf returns the record of the defaults of a ReplicaSet, empty for none.
+func defaultsOf(rs *appsv1.ReplicaSet) resource.DefaultsRecord {
+	inputs, _ := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs]) // An unreadable record has none.
+	return inputs.Defaults
 }
 
 // annotationRevisionHistory is where the controller of Deployments writes the numbers that a ReplicaSet had before the present one, see

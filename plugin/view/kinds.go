@@ -97,7 +97,7 @@ func appResource(obj runtime.Object) (Resource, bool) {
 		ObjectMeta: app.ObjectMeta, WantsService: len(app.Spec.Ports) > 0, Image: app.Spec.Image, Replicas: app.Spec.Replicas, Paused: app.Spec.Paused, Spec: &app.Spec, Serving: &app.Spec.ServingSpec,
 		Canary: app.Status.Canary, HasCommand: app.Spec.BeforeRollout != nil,
 		Workloads: []Workload{{Kind: KindDeployment, Name: app.Name, Spec: &app.Spec, Path: "/spec", NewRecord: newOf[appv1.AppSpec], built: resource.AppSpec(app)}},
-	}, &app.Status.WorkloadStatus).withHistory(app.History()), true
+	}, &app.Status.WorkloadStatus).withHistory(app.History()).withDefaults(app.Status.Defaults), true
 }
 
 func modelBoxResource(obj runtime.Object) (Resource, bool) {
@@ -109,7 +109,7 @@ func modelBoxResource(obj runtime.Object) (Resource, bool) {
 		ObjectMeta: box.ObjectMeta, WantsService: len(box.Spec.Ports) > 0, Image: box.Spec.Image, Replicas: box.Spec.Replicas, Paused: box.Spec.Paused, Spec: &box.Spec, Serving: &box.Spec.ServingSpec,
 		Canary: box.Status.Canary, HasCommand: box.Spec.BeforeRollout != nil,
 		Workloads: []Workload{{Kind: KindDeployment, Name: box.Name, Spec: &box.Spec, Path: "/spec", NewRecord: newOf[appv1.ModelBoxSpec], built: resource.ModelBoxSpec(box)}},
-	}, &box.Status.WorkloadStatus).withHistory(box.History()), true
+	}, &box.Status.WorkloadStatus).withHistory(box.History()).withDefaults(box.Status.Defaults), true
 }
 
 func unitedDeploymentResource(obj runtime.Object) (Resource, bool) {
@@ -174,6 +174,13 @@ func (r Resource) withHistory(history *appv1.HistoryStatus) Resource {
 	if good := history.LastGood; good != nil {
 		r.LastGood, r.LastGoodImage = good.ReplicaSet, good.Image
 	}
+	return r
+}
+
+// withDefaults adds whether the resource has the present defaults.
+func (r Resource) withDefaults(used *appv1.DefaultsInUse) Resource {
+	r.Defaults = used
+	r.Outdated = r.Outdated || used != nil && !used.Current && used.Invalid == ""
 	return r
 }
 

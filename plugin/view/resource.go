@@ -29,8 +29,10 @@ type Resource struct {
 	// Ready is the number of ready pods out of the wanted ones, like "2/2". Pods has the numbers.
 	Ready string
 	Pods  PodCount
-	// Outdated is true while a newer rendering or another meaning of the named size waits to be taken.
+	// Outdated is true while a newer rendering, another meaning of the named size or other defaults wait to be taken.
 	Outdated bool
+	// Defaults is whether the resource has the present defaults, nil if no AppDefaults counts for it.
+	Defaults *appv1.DefaultsInUse
 	// LastGood is the ReplicaSet that was last ready, empty where none was, and for a kind that cannot be held. LastGoodImage is its
 	// image, and Running the ReplicaSet of all pods, empty where they are of several or unknown.
 	LastGood, LastGoodImage, Running string
@@ -102,7 +104,7 @@ func (r *Resource) TemplateKept() bool {
 	return r.condition(appv1.ConditionApplied).Reason == appv1.ReasonTemplateKept
 }
 
-// CanRefresh reports whether a refresh changes something: a rendering, a size, or a pod template that an adoption has kept.
+// CanRefresh reports whether a refresh changes something: a rendering, a size, defaults, or a pod template that an adoption has kept.
 func (r *Resource) CanRefresh() bool { return r.Outdated || r.TemplateKept() }
 
 // LastGoodInWords describes the revision that a hold at LastGood means, empty for none. It says so if that revision runs now: a release that

@@ -20,7 +20,11 @@ import (
 const (
 	messageCanaryNode = "a canary: its pods run the present spec next to those of before"
 	messageUnobserved = "the operator has not reconciled the latest change yet"
-	messageNoService  = "; there is no Service of this resource that leads to them"
+	// The texts for the defaults of a resource.
+	messageDefaultsCurrent = "those of the present AppDefaults"
+	messageDefaultsInvalid = "earlier ones. It cannot have those of the present AppDefaults: "
+	messageDefaultsWait    = "earlier ones. It takes those of the present AppDefaults with its next change. To see what they change: %s"
+	messageNoService       = "; there is no Service of this resource that leads to them"
 	// unobservedPatience is how long that is nothing to worry about.
 	unobservedPatience = 30 * time.Second
 )
@@ -42,6 +46,8 @@ type Why struct {
 	Chain []Step `json:"chain,omitempty"`
 	// Pending are the changes that wait for the end of a pause: their number first, and then a line each.
 	Pending []string `json:"pending,omitempty"`
+	// Defaults says which defaults the resource has, empty if no AppDefaults counts for it.
+	Defaults string `json:"defaults,omitempty"`
 	// Works describes which pods still serve.
 	Works string `json:"works,omitempty"`
 	// Advice are the remedies, a line each. Suggested is the action among them that helps most, nil if none does.
@@ -77,6 +83,7 @@ func whyOf(s *Snapshot, events int) *Why {
 	w := &Why{
 		Meta: head("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
 		Message: row.Message, Cause: row.Cause, Events: s.latest(events), NotShown: s.Missing, Pending: row.Pending,
+		Defaults: r.defaultsInWords(),
 	}
 	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.origin()}}
 	switch w.State {
@@ -103,6 +110,19 @@ func whyOf(s *Snapshot, events int) *Why {
 	}
 	w.Advice, w.Suggested = s.advise(w.Reason, w.Message), s.suggest(w.Reason)
 	return w
+}
+
+// defaultsInWords says which defaults the resource has, empty if no AppDefaults counts for it.
+func (r *Resource) defaultsInWords() string {
+	switch used := r.Defaults; {
+	case used == nil:
+		return ""
+	case used.Current:
+		return messageDefaultsCurrent
+	case used.Invalid != "":
+		return messageDefaultsInvalid + used.Invalid
+	}
+	return fmt.Sprintf(messageDefaultsWait, r.Command("plan", "--refresh"))
 }
 
 // unobserved is for a resource that the operator has not looked at.
@@ -349,6 +369,9 @@ func (w *Why) Text(s Style, now time.Time) string {
 		section("What still works", w.Works)
 	}
 	section("What waits", w.Pending...)
+	if w.Defaults != "" {
+		section("Defaults", w.Defaults)
+	}
 	section("What to do", w.Advice...)
 	var events []string
 	for i := range w.Events {

@@ -228,6 +228,9 @@ func newObject(t *testing.T, kind string) apiruntime.Object {
 			return k.New()
 		}
 	}
+	if kind == "AppDefaults" { // It is no kind of workloads.
+		return &appv1.AppDefaults{}
+	}
 	t.Fatalf("the test does not know the kind %s", kind)
 	return nil
 }

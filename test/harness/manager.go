@@ -108,9 +108,9 @@ func WithNamespaceCache(bytes int) Option {
 	return func(_ *Manager, o *controllers.Options) { o.NamespaceCache = bytes }
 }
 
-// WithSizes makes the manager read the sizes from a ConfigMap, "namespace/name".
-func WithSizes(name string) Option {
-	return func(_ *Manager, o *controllers.Options) { o.SizeConfigMap = name }
+// WithOwnNamespace has the manager run in a namespace, whose AppDefaults count for all namespaces.
+func WithOwnNamespace(name string) Option {
+	return func(_ *Manager, o *controllers.Options) { o.OwnNamespace = name }
 }
 
 // WithMetrics serves the metrics on an address, to clients that can get them, as main.go does.

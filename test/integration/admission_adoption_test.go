@@ -200,7 +200,7 @@ func TestAdoptionKnowsTheSizesOfTheCluster(t *testing.T) {
 	small, _ := newCPUSize("small", "3")
 	medium, _ := newCPUSize("medium", "4")
 	newSizes(t, ns, map[string]string{"small": small, "medium": medium})
-	startGuarded(t, ns, harness.WithSizes(ns+"/sizes"))
+	startGuarded(t, ns)
 	amounts := corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("3")}
 	for kind, c := range map[string]struct {
 		spec, child string

@@ -14,8 +14,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// yamlBlock is a block of YAML of a page, or a manifest that a block of commands pipes to kubectl.
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\\n(.*?)^```|<<'?EOF'?\\n(.*?)^EOF$")
+// documentedBlock is a block of YAML of a page, or a manifest that a block of commands pipes to kubectl.
+var documentedBlock = regexp.MustCompile("(?ms)^```yaml\\n(.*?)^```|<<'?EOF'?\\n(.*?)^EOF$")
 
 // TestDocumentedExamples creates, in a dry run with the webhooks, each resource that a page shows. A block that has spec alone is the spec of an
 // App, or of a UnitedDeployment on its page. The fields that such a block leaves out are added.
@@ -34,7 +34,7 @@ func TestDocumentedExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, block := range yamlBlock.FindAllStringSubmatch(string(data), -1) {
+			for _, block := range documentedBlock.FindAllStringSubmatch(string(data), -1) {
 				for _, text := range strings.Split(block[1]+block[2], "\n---") {
 					created += createDocumented(t, ns, page, text)
 				}

@@ -130,7 +130,7 @@ func isAround(resource string) bool {
 func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	m := plane.Start(t, ns, harness.WithFault(withoutStreams), harness.WithSizes("app-operator-sizes"))
+	m := plane.Start(t, ns, harness.WithFault(withoutStreams))
 	createInPlace(t, newApp(ns, "web"))
 	follower := newFollower(ns, "follower")
 	plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}), follower)

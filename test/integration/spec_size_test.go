@@ -1,27 +1,20 @@
 package integration
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/controllers"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -36,45 +29,35 @@ func newCPUSize(size, cpu string) (definition, called string) {
 	return "requests: {cpu: " + cpu + "}", fmt.Sprintf("%s (cpu %s/-)", size, cpu)
 }
 
-// newSizes makes a ConfigMap of sizes, and lets managers read it.
-func newSizes(t *testing.T, namespace string, data map[string]string) *corev1.ConfigMap {
+// newSizes makes AppDefaults with sizes, each by its YAML.
+func newSizes(t *testing.T, namespace string, sizes map[string]string) *appv1.AppDefaults {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: "sizes"}
-	config := &corev1.ConfigMap{ObjectMeta: meta, Data: data}
-	plane.Create(t, config,
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{meta.Name}, Verbs: []string{"list", "watch"},
-		}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: harness.ManagerUser}},
-		})
-	harness.Eventually(t, func() error {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: harness.ManagerUser,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: "watch", Resource: "configmaps", Name: meta.Name,
-			},
-		}}
-		if err := plane.Client.Create(t.Context(), review); err != nil || !review.Status.Allowed {
-			return fmt.Errorf("the manager may not read the ConfigMap: %s, %w", review.Status.Reason, err)
-		}
-		return nil
-	})
-	return config
+	made := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: appv1.AppDefaultsName}}
+	for size, definition := range sizes {
+		setSize(t, made, size, definition)
+	}
+	plane.Create(t, made)
+	return made
 }
 
-// defineSize changes a ConfigMap of sizes.
-func defineSize(t *testing.T, config *corev1.ConfigMap, size, definition string) {
+// setSize sets the definition of a size.
+func setSize(t *testing.T, defaults *appv1.AppDefaults, size, definition string) {
 	t.Helper()
-	plane.Read(t, config)
-	plane.Change(t, config, func() {
-		if config.Data == nil {
-			config.Data = map[string]string{}
-		}
-		config.Data[size] = definition
-	})
+	var amounts appv1.SizeAmounts
+	if err := yaml.UnmarshalStrict([]byte(definition), &amounts); err != nil {
+		t.Fatal(err)
+	}
+	if defaults.Spec.Sizes == nil {
+		defaults.Spec.Sizes = map[appv1.Size]appv1.SizeAmounts{}
+	}
+	defaults.Spec.Sizes[appv1.Size(size)] = amounts
+}
+
+// defineSize changes the definition of a size.
+func defineSize(t *testing.T, defaults *appv1.AppDefaults, size, definition string) {
+	t.Helper()
+	plane.Read(t, defaults)
+	plane.Change(t, defaults, func() { setSize(t, defaults, size, definition) })
 }
 
 // sizedApp returns an App of a size.
@@ -102,58 +85,6 @@ func awaitCPU(t *testing.T, app *appv1.App, cpu string) {
 	plane.Until(t, d, func() error {
 		if got := containerOf(d).Resources.Requests.Cpu(); got.Cmp(apiresource.MustParse(cpu)) != 0 {
 			return fmt.Errorf("%s CPUs are requested, want %s", got, cpu)
-		}
-		return nil
-	})
-}
-
-// sizesValid returns the metric of a ConfigMap of sizes.
-func sizesValid(t *testing.T, config *corev1.ConfigMap) float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != "app_operator_size_config_valid" {
-			continue
-		}
-		for _, series := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, pair := range series.GetLabel() {
-				labels[pair.GetName()] = pair.GetValue()
-			}
-			if labels["namespace"] == config.Namespace && labels["name"] == config.Name {
-				return series.GetGauge().GetValue()
-			}
-		}
-	}
-	t.Fatalf("%s/%s has no metric", config.Namespace, config.Name)
-	return 0
-}
-
-// awaitSizeEvent waits until the last event about a ConfigMap is of a type and reason and says a word, and there are so many.
-func awaitSizeEvent(t *testing.T, config *corev1.ConfigMap, number int, kind, reason, says string) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		var list eventsv1.EventList
-		if err := plane.Client.List(t.Context(), &list, client.InNamespace(config.Namespace)); err != nil {
-			return err
-		}
-		var last eventsv1.Event
-		count := 0
-		for _, e := range list.Items {
-			if e.Regarding.Kind != "ConfigMap" || e.Regarding.Name != config.Name {
-				continue
-			}
-			count++
-			if e.EventTime.After(last.EventTime.Time) {
-				last = e
-			}
-		}
-		if count != number || last.Type != kind || last.Reason != reason || !strings.Contains(last.Note, says) {
-			return fmt.Errorf("%d events, the last: %s %s %s; want %d, the last: %s %s …%s…",
-				count, last.Type, last.Reason, last.Note, number, kind, reason, says)
 		}
 		return nil
 	})
@@ -218,7 +149,7 @@ func TestSizeRules(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	for i, c := range []struct{ spec, says string }{
-		{`{image: a, size: huge}`, `spec.size: Unsupported value: "huge"`},
+		{`{image: a, size: Huge}`, "must be the name of a size"},
 		{`{image: a, size: small, resources: {limits: {cpu: 1}}}`, "spec.size: Invalid value: a named size and resources are mutually exclusive"},
 		{`{image: a, size: large, resources: {requests: {cpu: 1}}}`, "remove one, or set size to custom"},
 		{`{image: a, size: custom}`, "spec.size: Invalid value: custom requires resources"},
@@ -246,8 +177,7 @@ func TestChangedSize(t *testing.T) {
 	ns := plane.Namespace(t)
 	first, calledFirst := newCPUSize("small", "1")
 	config := newSizes(t, ns, map[string]string{"small": first})
-	sizes := harness.WithSizes(ns + "/sizes")
-	m := plane.Start(t, ns, sizes)
+	m := plane.Start(t, ns)
 	app, other := sizedApp(ns, "web", appv1.SizeSmall), sizedApp(ns, "other", appv1.SizeSmall)
 	medium := sizedApp(ns, "medium", appv1.SizeMedium)
 	for _, app := range []*appv1.App{app, other, medium} {
@@ -263,16 +193,16 @@ func TestChangedSize(t *testing.T) {
 	defineSize(t, config, "small", second)
 	awaitSize(t, app, calledFirst, calledSecond)
 	awaitSize(t, other, calledFirst, calledSecond)
-	checkRequests(t, m, "changed definition", map[string]int{"patch apps/status": 2})
+	checkAppRequests(t, m, "changed definition", map[string]int{"patch apps/status": 2})
 	m.Stop(t)
 
-	m = plane.Start(t, ns, sizes)
-	checkRequests(t, m, "restart", map[string]int{})
+	m = plane.Start(t, ns)
+	checkAppRequests(t, m, "restart", map[string]int{})
 	m.Stop(t)
 	third, calledThird := newCPUSize("small", "3")
 	defineSize(t, config, "small", third)
-	m = plane.Start(t, ns, sizes)
-	checkRequests(t, m, "restart over a changed definition", map[string]int{"patch apps/status": 2})
+	m = plane.Start(t, ns)
+	checkAppRequests(t, m, "restart over a changed definition", map[string]int{"patch apps/status": 2})
 	awaitSize(t, app, calledFirst, calledThird)
 
 	d := deployment(app)
@@ -293,14 +223,20 @@ func TestChangedSize(t *testing.T) {
 	awaitSize(t, other, calledThird, "")
 	m.Idle(t)
 	m.Requests.Reset()
-	checkRequests(t, m, "settled", map[string]int{})
+	checkAppRequests(t, m, "settled", map[string]int{})
 
 	// Back to what it was, by another spelling: nothing waits any more, and nothing is written.
 	defineSize(t, config, "small", "requests: {cpu: 3000m}")
-	checkRequests(t, m, "another spelling", map[string]int{})
+	checkAppRequests(t, m, "another spelling", map[string]int{})
 	plane.Delete(t, config)
 	awaitSize(t, app, calledThird, builtInSmall)
 	awaitCPU(t, app, "3")
+}
+
+// checkAppRequests leaves the status of AppDefaults out: how often it is written depends on how many Apps report at once.
+func checkAppRequests(t *testing.T, m *harness.Manager, what string, want map[string]int) {
+	t.Helper()
+	checkOtherRequests(t, m, what, "patch appdefaults/status", want)
 }
 
 // TestSizeWithoutItsRecords takes records from the Deployment of an App with a size.
@@ -329,7 +265,7 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	plane.Change(t, changed, func() { changed.Spec.Size = appv1.SizeMedium })
 	definition, calledLarge := newCPUSize("large", "3")
 	newSizes(t, ns, map[string]string{"large": definition})
-	m = plane.Start(t, ns, harness.WithSizes(ns+"/sizes"))
+	m = plane.Start(t, ns)
 	// Without the record of the inputs the rendering is found again, and without that of the spec it stays. Of the size,
 	// what the spec names counts.
 	awaitCPU(t, changed, "250m")
@@ -345,95 +281,51 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	}
 }
 
-// TestWrongSizes writes a ConfigMap with mistakes: the last good values stay in force, and it is told.
+// TestWrongSizes stores AppDefaults with mistakes that no schema finds, while no webhook runs: the last valid ones stay in force.
 func TestWrongSizes(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	config := newSizes(t, ns, map[string]string{"small": "requests: {cpu: 2}", "medium": "request: {cpu: 1}"})
-	m := plane.Start(t, ns, harness.WithSizes(ns+"/sizes"))
-	awaitSizeEvent(t, config, 1, "Warning", "ErrInvalidSizes", "data[medium]")
+	defaults := newSizes(t, ns, map[string]string{"small": "{requests: {cpu: 2}, limits: {cpu: 1}}", "tiny": "requests: {cpu: 1}"})
+	m := plane.Start(t, ns)
+	awaitValid(t, defaults, "False", "spec.sizes[small].requests[cpu]")
 	app := sizedApp(ns, "first", appv1.SizeSmall)
 	createInPlace(t, app)
 	awaitSize(t, app, builtInSmall, "")
-	if got := sizesValid(t, config); got != 0 {
-		t.Errorf("the metric of a wrong ConfigMap is %g", got)
-	}
 
-	good, calledGood := newCPUSize("medium", "2")
-	defineSize(t, config, "medium", good)
-	awaitSizeEvent(t, config, 2, "Normal", "SizesValid", "in use")
-	if got := sizesValid(t, config); got != 1 {
-		t.Errorf("the metric of a good ConfigMap is %g", got)
-	}
-	app = sizedApp(ns, "second", appv1.SizeMedium)
+	good, calledGood := newCPUSize("small", "2")
+	defineSize(t, defaults, "small", good)
+	awaitValid(t, defaults, "True", "in force")
+	app = sizedApp(ns, "second", appv1.SizeSmall)
 	createInPlace(t, app)
 	awaitSize(t, app, calledGood, "")
 
 	m.Idle(t)
 	m.Requests.Reset()
-	defineSize(t, config, "small", "requests: {cpu: 2}\nlimits: {cpu: 1}")
-	awaitSizeEvent(t, config, 3, "Warning", "ErrInvalidSizes", "data[small].requests[cpu]")
+	defineSize(t, defaults, "tiny", "requests: {memroy: 1Gi}")
+	awaitValid(t, defaults, "False", "spec.sizes[tiny].requests[memroy]")
 	m.Idle(t)
-	if writes := m.Requests.Writes(); len(writes) > 0 {
-		t.Errorf("a wrong ConfigMap made the manager write: %v", writes)
+	for request := range m.Requests.Writes() {
+		if request != "patch appdefaults/status" {
+			t.Errorf("invalid AppDefaults made the manager write: %v", m.Requests.Writes())
+		}
 	}
-	app = sizedApp(ns, "third", appv1.SizeMedium)
-	createInPlace(t, app)
-	awaitSize(t, app, calledGood, "")
-	defineSize(t, config, "large", "no size")
-	awaitSizeEvent(t, config, 4, "Warning", "ErrInvalidSizes", "data[large]")
-
-	plane.Delete(t, config)
-	awaitSize(t, app, calledGood, builtInMedium)
-	if got := sizesValid(t, config); got != 1 {
-		t.Errorf("the metric without a ConfigMap is %g", got)
-	}
+	plane.Delete(t, defaults)
+	awaitSize(t, app, calledGood, builtInSmall)
 }
 
-// TestSizesOfTheManagersNamespace runs a manager for one namespace with the ConfigMap in its own, by the role that is
-// generated. It must see that one, and no other.
-func TestSizesOfTheManagersNamespace(t *testing.T) {
-	t.Parallel()
-	const name = "app-operator-sizes"
-	ns := plane.Namespace(t)
-	definition, calledSmall := newCPUSize("small", "1")
-	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: name},
-		Data:       map[string]string{"small": definition},
-	}
-	decoy := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"small": "requests: {cpu: 9}"},
-	}
-	plane.Create(t, decoy)
-	m := plane.Start(t, ns, harness.WithSizes(name))
-	app := sizedApp(ns, "before", appv1.SizeSmall)
-	createInPlace(t, app)
-	awaitSize(t, app, builtInSmall, "")
-
-	plane.Create(t, config)
-	t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), config) })
-	awaitSize(t, app, builtInSmall, calledSmall)
-	app = sizedApp(ns, "after", appv1.SizeSmall)
-	createInPlace(t, app)
-	awaitSize(t, app, calledSmall, "")
-	defineSize(t, config, "small", "requests: {cpu: 1")
-	harness.Eventually(t, func() error {
-		// Not told: other tests' managers may read it, and tell of it, too.
-		if !slices.ContainsFunc(m.Requests.All(), func(q harness.Request) bool {
-			return q.Verb == "create" && q.Resource == "events" && q.Namespace == harness.SystemNamespace
-		}) {
-			return errors.New("nothing was told of a wrong ConfigMap in the manager's namespace")
+// awaitValid waits until the condition Valid of AppDefaults has a status and says a word.
+func awaitValid(t *testing.T, defaults *appv1.AppDefaults, status, says string) {
+	t.Helper()
+	plane.Until(t, defaults, func() error {
+		c := meta.FindStatusCondition(defaults.Status.Conditions, appv1.ConditionValid)
+		if c == nil || string(c.Status) != status || !strings.Contains(c.Message, says) || defaults.Status.ObservedGeneration != defaults.Generation {
+			return fmt.Errorf("the condition is %+v", c)
 		}
 		return nil
 	})
-	for _, q := range m.Requests.All() {
-		if q.Resource == "configmaps" && !strings.Contains(q.Path, "/namespaces/"+harness.SystemNamespace+"/") {
-			t.Errorf("a request for ConfigMaps elsewhere: %s", q)
-		}
-	}
 }
 
-// TestSizesAreReadFirst holds back the ConfigMap of the sizes. Nothing may be built with the built-in ones meanwhile.
+// TestSizesAreReadFirst holds back the AppDefaults. Nothing may be built with the built-in sizes meanwhile.
 func TestSizesAreReadFirst(t *testing.T) {
 	t.Parallel()
 	ns, address := plane.Namespace(t), harness.FreeAddress(t)
@@ -443,9 +335,9 @@ func TestSizesAreReadFirst(t *testing.T) {
 	plane.Create(t, app)
 	held, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(held) })
-	m := plane.Launch(t, ns, harness.WithSizes(ns+"/sizes"), harness.WithProbes(address), harness.WithFault(
+	m := plane.Launch(t, ns, harness.WithProbes(address), harness.WithFault(
 		func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-			if q.Resource == "configmaps" {
+			if q.Resource == "appdefaults" {
 				hold()
 				select {
 				case <-release:
@@ -464,39 +356,22 @@ func TestSizesAreReadFirst(t *testing.T) {
 	awaitProbe(t, address, "readyz", http.StatusOK)
 }
 
-// TestSizesOfAStandBy makes the ConfigMap wrong, and then the leader end: who takes over knows the last good values.
+// TestSizesOfAStandBy makes AppDefaults invalid, and then the leader end: the manager that takes over knows the last valid ones.
 func TestSizesOfAStandBy(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	definition, calledSmall := newCPUSize("small", "1")
-	config := newSizes(t, ns, map[string]string{"small": definition})
-	sizes, lease := harness.WithSizes(ns+"/sizes"), harness.WithElection(ns)
-	leader := plane.Start(t, ns, lease, sizes)
+	defaults := newSizes(t, ns, map[string]string{"small": definition})
+	lease := harness.WithElection(ns)
+	leader := plane.Start(t, ns, lease)
 	awaitClosed(t, leader.Elected())
-	follower := plane.Start(t, ns, lease, sizes)
+	follower := plane.Start(t, ns, lease)
 	follower.Idle(t)
-	defineSize(t, config, "small", "requests: {cpu: 2")
-	awaitSizeEvent(t, config, 1, "Warning", "ErrInvalidSizes", "data[small]")
+	defineSize(t, defaults, "small", "{requests: {cpu: 2}, limits: {cpu: 1}}")
+	awaitValid(t, defaults, "False", "spec.sizes[small]")
 	leader.Stop(t)
 	awaitClosed(t, follower.Elected())
 	app := sizedApp(ns, "web", appv1.SizeSmall)
 	createInPlace(t, app)
 	awaitSize(t, app, calledSmall, "")
-}
-
-// TestSizeConfigMapName starts managers with names that are none.
-func TestSizeConfigMapName(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ name, own, says string }{
-		{"sizes", "", "POD_NAMESPACE"},
-		{"a/b/c", "", "name or namespace/name"},
-		{"/sizes", "own", "name or namespace/name"},
-		{"ns/", "own", "name or namespace/name"},
-		{"Sizes", "own", "name or namespace/name"},
-	} {
-		_, err := controllers.NewManager(plane.Config, controllers.Options{SizeConfigMap: c.name, OwnNamespace: c.own})
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.name) {
-			t.Errorf("%q in %q: %v; want an error that says %q", c.name, c.own, err, c.says)
-		}
-	}
 }

@@ -15,7 +15,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -123,9 +122,9 @@ func scrapeAll(t *testing.T) map[string]*dto.MetricFamily {
 		o.Metrics = metricsserver.Options{BindAddress: address}
 		o.Version, o.Commit = "v1.2.3", "0123abc"
 	}
-	plane.Create(t, &corev1.ConfigMap{ObjectMeta: fixture.Meta(ns, "sizes")})
+	plane.Create(t, &appv1.AppDefaults{ObjectMeta: fixture.Meta(ns, appv1.AppDefaultsName)})
 	plane.Start(t, ns, serve, harness.WithElection("observed"), harness.WithFault(firstPodLists),
-		harness.WithSizes(ns+"/sizes"), harness.WithWebhooks(plane.Webhooks(t, ns)))
+		harness.WithWebhooks(plane.Webhooks(t, ns)))
 
 	taken, paused, fought := fixture.NewApp(ns, "taken"), fixture.NewApp(ns, "paused"), fixture.NewApp(ns, "fought")
 	paused.Spec.Paused = true

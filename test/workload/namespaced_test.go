@@ -30,7 +30,7 @@ func TestRolesOnly(t *testing.T) {
 	plane.Bind(t, own, account, rights, own, second)
 	left := eachKind(t, third)
 	m := plane.Start(t, own, harness.WithNamespaces(second), harness.WithAccount(own, account), harness.WithElection("lease"),
-		harness.WithSizes("app-operator-sizes"), harness.WithForbidden()) // So the API server says that a class does not allow it.
+		harness.WithForbidden()) // So the API server says that a class does not allow it.
 
 	for _, ns := range []string{own, second} {
 		for _, obj := range eachKind(t, ns) {

@@ -38,6 +38,9 @@ func TestUserRoles(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: ns + "-" + role}},
 		})
+		if got := may(t, ns+"-"+role, ns, "appdefaults"); len(got) > 0 { // Their role joins no other role.
+			t.Errorf("who has %q may %v AppDefaults", role, got)
+		}
 		for _, k := range fixture.Kinds {
 			kind := k.Plural
 			does := map[string][]string{"admin": verbs, "edit": verbs[:7], "view": verbs[:3]}[role]
@@ -106,8 +109,8 @@ func installUserRoles(t *testing.T, prefix string) {
 		t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), role) })
 		n++
 	}
-	if n != 3*len(fixture.Kinds) {
-		t.Errorf("%d roles for users, want an admin's, an editor's and a viewer's for each of %d kinds", n, len(fixture.Kinds))
+	if n != 3*len(fixture.Kinds)+1 { // AppDefaults have the role of an admin alone.
+		t.Errorf("%d roles for users, want an admin's, an editor's and a viewer's for each of %d kinds, and one for AppDefaults", n, len(fixture.Kinds))
 	}
 }
 

@@ -21,6 +21,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=app.huolala.cn, Version=v1
 	case v1.SchemeGroupVersion.WithKind("App"):
 		return &apiv1.AppApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AppDefaults"):
+		return &apiv1.AppDefaultsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AppDefaultsSpec"):
+		return &apiv1.AppDefaultsSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AppDefaultsStatus"):
+		return &apiv1.AppDefaultsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AppSpec"):
 		return &apiv1.AppSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AppStatus"):
@@ -51,8 +57,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.DatabaseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DatabaseTier"):
 		return &apiv1.DatabaseTierApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Defaults"):
+		return &apiv1.DefaultsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DefaultsInUse"):
+		return &apiv1.DefaultsInUseApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DefaultsStatus"):
+		return &apiv1.DefaultsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DisruptionBudgetSpec"):
 		return &apiv1.DisruptionBudgetSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FailedDefaults"):
+		return &apiv1.FailedDefaultsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GoodRevision"):
 		return &apiv1.GoodRevisionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HistoryStatus"):
@@ -97,6 +111,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.ServingSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServingStatus"):
 		return &apiv1.ServingStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SizeAmounts"):
+		return &apiv1.SizeAmountsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Storage"):
 		return &apiv1.StorageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Task"):
@@ -119,6 +135,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.UnitedDeploymentSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UnitedDeploymentStatus"):
 		return &apiv1.UnitedDeploymentStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WithoutDefaultsSpec"):
+		return &apiv1.WithoutDefaultsSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WorkloadSpec"):
 		return &apiv1.WorkloadSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WorkloadStatus"):

@@ -15,7 +15,8 @@ func App(app *appv1.App) field.ErrorList {
 	return slices.Concat(workload(&app.Spec.WorkloadSpec, kindDefaults{container: app.Name}, path),
 		serving(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path),
 		reservedNames(app.Name, app.Namespace, &app.Spec.ServingSpec, &app.Spec.WorkloadSpec, path),
-		release(&app.Spec.ReleaseSpec, &app.Spec.WorkloadSpec, app.Name, path))
+		release(&app.Spec.ReleaseSpec, &app.Spec.WorkloadSpec, app.Name, path),
+		withoutDefaults(app.Spec.WithoutDefaults, path.Child("withoutDefaults")))
 }
 
 // AppWarnings returns warnings of valid settings of an App that are seldom intended. Each begins with the field.

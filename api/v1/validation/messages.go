@@ -355,3 +355,13 @@ const (
 	messageIngressExcludesPrometheus = "allows no other namespace, but podMonitor is set: Prometheus cannot reach the pods. Allow the namespace of Prometheus"
 	messagePathRepeated              = "is the same as %s with pathType %s; remove one"
 )
+
+// AppDefaults, and what a resource takes of them.
+const (
+	messageNoDefaultServiceName  = "is no default, because each App has a Service of its own; remove it"
+	messageNoDefaultCustomSize   = "is no default: custom stands for the resources of one App; set resources, or the name of a size"
+	messageSizeExcludesResources = "and resources are mutually exclusive; remove one"
+	messageCustomNotDefined      = "stands for the resources that a resource states; choose another name"
+	messageSizeNeedsAmounts      = "requests or limits"
+	messageNoDefaultOfName       = "is no field of AppDefaults; choose of: %s"
+)

@@ -21,7 +21,8 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 	path := field.NewPath("spec")
 	return slices.Concat(errs, serving(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
 		reservedNames(box.Name, box.Namespace, &box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
-		release(&box.Spec.ReleaseSpec, &box.Spec.WorkloadSpec, box.Name, path))
+		release(&box.Spec.ReleaseSpec, &box.Spec.WorkloadSpec, box.Name, path),
+		withoutDefaults(box.Spec.WithoutDefaults, path.Child("withoutDefaults")))
 }
 
 // ModelBoxWarnings is AppWarnings for a ModelBox.

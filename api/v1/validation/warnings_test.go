@@ -83,9 +83,9 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestSizeIsDefined checks that a size which nobody has defined is none.
-func TestSizeIsDefined(t *testing.T) {
-	for size, want := range map[appv1.Size]int{"": 0, "small": 0, "medium": 0, "large": 0, "custom": 0, "tiny": 1, "Small": 1} {
+// TestSizeIsAName checks that a size has a name that AppDefaults can define.
+func TestSizeIsAName(t *testing.T) {
+	for size, want := range map[appv1.Size]int{"": 0, "small": 0, "custom": 0, "x-2": 0, "Small": 1, "a.b": 1, appv1.Size(strings.Repeat("a", 64)): 1} {
 		app := &appv1.App{}
 		app.Spec.Size = size
 		if errs := App(app); len(errs) != want || want > 0 && errs[0].Field != "spec.size" {

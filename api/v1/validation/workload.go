@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +39,7 @@ func workload(spec *appv1.WorkloadSpec, f kindDefaults, path *field.Path) field.
 	errs = append(errs, knownProfile(spec.SecurityProfile, path.Child("securityProfile"))...)
 	errs = append(errs, rollingUpdate(spec, path)...)
 	errs = append(errs, mainPorts(spec, path.Child("containerPorts"))...)
-	errs = append(errs, defined(spec.Size, path.Child("size"))...)
+	errs = append(errs, sizeName(spec.Size, path.Child("size"))...)
 	errs = append(errs, spread(spec.TopologySpreadConstraints, true, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, ports(spec.Ports, path.Child("ports"))...)
 	errs = append(errs, service(spec, path)...)
@@ -64,13 +63,12 @@ func noComponent(given map[string]string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// defined checks that a size is: one of a later release, or of a schema that was edited, must not pass for none.
-func defined(given appv1.Size, path *field.Path) field.ErrorList {
-	sizes := []appv1.Size{appv1.SizeSmall, appv1.SizeMedium, appv1.SizeLarge, appv1.SizeCustom}
-	if given == "" || slices.Contains(sizes, given) {
+// sizeName checks that a size has a name that AppDefaults can define. Whether they do is not known here.
+func sizeName(given appv1.Size, path *field.Path) field.ErrorList {
+	if given == "" {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(path, given, sizes)}
+	return faults(path, string(given), validation.IsDNS1123Label(string(given)))
 }
 
 // deadline checks that a pod can become available before the rollout counts as stuck.

@@ -100,8 +100,8 @@ func operator() Dashboard {
 				{"Certificate", "How long the certificate of the webhooks is valid.", "stat", "s", 4, []Query{
 					{"min(app_operator_webhook_certificate_expiry_timestamp_seconds) - time()", ""},
 				}},
-				{"Sizes", "0 while the ConfigMap of the sizes is invalid.", "stat", "short", 4, []Query{
-					{"min(app_operator_size_config_valid)", ""},
+				{"AppDefaults", "0 while the AppDefaults of a namespace are invalid.", "stat", "short", 4, []Query{
+					{"min(app_operator_defaults_valid)", ""},
 				}},
 				{"Broken watches", "Kinds whose list or watch fails.", "stat", "short", 4, []Query{
 					{"sum(app_operator_watch_broken) or vector(0)", ""},
@@ -128,7 +128,7 @@ func operator() Dashboard {
 					{"histogram_quantile(0.5, sum by (le, controller) (rate(workqueue_queue_duration_seconds_bucket{" + ofOperator + "}[$__rate_interval])))", "{{controller}} p50"},
 					{"histogram_quantile(0.99, sum by (le, controller) (rate(workqueue_queue_duration_seconds_bucket{" + ofOperator + "}[$__rate_interval])))", "{{controller}} p99"},
 				}},
-				{"Outdated", "Resources whose pods have an earlier rendering or meaning of their size. They take the present one with their next change.", "timeseries", "short", 8, []Query{
+				{"Outdated", "Resources that have an earlier rendering, meaning of their size, or defaults. They take the present one with their next change.", "timeseries", "short", 8, []Query{
 					{"sum by (kind, what) (app_operator_resources_outdated)", "{{kind}} {{what}}"},
 				}},
 			}},

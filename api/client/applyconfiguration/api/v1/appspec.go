@@ -20,10 +20,11 @@ import (
 type AppSpecApplyConfiguration struct {
 	// paused stops all writes to the child objects while it is true. The status stays live, and deletion works. Defaults to
 	// false.
-	Paused                         *bool `json:"paused,omitempty"`
-	WorkloadSpecApplyConfiguration `json:""`
-	ServingSpecApplyConfiguration  `json:""`
-	ReleaseSpecApplyConfiguration  `json:""`
+	Paused                                *bool `json:"paused,omitempty"`
+	WorkloadSpecApplyConfiguration        `json:""`
+	ServingSpecApplyConfiguration         `json:""`
+	ReleaseSpecApplyConfiguration         `json:""`
+	WithoutDefaultsSpecApplyConfiguration `json:""`
 }
 
 // AppSpecApplyConfiguration constructs a declarative configuration of the AppSpec type for use with
@@ -593,5 +594,15 @@ func (b *AppSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfigurati
 // If called multiple times, the BeforeRollout field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithBeforeRollout(value *BeforeRolloutSpecApplyConfiguration) *AppSpecApplyConfiguration {
 	b.ReleaseSpecApplyConfiguration.BeforeRollout = value
+	return b
+}
+
+// WithWithoutDefaults adds the given value to the WithoutDefaults field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WithoutDefaults field.
+func (b *AppSpecApplyConfiguration) WithWithoutDefaults(values ...string) *AppSpecApplyConfiguration {
+	for i := range values {
+		b.WithoutDefaultsSpecApplyConfiguration.WithoutDefaults = append(b.WithoutDefaultsSpecApplyConfiguration.WithoutDefaults, values[i])
+	}
 	return b
 }

@@ -18,6 +18,7 @@ type AppStatusApplyConfiguration struct {
 	ServingStatusApplyConfiguration  `json:""`
 	HistoryStatusApplyConfiguration  `json:""`
 	ReleaseStatusApplyConfiguration  `json:""`
+	DefaultsStatusApplyConfiguration `json:""`
 }
 
 // AppStatusApplyConfiguration constructs a declarative configuration of the AppStatus type for use with
@@ -195,5 +196,13 @@ func (b *AppStatusApplyConfiguration) WithLastGood(value *GoodRevisionApplyConfi
 // If called multiple times, the Canary field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithCanary(value *CanaryStatusApplyConfiguration) *AppStatusApplyConfiguration {
 	b.ReleaseStatusApplyConfiguration.Canary = value
+	return b
+}
+
+// WithDefaults sets the Defaults field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Defaults field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithDefaults(value *DefaultsInUseApplyConfiguration) *AppStatusApplyConfiguration {
+	b.DefaultsStatusApplyConfiguration.Defaults = value
 	return b
 }

@@ -23,10 +23,11 @@ type ModelBoxSpecApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// name is the main container's name. Defaults to the ModelBox's name. It is the former name of containerName: state one of
 	// the two, or the same in both.
-	Name                           *string `json:"name,omitempty"`
-	WorkloadSpecApplyConfiguration `json:""`
-	ServingSpecApplyConfiguration  `json:""`
-	ReleaseSpecApplyConfiguration  `json:""`
+	Name                                  *string `json:"name,omitempty"`
+	WorkloadSpecApplyConfiguration        `json:""`
+	ServingSpecApplyConfiguration         `json:""`
+	ReleaseSpecApplyConfiguration         `json:""`
+	WithoutDefaultsSpecApplyConfiguration `json:""`
 }
 
 // ModelBoxSpecApplyConfiguration constructs a declarative configuration of the ModelBoxSpec type for use with
@@ -604,5 +605,15 @@ func (b *ModelBoxSpecApplyConfiguration) WithCanary(value *CanarySpecApplyConfig
 // If called multiple times, the BeforeRollout field is set to the value of the last call.
 func (b *ModelBoxSpecApplyConfiguration) WithBeforeRollout(value *BeforeRolloutSpecApplyConfiguration) *ModelBoxSpecApplyConfiguration {
 	b.ReleaseSpecApplyConfiguration.BeforeRollout = value
+	return b
+}
+
+// WithWithoutDefaults adds the given value to the WithoutDefaults field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WithoutDefaults field.
+func (b *ModelBoxSpecApplyConfiguration) WithWithoutDefaults(values ...string) *ModelBoxSpecApplyConfiguration {
+	for i := range values {
+		b.WithoutDefaultsSpecApplyConfiguration.WithoutDefaults = append(b.WithoutDefaultsSpecApplyConfiguration.WithoutDefaults, values[i])
+	}
 	return b
 }

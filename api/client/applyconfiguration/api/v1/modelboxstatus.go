@@ -18,6 +18,7 @@ type ModelBoxStatusApplyConfiguration struct {
 	ServingStatusApplyConfiguration  `json:""`
 	HistoryStatusApplyConfiguration  `json:""`
 	ReleaseStatusApplyConfiguration  `json:""`
+	DefaultsStatusApplyConfiguration `json:""`
 }
 
 // ModelBoxStatusApplyConfiguration constructs a declarative configuration of the ModelBoxStatus type for use with
@@ -195,5 +196,13 @@ func (b *ModelBoxStatusApplyConfiguration) WithLastGood(value *GoodRevisionApply
 // If called multiple times, the Canary field is set to the value of the last call.
 func (b *ModelBoxStatusApplyConfiguration) WithCanary(value *CanaryStatusApplyConfiguration) *ModelBoxStatusApplyConfiguration {
 	b.ReleaseStatusApplyConfiguration.Canary = value
+	return b
+}
+
+// WithDefaults sets the Defaults field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Defaults field is set to the value of the last call.
+func (b *ModelBoxStatusApplyConfiguration) WithDefaults(value *DefaultsInUseApplyConfiguration) *ModelBoxStatusApplyConfiguration {
+	b.DefaultsStatusApplyConfiguration.Defaults = value
 	return b
 }

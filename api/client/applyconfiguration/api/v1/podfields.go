@@ -35,9 +35,9 @@ type PodFieldsApplyConfiguration struct {
 	// rolls the pods over. Defaults to the name of the workload.
 	ContainerName *string `json:"containerName,omitempty"`
 	// size is a name for the container's requests and limits, where resources does not state them: small (cpu 100m/500m,
-	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi) or large (1/2, 2Gi/4Gi), each as request/limit, unless a ConfigMap
-	// of the operator's installation says otherwise; status.size shows what is in use. A definition that has changed is
-	// taken over with the next change of the spec. custom stands for what resources says, and needs it. A named size and
+	// memory 128Mi/256Mi), medium (250m/1, 512Mi/1Gi), large (1/2, 2Gi/4Gi), each as request/limit, or another name that
+	// AppDefaults define; they can also define these three. status.size shows what is in use. A changed definition is
+	// taken with the next change of the spec. custom stands for what resources says, and needs it. A named size and
 	// resources exclude each other.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// securityContext are the privileges of the main container, such as its user, capabilities and root file system.

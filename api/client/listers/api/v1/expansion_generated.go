@@ -13,6 +13,14 @@ type AppListerExpansion interface{}
 // AppNamespaceLister.
 type AppNamespaceListerExpansion interface{}
 
+// AppDefaultsListerExpansion allows custom methods to be added to
+// AppDefaultsLister.
+type AppDefaultsListerExpansion interface{}
+
+// AppDefaultsNamespaceListerExpansion allows custom methods to be added to
+// AppDefaultsNamespaceLister.
+type AppDefaultsNamespaceListerExpansion interface{}
+
 // CloudManagerListerExpansion allows custom methods to be added to
 // CloudManagerLister.
 type CloudManagerListerExpansion interface{}

@@ -13,6 +13,8 @@ import (
 type Interface interface {
 	// Apps returns a AppInformer.
 	Apps() TypedAppInformer
+	// AppDefaultses returns a AppDefaultsInformer.
+	AppDefaultses() TypedAppDefaultsInformer
 	// CloudManagers returns a CloudManagerInformer.
 	CloudManagers() TypedCloudManagerInformer
 	// ModelBoxes returns a ModelBoxInformer.
@@ -37,6 +39,11 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Apps returns a TypedAppInformer.
 func (v *version) Apps() TypedAppInformer {
 	return &appInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// AppDefaultses returns a TypedAppDefaultsInformer.
+func (v *version) AppDefaultses() TypedAppDefaultsInformer {
+	return &appDefaultsInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // CloudManagers returns a TypedCloudManagerInformer.

@@ -16,6 +16,7 @@ import (
 type AppV1Interface interface {
 	RESTClient() rest.Interface
 	AppsGetter
+	AppDefaultsesGetter
 	CloudManagersGetter
 	ModelBoxesGetter
 	TasksGetter
@@ -29,6 +30,10 @@ type AppV1Client struct {
 
 func (c *AppV1Client) Apps(namespace string) AppInterface {
 	return newApps(c, namespace)
+}
+
+func (c *AppV1Client) AppDefaultses(namespace string) AppDefaultsInterface {
+	return newAppDefaultses(c, namespace)
 }
 
 func (c *AppV1Client) CloudManagers(namespace string) CloudManagerInterface {

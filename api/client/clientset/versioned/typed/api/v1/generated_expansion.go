@@ -7,6 +7,8 @@ package v1
 
 type AppExpansion interface{}
 
+type AppDefaultsExpansion interface{}
+
 type CloudManagerExpansion interface{}
 
 type ModelBoxExpansion interface{}

@@ -19,6 +19,10 @@ func (c *FakeAppV1) Apps(namespace string) v1.AppInterface {
 	return newFakeApps(c, namespace)
 }
 
+func (c *FakeAppV1) AppDefaultses(namespace string) v1.AppDefaultsInterface {
+	return newFakeAppDefaultses(c, namespace)
+}
+
 func (c *FakeAppV1) CloudManagers(namespace string) v1.CloudManagerInterface {
 	return newFakeCloudManagers(c, namespace)
 }

@@ -1,0 +1,116 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// maxDefaultsSpec is the maximum length of the JSON of the spec of AppDefaults, in bytes. Each manager keeps all of them decoded.
+const maxDefaultsSpec = 64 << 10
+
+// maxSizes is the maximum number of sizes of AppDefaults.
+const maxSizes = 32
+
+// AppDefaults validates the spec of AppDefaults: the sizes, and the defaults as the fields of an App that states the rest. length is the
+// length of the JSON of the spec in bytes, and disabled are the features that are switched off.
+func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) field.ErrorList {
+	path := field.NewPath("spec")
+	if length > maxDefaultsSpec {
+		return field.ErrorList{field.TooLong(path, "", maxDefaultsSpec)}
+	}
+	errs := sizes(spec.Sizes, path.Child("sizes"))
+	path = path.Child("defaults")
+	if spec.Defaults.Service.Name != "" {
+		errs = append(errs, field.Forbidden(path.Child("service", "name"), messageNoDefaultServiceName))
+	}
+	if spec.Defaults.Size == appv1.SizeCustom {
+		errs = append(errs, field.Invalid(path.Child("size"), spec.Defaults.Size, messageNoDefaultCustomSize))
+	}
+	w, s := spec.Defaults.Specs()
+	if w.Size.Named() && len(w.Resources.Requests)+len(w.Resources.Limits) > 0 {
+		errs = append(errs, field.Invalid(path.Child("size"), w.Size, messageSizeExcludesResources))
+	}
+	w.Image, w.Service.Name = "image", ""
+	if w.Size == "" && len(w.Resources.Requests)+len(w.Resources.Limits) == 0 {
+		w.Size = appv1.SizeSmall
+	}
+	w.Ports = append([]appv1.Port{{Port: 1}}, namedPorts(&w)...)
+	return slices.Concat(errs, DisabledFeatures(&s, disabled, path), workload(&w, kindDefaults{container: "main"}, path), serving(&s, &w, path))
+}
+
+// namedPorts returns ports with the names that the probes and the hooks of a container refer to: each App states its own ports.
+func namedPorts(spec *appv1.WorkloadSpec) []appv1.Port {
+	var names []string
+	add := func(http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) {
+		var port intstr.IntOrString
+		switch {
+		case http != nil:
+			port = http.Port
+		case tcp != nil:
+			port = tcp.Port
+		}
+		if port.Type == intstr.String && port.StrVal != "" && !slices.Contains(names, port.StrVal) {
+			names = append(names, port.StrVal)
+		}
+	}
+	for _, probe := range []*corev1.Probe{spec.Probes.Liveness, spec.Probes.Readiness, spec.Probes.Startup} {
+		if probe != nil {
+			add(probe.HTTPGet, probe.TCPSocket)
+		}
+	}
+	if spec.Lifecycle != nil {
+		for _, hook := range []*corev1.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
+			if hook != nil {
+				add(hook.HTTPGet, hook.TCPSocket)
+			}
+		}
+	}
+	ports := make([]appv1.Port, 0, len(names))
+	for i, name := range names {
+		ports = append(ports, appv1.Port{Name: name, Port: int32(i) + 2}) //nolint:gosec // There are five at most.
+	}
+	return ports
+}
+
+// sizes validates definitions of sizes.
+func sizes(given map[appv1.Size]appv1.SizeAmounts, path *field.Path) field.ErrorList {
+	if len(given) > maxSizes {
+		return field.ErrorList{field.TooMany(path, len(given), maxSizes)}
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		at, amounts := path.Key(string(name)), given[name]
+		errs = append(errs, faults(at, string(name), validation.IsDNS1123Label(string(name)))...)
+		if name == appv1.SizeCustom {
+			errs = append(errs, field.Forbidden(at, messageCustomNotDefined))
+		}
+		if len(amounts.Requests)+len(amounts.Limits) == 0 {
+			errs = append(errs, field.Required(at, messageSizeNeedsAmounts))
+		}
+		errs = append(errs, Resources(&corev1.ResourceRequirements{Requests: amounts.Requests, Limits: amounts.Limits}, at)...)
+	}
+	return collected(errs)
+}
+
+// withoutDefaults checks that each name is of a field of the defaults.
+func withoutDefaults(names []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range names {
+		if full(errs) {
+			break
+		}
+		if !slices.Contains(appv1.DefaultsFields(), name) {
+			errs = append(errs, field.Invalid(path.Index(i), name, fmt.Sprintf(messageNoDefaultOfName, strings.Join(appv1.DefaultsFields(), ", "))))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,213 @@
+package resource
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/bounds"
+)
+
+// DefaultsRecord records the defaults that a resource has taken: compressed JSON, as each ReplicaSet has a copy. It is empty for no defaults.
+// Two records can have the same meaning and other bytes, as compressed bytes change with the version of Go: compare them with Equal.
+type DefaultsRecord string
+
+const (
+	// MaxDefaultsRecord is the maximum length in bytes of the record of defaults.
+	MaxDefaultsRecord = 4 << 10
+	// maxRecordedDefaults is the maximum length in bytes of the JSON in such a record.
+	maxRecordedDefaults = 64 << 10
+)
+
+// recordedDefaults is the content of a DefaultsRecord.
+type recordedDefaults struct {
+	// Fields are the defaults.
+	Fields appv1.Defaults `json:"fields,omitzero"`
+	// Without are the fields that the resource does without, as far as the defaults had these fields.
+	Without []string `json:"without,omitempty"`
+}
+
+// recordDefaults returns the record of defaults.
+func recordDefaults(taken recordedDefaults) DefaultsRecord {
+	plain := string(canonical(&taken))
+	if plain == "{}" {
+		return ""
+	}
+	return encodedDefaults.get(plain, func() DefaultsRecord { return compress(plain) })
+}
+
+// compress returns a record with a content.
+func compress(plain string) DefaultsRecord {
+	var zipped bytes.Buffer
+	w, _ := flate.NewWriter(&zipped, flate.BestCompression) // The level is valid, and writing to a buffer does not fail.
+	_, _ = io.WriteString(w, plain)
+	_ = w.Close()
+	return DefaultsRecord(base64.StdEncoding.EncodeToString(zipped.Bytes()))
+}
+
+// decode returns the content of a record. The caller must not change it.
+func (r DefaultsRecord) decode() (*recordedDefaults, error) {
+	if r == "" {
+		return &recordedDefaults{}, nil
+	}
+	if len(r) > MaxDefaultsRecord {
+		return nil, fmt.Errorf("unreadable defaults: more than %d bytes", MaxDefaultsRecord)
+	}
+	found := decodedDefaults.get(string(r), func() decodedRecord {
+		taken, err := r.unpack()
+		return decodedRecord{taken: taken, err: err}
+	})
+	return found.taken, found.err
+}
+
+// unpack decodes a record within bounds, as any writer of the workload object can edit the record.
+func (r DefaultsRecord) unpack() (*recordedDefaults, error) {
+	zipped := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(string(r))))
+	plain, err := io.ReadAll(io.LimitReader(zipped, maxRecordedDefaults+1))
+	if err != nil {
+		return nil, fmt.Errorf("unreadable defaults: %w", err)
+	}
+	taken := &recordedDefaults{}
+	switch {
+	case len(plain) > maxRecordedDefaults:
+		return nil, fmt.Errorf("unreadable defaults: more than %d bytes of JSON", maxRecordedDefaults)
+	case bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil:
+		return nil, errors.New("unreadable defaults: out of bounds")
+	}
+	if strict, err := kjson.UnmarshalStrict(plain, taken); err != nil || len(strict) > 0 {
+		return nil, errors.New("unreadable defaults: not written by this release")
+	}
+	return taken, nil
+}
+
+// Equal reports whether two records have the same meaning. A record that cannot be read equals no other.
+func (r DefaultsRecord) Equal(other DefaultsRecord) bool {
+	if r == other {
+		return true
+	}
+	is, err := r.decode()
+	if err != nil {
+		return false
+	}
+	was, err := other.decode()
+	return err == nil && bytes.Equal(canonical(is), canonical(was))
+}
+
+// OptsOut reports whether a change of the fields that a resource does without changes its pods: the record has a field of the pods that the
+// resource does without by now, or lacks a field that the resource did without.
+func (r DefaultsRecord) OptsOut(without []string) bool {
+	taken, err := r.decode()
+	if err != nil {
+		return false
+	}
+	fields := reflect.ValueOf(&taken.Fields).Elem()
+	for i := range defaultsFields {
+		f := &defaultsFields[i]
+		if f.around {
+			continue
+		}
+		now, then := slices.Contains(without, f.name), slices.Contains(taken.Without, f.name)
+		if then && !now || now && !then && !isUnset(fields.Field(f.index)) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply returns the fields of a resource with the recorded defaults. The result may share values with the arguments, and has none of the
+// record. A record that cannot be read adds nothing: DecodeInputs refuses it.
+func (r DefaultsRecord) apply(workload *appv1.WorkloadSpec, serving *appv1.ServingSpec, without []string) (appv1.WorkloadSpec, appv1.ServingSpec) {
+	taken, err := r.decode()
+	if r == "" || err != nil {
+		return *workload, *serving
+	}
+	return withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
+}
+
+// TakeDefaults returns the record of the present defaults that a spec takes, which has no defaults yet. A record that is too long makes
+// the spec invalid; see tooLong.
+func TakeDefaults(present *PresentDefaults, spec Spec) DefaultsRecord {
+	if present.Fields == nil || spec.Serving() == nil {
+		return ""
+	}
+	fields, without := takeDefaults(present.Fields, spec.Workload(), spec.Serving(), spec.Without())
+	return recordDefaults(recordedDefaults{Fields: *fields, Without: without})
+}
+
+// tooLong returns an error for a record that is longer than a workload object may have.
+func (r DefaultsRecord) tooLong(path *field.Path) field.ErrorList {
+	if len(r) <= MaxDefaultsRecord {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(messageDefaultsTooLong, len(r), MaxDefaultsRecord))}
+}
+
+// DefaultsCurrent reports whether two records of defaults mean the same for a spec, which has no defaults yet.
+func DefaultsCurrent(spec Spec, used, present DefaultsRecord) bool {
+	if used.Equal(present) {
+		return true
+	}
+	content := func(record DefaultsRecord) []byte {
+		with := spec.WithDefaults(record)
+		return append(canonical(with.Workload()), canonical(with.Serving())...)
+	}
+	return bytes.Equal(content(used), content(present))
+}
+
+// memo remembers the results of a pure function of a text. Most resources have the same defaults, so a few results suffice.
+type memo[T any] struct {
+	mu    sync.Mutex
+	known map[string]T
+}
+
+// maxMemo is how many results are remembered.
+const maxMemo = 64
+
+// get returns the result for a text, by the function if the result is not known.
+func (m *memo[T]) get(text string, made func() T) T {
+	m.mu.Lock()
+	known, ok := m.known[text]
+	m.mu.Unlock()
+	if ok {
+		return known
+	}
+	known = made()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= maxMemo {
+		m.known = map[string]T{}
+	}
+	m.known[strings.Clone(text)] = known
+	return known
+}
+
+// decodedRecord is a decoded record, or why it cannot be read.
+type decodedRecord struct {
+	taken *recordedDefaults
+	err   error
+}
+
+var (
+	encodedDefaults memo[DefaultsRecord]
+	decodedDefaults memo[decodedRecord]
+)
+
+// ExplainDefaults returns the errors of a spec that is valid without its defaults: the first one says that they come from AppDefaults.
+func ExplainDefaults(errs field.ErrorList) field.ErrorList {
+	explained := slices.Clone(errs)
+	first := *errs[0]
+	first.Detail += messageFromDefaults
+	explained[0] = &first
+	return explained
+}

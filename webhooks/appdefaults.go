@@ -1,0 +1,133 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/guard"
+	"huolala.cn/app-operator/internal/stored"
+)
+
+// +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-appdefaults,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=appdefaults,verbs=create;update,versions=v1,name=vappdefaults.app.huolala.cn,admissionReviewVersions=v1
+
+const (
+	kindAppDefaults = "AppDefaults"
+	// maxDefaultsLine is how long the plan of AppDefaults is, in bytes.
+	maxDefaultsLine = 1000
+)
+
+// defaultsHandler refuses invalid AppDefaults, and answers a dry run with the effects that they would have.
+type defaultsHandler struct{ *validators }
+
+func (s *validators) setUpAppDefaults(server webhook.Server) {
+	server.Register("/validate-app-huolala-cn-v1-appdefaults", newAdmission(counted{&defaultsHandler{s}, kindAppDefaults}))
+}
+
+// Handle implements admission.Handler.
+func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return admission.Allowed("")
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	done, ok := h.limits.reviews.begin(ctx, req.Namespace, h.patience)
+	if !ok {
+		return admission.Allowed("").WithWarnings(messageNotReviewed)
+	}
+	defer done()
+	found := &stored.AppDefaults{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, found); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the request: %w", err))
+	}
+	proven := h.isProven(ctx, &req, found)
+	if proven {
+		guard.Prove(ctx, func() bool { return true })
+	}
+	if found.GetDeletionTimestamp() != nil || h.keepsSpec(&req, found) {
+		return admission.Allowed("")
+	}
+	typed, err := found.Decode()
+	if errs := h.refuse(ctx, typed, found.Raw().Len(), err); len(errs) > 0 {
+		refused := apierrors.NewInvalid(appv1.GroupVersion.WithKind(kindAppDefaults).GroupKind(), found.GetName(), validation.List(errs))
+		status := refused.Status()
+		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+	}
+	if !ptr.Deref(req.DryRun, false) || h.planner == nil || isSilent(req.Options.Raw) {
+		return admission.Allowed("")
+	}
+	return admission.Allowed("").WithWarnings(h.planLine(ctx, typed, proven))
+}
+
+// isProven reports whether the author of a review could read the stored AppDefaults: the UID is that in the cache.
+func (h *defaultsHandler) isProven(ctx context.Context, req *admission.Request, found *stored.AppDefaults) bool {
+	if req.Operation != admissionv1.Update || found.GetUID() == "" {
+		return false
+	}
+	known := &stored.AppDefaults{}
+	key := types.NamespacedName{Namespace: req.Namespace, Name: found.GetName()}
+	return h.cache.Get(ctx, key, known) == nil && known.GetUID() == found.GetUID()
+}
+
+// keepsSpec reports whether an update leaves the spec as it was: AppDefaults that were once stored can always be labelled and annotated.
+func (h *defaultsHandler) keepsSpec(req *admission.Request, found *stored.AppDefaults) bool {
+	before := &stored.AppDefaults{}
+	return req.Operation == admissionv1.Update && kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, before) == nil &&
+		found.Raw().Equal(before.Raw())
+}
+
+// refuse returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why it cannot be decoded.
+func (h *defaultsHandler) refuse(ctx context.Context, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
+	path := field.NewPath("spec")
+	var wrong *field.Error
+	switch {
+	case errors.As(undecodable, &wrong):
+		return field.ErrorList{wrong}
+	case undecodable != nil:
+		return field.ErrorList{field.InternalError(path, undecodable)}
+	}
+	errs := validation.AppDefaults(&defaults.Spec, length, h.disabled)
+	name := defaults.Spec.Defaults.Size
+	if len(errs) > 0 || name == "" || h.planner == nil {
+		return errs
+	}
+	present, err := h.planner.PresentWith(ctx, defaults.Namespace, &defaults.Spec)
+	if err != nil {
+		return nil
+	}
+	return present.Sizes.Resolve(name).Undefined(present.Sizes, path.Child("defaults", "size"))
+}
+
+// planLine returns the effects of AppDefaults. For an author who has not proved to read the AppDefaults, it names no resource.
+func (h *defaultsHandler) planLine(ctx context.Context, defaults *appv1.AppDefaults, proven bool) string {
+	if !proven && (!h.limits.allLooks.allow("") || !h.limits.looks.allow(defaults.Namespace)) {
+		return "plan: " + messagePlanBusy
+	}
+	done, ok := h.limits.plans.begin(ctx, defaults.Namespace, h.patience/3)
+	if !ok {
+		return "plan: " + messagePlanBusy
+	}
+	defer done()
+	made, err := h.planner.PlanDefaults(ctx, defaults.Namespace, &defaults.Spec)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "namespace", defaults.Namespace, "error", err.Error())
+		return "plan: " + messagePlanBusy
+	}
+	if !proven {
+		made.Examples = nil
+	}
+	return "plan: " + made.Line(maxDefaultsLine) + messagePlanOfDefaults
+}

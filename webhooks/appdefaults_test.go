@@ -1,0 +1,61 @@
+package webhooks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// reviewDefaults returns the answer to a review of AppDefaults of the namespace shop.
+func reviewDefaults(t *testing.T, s *validators, operation admissionv1.Operation, uid, old, spec string, dryRun bool) admission.Response {
+	t.Helper()
+	object := func(spec string) runtime.RawExtension {
+		return runtime.RawExtension{Raw: fmt.Appendf(nil, `{"metadata":{"namespace":"shop","name":"default","uid":%q},"spec":%s}`, uid, spec)}
+	}
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: operation, Namespace: "shop", Name: "default", Object: object(spec), DryRun: ptr.To(dryRun),
+	}}
+	if operation == admissionv1.Update {
+		req.OldObject = object(old)
+	}
+	return (&defaultsHandler{s}).Handle(t.Context(), req)
+}
+
+// TestReviewOfDefaults refuses invalid AppDefaults, lets others pass, and plans in a dry run alone. To an author without proof it names no
+// resource.
+func TestReviewOfDefaults(t *testing.T) {
+	s, _ := secretWorld(t)
+	for name, c := range map[string]struct {
+		operation  admissionv1.Operation
+		uid        string
+		old, spec  string
+		dryRun     bool
+		refused    bool
+		says, hide string
+	}{
+		"valid":                   {admissionv1.Create, "", "", `{}`, false, false, "", "plan"},
+		"invalid":                 {admissionv1.Create, "", "", `{"sizes":{"custom":{"limits":{"cpu":"1"}}}}`, false, true, "custom", ""},
+		"out of bounds":           {admissionv1.Create, "", "", `{"defaults":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`, false, true, "spec.defaults", ""},
+		"too long":                {admissionv1.Create, "", "", `{"defaults":{"labels":{"a":"` + strings.Repeat("x", 64<<10) + `"}}}`, false, true, "spec", ""},
+		"an unknown size":         {admissionv1.Create, "", "", `{"defaults":{"size":"huge"}}`, false, true, "large, medium, small", ""},
+		"invalid, as before":      {admissionv1.Update, "x", `{"defaults":{"size":"custom"}}`, `{"defaults":{"size":"custom"}}`, false, false, "", ""},
+		"a dry run":               {admissionv1.Create, "", "", `{}`, true, false, "plan: 1 App", "secret-example"},
+		"a dry run without proof": {admissionv1.Update, "guessed", `{"sizes":{}}`, `{}`, true, false, "plan: 1 App", "secret-example"},
+		"a dry run with proof":    {admissionv1.Update, string(trueUID), `{"sizes":{}}`, `{}`, true, false, "secret-example", ""},
+		"a deletion":              {admissionv1.Delete, "", "", `{"sizes":{"custom":{}}}`, false, false, "", ""},
+	} {
+		answer := reviewDefaults(t, s, c.operation, c.uid, c.old, c.spec, c.dryRun)
+		said := strings.Join(answer.Warnings, "\n")
+		if answer.Result != nil {
+			said += answer.Result.Message
+		}
+		if answer.Allowed == c.refused || !strings.Contains(said, c.says) || c.hide != "" && strings.Contains(said, c.hide) || len(said) > 4096 {
+			t.Errorf("%s: allowed is %t: %.500s", name, answer.Allowed, said)
+		}
+	}
+}
