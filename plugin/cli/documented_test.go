@@ -63,7 +63,8 @@ func documentedSpans(line string, inBlock bool) []string {
 	}
 	for _, span := range spans {
 		for _, match := range happCommand.FindAllStringSubmatch(span, -1) {
-			if args := strings.TrimSpace(match[1]); args != "" {
+			args, _, _ := strings.Cut(match[1], ". ") // The end of a sentence of an output.
+			if args = strings.TrimSpace(args); args != "" {
 				found = append(found, args)
 			}
 		}

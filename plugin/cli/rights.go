@@ -170,10 +170,10 @@ func Needs() []Need {
 
 // ViewerRights returns the rights of the pages that change nothing.
 func ViewerRights() []Right {
-	return slices.Concat(ours("get", false), ours("list", false), rightsBelow(), []Right{{"list", "batch", "jobs", false}, {"list", "", "events", false}},
+	return slices.Concat(ours("get", false), ours("list", false), rightsBelow(), rightsToRuns(), []Right{{"list", "", "events", false}},
 		ours("watch", false), []Right{
 			{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
 			{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
-			{"watch", "batch", "jobs", false},
+			{"watch", "batch", "cronjobs", false}, {"watch", "batch", "jobs", false},
 		})
 }

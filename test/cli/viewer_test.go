@@ -154,17 +154,20 @@ func TestViewer(t *testing.T) {
 	visible(t, ns)
 	office := fixture.NewCloudManager(ns, "office")
 	plane.Create(t, office)
+	newTask(t, ns, "report", "", "nginx:1")
 	x := plane.ProxyAs(t, who, nil)
 	r := startViewer(t, x.Config(), ns)
-	home, tiers := "app/"+ns+"/web", "cloudmanager/"+ns+"/office"
+	home, tiers, task := "app/"+ns+"/web", "cloudmanager/"+ns+"/office", "task/"+ns+"/report"
 	r.get("", ns+"/</small>web")
 	r.get("?view=wall", "web")
 	page := r.get(home, "Deployment/web", "What has happened", "Revision", "name: LEVEL", "•••", "NetworkPolicy/web", "HTTPRoute/web", "PodMonitor/web", "ServiceAccount/web")
+	page += r.get(task, "CronJob/report", "No run has started yet.")
 	r.get(tiers, "office")
 	r.follow("events", "event: order")
 	r.follow(home+"/events", `"id":"spec"`)
 	r.follow(tiers+"/events", `"id":"spec"`)
-	for _, word := range []string{`method="post"`, "/rollback", "/pause", "/scale", "Log out", "you may not"} {
+	r.follow(task+"/events", `"id":"spec"`)
+	for _, word := range []string{`method="post"`, "/rollback", "/pause", "/suspend", "/scale", "Log out", "you may not"} {
 		if strings.Contains(page, word) {
 			t.Errorf("%q is in\n%s", word, page)
 		}
