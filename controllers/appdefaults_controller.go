@@ -28,6 +28,7 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/metrics"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -142,8 +143,8 @@ func (r *AppDefaultsReconciler) patchStatus(ctx context.Context, before, after *
 	was, is := &stored.AppDefaults{}, &stored.AppDefaults{}
 	was.ObjectMeta, is.ObjectMeta = before.ObjectMeta, after.ObjectMeta
 	was.Status.Value, is.Status.Value = before.Status, after.Status
-	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, is, client.MergeFrom(was))); err != nil {
-		return fmt.Errorf("write the status of AppDefaults %s/%s: %w", after.Namespace, after.Name, err)
+	if err := reconciler.MergeStatus(ctx, r.Client, was, is); err != nil {
+		return fmt.Errorf("AppDefaults %s/%s: %w", after.Namespace, after.Name, err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (w *world) defaultsStatus(namespace string) appv1.AppDefaultsStatus {
 		w.t.Fatal(err)
 	}
 	live := &stored.AppDefaults{}
-	if err := w.Client.Get(w.t.Context(), key, live); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(w.Client.Get(w.t.Context(), key, live)); err != nil {
 		w.t.Fatal(err)
 	}
 	return live.Status.Value
@@ -275,6 +275,25 @@ func TestLostRecordOfDefaults(t *testing.T) {
 	w.settle("App")
 	if got, used := w.annotationsOfPods(), w.defaultsInUse(); got != "map[a:2]" || used != "true" {
 		t.Errorf("with the next change: %s, %s", got, used)
+	}
+}
+
+// TestLostRecordOfFormerDefaults loses the record of pods whose AppDefaults are gone: the template is kept, and no pod is replaced.
+func TestLostRecordOfFormerDefaults(t *testing.T) {
+	for name, next := range map[string]string{"empty": `{}`, "sizes alone": `{"sizes":{"tiny":{"requests":{"cpu":"10m"}}}}`} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newStored(t, kindNamed(t, "App"), `{"image":"nginx:1","replicas":1}`))
+			w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
+			w.settle("App")
+			w.setDefaults("platform", next)
+			d := w.deployment()
+			delete(d.Annotations, appv1.AnnotationLastAppliedInputs)
+			w.update(d)
+			w.settle("App")
+			if got, reason := w.annotationsOfPods(), w.reason("App"); got != "map[a:1]" || reason != appv1.ReasonTemplateKept {
+				t.Errorf("the pods have %s, and the reason is %s", got, reason)
+			}
+		})
 	}
 }
 

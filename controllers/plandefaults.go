@@ -80,7 +80,8 @@ func (p *defaultsPlan) look(ctx context.Context, item runtime.Object) bool {
 		p.present[obj.GetNamespace()] = present
 	}
 	live := &appsv1.Deployment{}
-	if err := p.deps.Client.Get(ctx, client.ObjectKeyFromObject(obj), live, client.DisableReadYourWritesConsistency); client.IgnoreNotFound(err) != nil {
+	err := p.deps.Client.Get(ctx, client.ObjectKeyFromObject(obj), live, client.DisableReadYourWritesConsistency)
+	if client.IgnoreNotFound(err) != nil {
 		return false
 	}
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])

@@ -188,11 +188,16 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 	if usable {
 		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)
 	}
+	return w, append(errs, inputErrors(&seen, p.path)...)
+}
+
+// inputErrors returns the errors of the size and of the defaults.
+func inputErrors(seen *BuildOptions, path *field.Path) field.ErrorList {
+	errs := seen.Inputs.Defaults.tooLong(path)
 	if seen.Sizes != nil {
-		errs = append(errs, seen.Inputs.Size.Undefined(seen.Sizes, p.path.Child("size"))...)
+		errs = append(seen.Inputs.Size.Undefined(seen.Sizes, path.Child("size")), errs...)
 	}
-	errs = append(errs, seen.Inputs.Defaults.tooLong(p.path)...)
-	return w, errs
+	return errs
 }
 
 // defaultServiceType returns the type of a Service for which the spec states none: a headless Service has no other type than ClusterIP.

@@ -53,6 +53,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, found); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the request: %w", err))
 	}
+	found.SetNamespace(req.Namespace) // The proof and the plan are about the same namespace, whatever a forged object states.
 	proven := h.isProven(ctx, &req, found)
 	if proven {
 		guard.Prove(ctx, func() bool { return true })

@@ -91,7 +91,7 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 		return admission.Warnings{messageNotReviewed}, nil
 	}
 	found := v.review(ctx, obj)
-	if len(found.errors) > 0 && !(found.byDefaults && v.keepsPods(old, obj)) {
+	if len(found.errors) > 0 && (!found.byDefaults || !v.keepsPods(old, obj)) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.patience)

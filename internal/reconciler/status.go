@@ -211,3 +211,11 @@ func condition(obj Resource, kind string) *metav1.Condition {
 }
 
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
+
+// MergeStatus writes the difference between two statuses of an object without a Reconciler of its own. An object that is gone is no error.
+func MergeStatus(ctx context.Context, c client.Client, before, after client.Object) error {
+	if err := client.IgnoreNotFound(c.Status().Patch(ctx, after, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}

@@ -122,8 +122,7 @@ func (c decider) decide() (*decision, *need, error) {
 	}
 	want.today = c.seen.today
 	present, ask, err := c.buildPresent(want)
-	switch {
-	case err != nil || ask != nil:
+	if err != nil || ask != nil {
 		return nil, ask, err
 	}
 	want.defaultsInvalid = c.refuseDefaults(present)

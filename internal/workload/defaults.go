@@ -19,7 +19,7 @@ import (
 // of its own inputs. Without AppDefaults, now and before, it reads nothing.
 func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error) {
 	if !in.Kind.Serves || in.Undecodable != nil {
-		return in, nil
+		return in, nil //nolint:nilerr // The decision has the error.
 	}
 	present, err := r.Defaults.Present(ctx, in.Owner.GetNamespace())
 	if err != nil || present.Fields == nil && in.Before.Defaults.Defaults == nil {

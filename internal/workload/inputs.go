@@ -188,7 +188,7 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 		inputs.Refresh, inputs.ServiceAccount, inputs.Config = refresh, account, resource.ConfigOf(&live)
 		workload, _ := c.build(inputs)
 		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
-		if err == nil && holds && c.seen.today.Defaults != "" { // A template without the defaults of before states less, and matches.
+		if err == nil && holds && c.mayHaveDefaults() { // A template without the defaults of before states less, and matches.
 			holds, err = c.compare.StatesTemplate(c.in.manager(), templateOnly(workload.Template), c.seen.Object)
 		}
 		if err != nil {
@@ -201,12 +201,18 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 			h.Inputs, most = inputs.Encode(), stated
 		}
 	}
-	if most < 0 && c.seen.today.Defaults != "" { // Former defaults may have made the pod template: it is kept.
+	if most < 0 && c.mayHaveDefaults() { // Former defaults may have made the pod template: it is kept.
 		kept := c.seen.today
 		kept.Refresh, kept.Kept = refresh, true
 		h.Inputs = kept.Encode()
 	}
 	return h, nil
+}
+
+// mayHaveDefaults reports whether defaults may have made a live pod template whose record of inputs is lost: AppDefaults count now, or the status
+// has defaults, as it does for pods that were built with any.
+func (c decider) mayHaveDefaults() bool {
+	return c.seen.today.Defaults != "" || c.in.Before.Defaults.Defaults != nil
 }
 
 // candidates returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.

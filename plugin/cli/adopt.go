@@ -46,11 +46,10 @@ func (r *root) adoptCommand() *cobra.Command {
 // adopt shows the plan of an adoption, and carries it out.
 func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions) error {
 	mode := appv1.AdoptWithoutRestart
-	if o.restart {
+	switch {
+	case o.restart, t.kind.Scheduled: // Of a Task, no pod restarts, because none serves.
 		mode = "true"
-	} else if t.kind.Scheduled { // No pod restarts, because none serves.
-		mode = "true"
-	} else if !t.kind.Holds {
+	case !t.kind.Holds:
 		return fmt.Errorf("%s %s cannot adopt without a restart; only resources of the kinds %s can. See --restart", t.kind.Name, t.name,
 			view.NameKinds("and", view.CanBeHeld))
 	}

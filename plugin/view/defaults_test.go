@@ -40,7 +40,7 @@ func TestWhySaysWhichDefaults(t *testing.T) {
 	} {
 		s := cases()["ready"]
 		s.Resource = s.Resource.withDefaults(used)
-		text := WhyOf(s, 0).Text(Style{}, time.Now())
+		text := WhyOf(s, 0).Text(Style{}, time.Unix(0, 0))
 		if got := strings.Contains(text, "Defaults "); got != (used != nil) || !strings.Contains(text, says) {
 			t.Errorf("%q: %s", says, text)
 		}

@@ -14,8 +14,11 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// documentedBlock is a block of YAML of a page, or a manifest that a block of commands pipes to kubectl.
-var documentedBlock = regexp.MustCompile("(?ms)^```yaml\\n(.*?)^```|<<'?EOF'?\\n(.*?)^EOF$")
+// documentedBlocks are a block of YAML of a page, and a manifest that a block of commands pipes to kubectl.
+var documentedBlocks = []*regexp.Regexp{
+	regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```"),
+	regexp.MustCompile(`(?s)<<'?EOF'?\n(.*?)\nEOF\n`),
+}
 
 // TestDocumentedExamples creates, in a dry run with the webhooks, each resource that a page shows. A block that has spec alone is the spec of an
 // App, or of a UnitedDeployment on its page. The fields that such a block leaves out are added.
@@ -34,9 +37,11 @@ func TestDocumentedExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, block := range documentedBlock.FindAllStringSubmatch(string(data), -1) {
-				for _, text := range strings.Split(block[1]+block[2], "\n---") {
-					created += createDocumented(t, ns, page, text)
+			for _, blocks := range documentedBlocks {
+				for _, block := range blocks.FindAllStringSubmatch(string(data), -1) {
+					for _, text := range strings.Split(block[1], "\n---") {
+						created += createDocumented(t, ns, page, text)
+					}
 				}
 			}
 		}

@@ -160,9 +160,9 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ns := theatre.Namespace(t, "flux-"+strings.ReplaceAll(name, "_", "-"))
 			objects := read(t, path, ns)
-			// A UnitedDeployment waits for a Deployment that is another's.
-			if name == "app_v1_uniteddeployment" {
-				applies(t, ssa.CreatedAction, read(t, filepath.Join(filepath.Dir(path), "example-deployment.yaml"), ns)...)
+			// A UnitedDeployment waits for a Deployment that is another's, and a Task for its App.
+			if first := map[string]string{"app_v1_uniteddeployment": "example-deployment.yaml", "app_v1_task": "app_v1_app.yaml"}[name]; first != "" {
+				applies(t, ssa.CreatedAction, read(t, filepath.Join(filepath.Dir(path), first), ns)...)
 			}
 			applies(t, ssa.CreatedAction, objects...)
 			same(t, objects...)
