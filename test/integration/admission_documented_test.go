@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ var documentedBlocks = []*regexp.Regexp{
 }
 
 // TestDocumentedExamples creates, in a dry run with the webhooks, each resource that a page shows. A block that has spec alone is the spec of an
-// App, or of a UnitedDeployment on its page. The fields that such a block leaves out are added.
+// App, or of the kind of its page. The fields that such a block leaves out are added.
 func TestDocumentedExamples(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -76,10 +77,7 @@ func createDocumented(t *testing.T, ns, page, text string) int {
 
 // completeDocumented adds to a block with a part of a spec what the block leaves out.
 func completeDocumented(obj *unstructured.Unstructured, page string) {
-	kind := "App"
-	if page == "uniteddeployment.md" {
-		kind = "UnitedDeployment"
-	}
+	kind := cmp.Or(map[string]string{"uniteddeployment.md": "UnitedDeployment", "task.md": "Task"}[page], "App")
 	obj.SetAPIVersion(appv1.GroupVersion.String())
 	obj.SetKind(kind)
 	obj.SetName("nginx-app")

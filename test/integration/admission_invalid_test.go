@@ -89,7 +89,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, resources: {limits: {memory: 1 Gi}}}`, "spec.resources.limits.memory: Invalid value"},
 		{`{image: a, resources: {limits: {memory: ""}}}`, "spec.resources.limits.memory: Invalid value"},
 		{`{image: a, resources: {limits: {memory: 1.5}}}`, "spec.resources.limits.memory: Invalid value"},
-		{`{image: a, size: tiny}`, `spec.size: Unsupported value: "tiny"`},
+		{`{image: a, size: "Tiny!"}`, `spec.size: Invalid value: "Tiny!"`},
 		{`{image: a, strategy: recreate}`, `spec.strategy: Unsupported value: "recreate"`},
 		{`{image: a, strategy: Recreate, rollingUpdate: 1}`, "spec.rollingUpdate: Invalid value: is valid only with the strategy RollingUpdate"},
 		{`{image: a, rollingUpdate: 0}`, "spec.rollingUpdate: Invalid value: 0: must be a number of at least 1, or a percentage from 1% to 100%"},

@@ -144,7 +144,7 @@ func TestServerWithoutStreams(t *testing.T) {
 			t.Errorf("a watch without a list before it: %s", q)
 		}
 	}
-	if len(lists) != 19 {
+	if len(lists) != 20 {
 		t.Errorf("it has listed %v", slices.Sorted(maps.Keys(lists)))
 	}
 }
