@@ -34,7 +34,7 @@ var reaching = map[string]string{
 	"PodAffinityTerm.namespaceSelector":     "as PodAffinityTerm.namespaces",
 	"StorageOSVolumeSource.volumeNamespace": "a namespace of StorageOS', a driver that Kubernetes no longer has",
 	"TypedObjectReference.namespace":        "Kubernetes': of a claim's source; the owner of that namespace must allow it by a ReferenceGrant",
-	"PodFields.podTemplatePatch":         "a patch of any fields: namespace, name and owners of a template count for nothing (TestTenancy)",
+	"PodFields.podTemplatePatch":            "a patch of any fields: namespace, name and owners of a template count for nothing (TestTenancy)",
 }
 
 // TestFieldsThatReach looks at every field of our specs, however deep. One that could name another namespace is in the table
