@@ -106,7 +106,8 @@ func (r *root) command() *cobra.Command {
 	cmd.AddCommand(
 		r.listCommand(), r.treeCommand(), r.whyCommand(), r.logsCommand(), r.reportCommand(), r.waitCommand(), r.planCommand(), r.historyCommand(),
 		r.rollbackCommand(), r.holdCommand(), r.unholdCommand(), r.promoteCommand(), r.abortCommand(),
-		r.pauseCommand(true), r.suspendCommand(), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.runCommand(), r.importCommand(), r.adoptCommand(), r.ejectCommand(),
+		r.pauseCommand(true), r.suspendCommand(), r.pauseCommand(false), r.refreshCommand(), r.restartCommand(), r.runCommand(),
+		r.importCommand(), r.adoptCommand(), r.ejectCommand(),
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)
 	atLeast(flags, "0", []string{"chunk-size"})

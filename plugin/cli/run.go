@@ -84,6 +84,9 @@ func (o *runOptions) check(cmd *cobra.Command) error {
 
 // run runs a command in a pod like those of a resource.
 func (r *root) run(ctx context.Context, c *clients, t target, o *runOptions, command []string) error {
+	if err := refuseTask(t, messageNoRun, t.runByHand()); err != nil {
+		return err
+	}
 	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)

@@ -13,6 +13,7 @@ import (
 const (
 	messageRunsAlone  = "--revision, --diff and --part are for revisions, and a Task has runs; see \"%s\""
 	messageNoRestart  = "%s has no pods that serve, so nothing is restarted; start a run by hand: %s"
+	messageNoRun      = "%s runs its own command; start a run by hand: %s; or name the App that spec.app names"
 	messageNoRollback = "%s has no recorded revisions; restore its spec where you keep it, or roll back the App that spec.app names"
 	messageNoHold     = "%s cannot be held: its next run follows the pods that its App has in force; hold the App that spec.app names"
 	messageNoCanary   = "%s has no canary: its next run follows the pods that its App has in force; name the App that spec.app names"

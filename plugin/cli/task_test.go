@@ -103,6 +103,7 @@ func TestLooksAtTask(t *testing.T) {
 func TestRefusedForTasks(t *testing.T) {
 	for want, args := range map[string][]string{
 		"start a run by hand: kubectl create job report-again --from=cronjob/report -n shop": {"restart", "task/report", "--yes"},
+		"or name the App that spec.app names":                                                {"run", "task/report", "--", "date"},
 		"roll back the App that spec.app names":                                              {"rollback", "task/report", "--yes"},
 		"hold the App that spec.app names":                                                   {"hold", "task/report", "--yes"},
 		"cannot be held":                                                                     {"unhold", "task/report", "--yes"},

@@ -153,6 +153,9 @@ func becomes(t *testing.T, obj *unstructured.Unstructured, want status.Status, w
 	})
 }
 
+// waitsFor are the files of what an example waits for: a UnitedDeployment for a Deployment of others, a Task for its App.
+var waitsFor = map[string]string{"app_v1_uniteddeployment": "example-deployment.yaml", "app_v1_task": "app_v1_app.yaml"}
+
 // TestExamples applies every example twice, before and after the operator has looked at it, and waits for it.
 func TestExamples(t *testing.T) {
 	for _, path := range stage.Examples(t) {
@@ -160,8 +163,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ns := theatre.Namespace(t, "flux-"+strings.ReplaceAll(name, "_", "-"))
 			objects := read(t, path, ns)
-			// A UnitedDeployment waits for a Deployment that is another's, and a Task for its App.
-			if first := map[string]string{"app_v1_uniteddeployment": "example-deployment.yaml", "app_v1_task": "app_v1_app.yaml"}[name]; first != "" {
+			if first := waitsFor[name]; first != "" {
 				applies(t, ssa.CreatedAction, read(t, filepath.Join(filepath.Dir(path), first), ns)...)
 			}
 			applies(t, ssa.CreatedAction, objects...)
