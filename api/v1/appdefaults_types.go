@@ -20,6 +20,7 @@ type AppDefaultsSpec struct {
 	// change of its spec, or with a new value of the annotation app.huolala.cn/refresh, and never by itself. The defaults that one
 	// App takes may have 4 KiB compressed.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Defaults Defaults `json:"defaults,omitzero"`
 
 	// sizes are the requests and limits by the name that "size" of a resource selects. small, medium and large exist already,
@@ -27,6 +28,7 @@ type AppDefaultsSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(n) <= 63 && n != 'custom')",message="names must have at most 63 lower-case letters, digits and '-', with a letter or digit at both ends, and not be custom"
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Sizes map[Size]SizeAmounts `json:"sizes,omitempty"`
 }
 
@@ -348,24 +350,29 @@ type AppDefaultsStatus struct {
 
 	// observedGeneration is the metadata.generation of the spec that this status is about.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// apps is the number of Apps and ModelBoxes that the AppDefaults count for.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Apps int32 `json:"apps,omitempty"`
 
 	// current is the number of these resources that have the present defaults.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Current int32 `json:"current,omitempty"`
 
 	// pending is the number of these resources that take the present defaults with their next change.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Pending int32 `json:"pending,omitempty"`
 
 	// failed are resources that cannot take the present defaults, ten at most.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Failed []FailedDefaults `json:"failed,omitempty"`
 }
 
@@ -403,7 +410,7 @@ type FailedDefaults struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the AppDefaults were created"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong with the AppDefaults, or for whom they count"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="metadata.name must be default: a namespace has at most one AppDefaults"
-// +operator-sdk:csv:customresourcedefinitions:displayName="App defaults",order=5
+// +operator-sdk:csv:customresourcedefinitions:displayName="App defaults",order=6,resources={{App,v1},{ModelBox,v1}}
 type AppDefaults struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.
