@@ -30,42 +30,22 @@ const (
 	clockFormat = "2006-01-02 15:04:05"
 )
 
-// latestFirst sorts Jobs by their creation, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+// latestFirst sorts Jobs, the latest first.
 func latestFirst(jobs []batchv1.Job) []batchv1.Job {
-	ended := func(job *batchv1.Job) int {
-		if hasEnded(job) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Name, a.Name))
-	})
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int { return cmp.Or(health.CompareJobs(&a, &b), cmp.Compare(b.Name, a.Name)) })
 	return jobs
-}
-
-// hasEnded reports whether a Job has succeeded or failed.
-func hasEnded(job *batchv1.Job) bool {
-	return endOf(job, batchv1.JobComplete) != nil || endOf(job, batchv1.JobFailed) != nil
-}
-
-// endOf returns a condition of a Job that is true, nil if it is not.
-func endOf(job *batchv1.Job, name batchv1.JobConditionType) *batchv1.JobCondition {
-	for i := range job.Status.Conditions {
-		if c := &job.Status.Conditions[i]; c.Type == name && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
 }
 
 // runOf returns the run of a Job.
 func runOf(job *batchv1.Job) *appv1.TaskRun {
 	run := &appv1.TaskRun{Job: job.Name, Started: ptr.To(job.CreationTimestamp), Result: appv1.TaskRunning}
-	if c := endOf(job, batchv1.JobComplete); c != nil {
-		run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(c.LastTransitionTime)
-	} else if c := endOf(job, batchv1.JobFailed); c != nil {
-		run.Result, run.Finished = appv1.TaskFailed, ptr.To(c.LastTransitionTime)
+	end := health.JobEnd(job)
+	if end == nil {
+		return run
+	}
+	run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(end.LastTransitionTime)
+	if end.Type == batchv1.JobFailed {
+		run.Result = appv1.TaskFailed
 	}
 	return run
 }
@@ -91,13 +71,13 @@ func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv
 
 // failedJob returns the latest Job that has ended if it has failed, nil if it has not. A Job that has succeeded after it may be deleted already.
 func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
-	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return hasEnded(&job) })
+	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) != nil })
 	if i < 0 {
 		return nil
 	}
 	job := &seen.jobs[i]
-	end := endOf(job, batchv1.JobFailed)
-	if end == nil || live.Status.LastSuccessfulTime != nil && live.Status.LastSuccessfulTime.After(end.LastTransitionTime.Time) {
+	end := health.JobEnd(job)
+	if end.Type != batchv1.JobFailed || live.Status.LastSuccessfulTime != nil && live.Status.LastSuccessfulTime.After(end.LastTransitionTime.Time) {
 		return nil
 	}
 	return job
@@ -107,7 +87,7 @@ func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
 func (o *observed) active() int32 {
 	var n int32
 	for i := range o.jobs {
-		if !hasEnded(&o.jobs[i]) {
+		if health.JobEnd(&o.jobs[i]) == nil {
 			n++
 		}
 	}
@@ -198,7 +178,7 @@ func noRun(t *timing) string {
 
 // verdictOfRun returns how the latest run that has not ended is doing. A pod that does not start is the reason why it is not ready.
 func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
-	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return !hasEnded(&job) })
+	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) == nil })
 	job := &seen.jobs[i]
 	if cause := health.Worst(seen.podsOf(job), false); cause != (health.Cause{}) {
 		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}
@@ -222,7 +202,7 @@ func (o *observed) podsOf(job *batchv1.Job) []corev1.Pod {
 
 // failure returns the reason of a failed Job in words. No text has a line of the command's output, which may have a password.
 func failure(job *batchv1.Job) string {
-	if c := endOf(job, batchv1.JobFailed); c != nil && c.Reason == batchv1.JobReasonDeadlineExceeded {
+	if end := health.JobEnd(job); end != nil && end.Reason == batchv1.JobReasonDeadlineExceeded {
 		return messageRunDeadline
 	}
 	return messageRunCommand

@@ -19,6 +19,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -108,7 +109,7 @@ func (r *Reconciler) observe(ctx context.Context, task *appv1.Task) (*observed, 
 		return nil, fmt.Errorf("list Jobs: %w", err)
 	}
 	seen.jobs = latestFirst(slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, live) }))
-	if len(seen.jobs) > 0 && !hasEnded(&seen.jobs[0]) {
+	if len(seen.jobs) > 0 && health.JobEnd(&seen.jobs[0]) == nil {
 		seen.pods, err = workload.ListPods(ctx, r.Client, task, map[string]string{appv1.LabelTask: task.Name})
 	}
 	return seen, err

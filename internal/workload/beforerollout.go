@@ -15,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -67,31 +68,11 @@ func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job
 	return jobsOf(in.Owner, list.Items), nil
 }
 
-// jobsOf returns the Jobs of an owner, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+// jobsOf returns the Jobs of an owner, the latest first.
 func jobsOf(owner client.Object, all []batchv1.Job) []batchv1.Job {
 	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, owner) })
-	ended := func(job *batchv1.Job) int {
-		if hasEnded(job) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(&a), ended(&b)), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int { return cmp.Or(health.CompareJobs(&a, &b), cmp.Compare(a.Name, b.Name)) })
 	return jobs
-}
-
-// hasEnded reports whether a Job has succeeded or failed. The Job's controller sets these conditions once no pod of the Job runs.
-func hasEnded(job *batchv1.Job) bool {
-	return hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobFailed)
-}
-
-// hasJobCondition reports whether a condition of a Job is true.
-func hasJobCondition(job *batchv1.Job, name batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == name && c.Status == corev1.ConditionTrue
-	})
 }
 
 // release is whether a valid spec waits for its command.
@@ -112,7 +93,7 @@ func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, e
 	}
 	name := c.awaitedJob(present)
 	live := c.jobNamed(name)
-	if done := live != nil && hasJobCondition(live, batchv1.JobComplete) || c.ranBeforeCanary(name); done || c.foresees {
+	if done := live != nil && health.JobEndedBy(live, batchv1.JobComplete) || c.ranBeforeCanary(name); done || c.foresees {
 		recorded, err := c.recordJob(present, name)
 		released := release{present: recorded}
 		if !done && live == nil {
@@ -153,7 +134,7 @@ func (c decider) whyJob(job *jobDecision) error {
 		waits.Message = fmt.Sprintf(messageJobWaits, job.name, "Job "+job.waitsFor)
 	case live == nil:
 		waits.Message = fmt.Sprintf(messageJobStarts, job.name)
-	case hasJobCondition(live, batchv1.JobFailed):
+	case health.JobEndedBy(live, batchv1.JobFailed):
 		serves := ""
 		if c.seen.Deployment() != nil {
 			serves = messageBeforeServes
@@ -216,7 +197,7 @@ func (c decider) releasesAnew(present *chosenInputs) bool {
 		return false
 	}
 	latest := &c.seen.jobs[0]
-	return latest.Name != c.awaitedJob(present) || !hasJobCondition(latest, batchv1.JobComplete)
+	return latest.Name != c.awaitedJob(present) || !health.JobEndedBy(latest, batchv1.JobComplete)
 }
 
 // awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if it is about the present spec, else a
@@ -278,7 +259,7 @@ func (c decider) jobNamed(name string) *batchv1.Job {
 // unfinishedJob returns the name of a Job other than one, which has not ended, empty if there is none.
 func (c decider) unfinishedJob(other string) string {
 	for i := range c.seen.jobs {
-		if job := &c.seen.jobs[i]; job.Name != other && !hasEnded(job) {
+		if job := &c.seen.jobs[i]; job.Name != other && health.JobEnd(job) == nil {
 			return job.Name
 		}
 	}
@@ -343,7 +324,7 @@ func (r *Reconciler) readJobs(ctx context.Context, in *Input, name string) (wait
 		switch {
 		case job.Name == name && job.DeletionTimestamp == nil: // The cache lacks it yet.
 			return "", nil, nil
-		case !hasEnded(&job), job.Name == name:
+		case health.JobEnd(&job) == nil, job.Name == name:
 			return "Job " + job.Name, nil, nil
 		default:
 			finished = append(finished, job)

@@ -27,23 +27,15 @@ func (s *Snapshot) jobs() []*batchv1.Job {
 	return s.jobsThat(func(job *batchv1.Job) bool { return controls(s.Resource.ObjectMeta.UID, job) })
 }
 
-// jobsThat returns the Jobs for which a condition holds, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+// jobsThat returns the Jobs for which a condition holds, the latest first.
 func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
-	ended := func(job *batchv1.Job) int {
-		if jobCondition(job) != nil {
-			return 1
-		}
-		return 0
-	}
 	var jobs []*batchv1.Job
 	for i := range s.Jobs {
 		if holds(&s.Jobs[i]) {
 			jobs = append(jobs, &s.Jobs[i])
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(a), ended(b)), cmp.Compare(b.Name, a.Name))
-	})
+	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int { return cmp.Or(health.CompareJobs(a, b), cmp.Compare(b.Name, a.Name)) })
 	return jobs
 }
 
@@ -92,20 +84,9 @@ func (s *Snapshot) jobNode(job *batchv1.Job, o TreeOptions) Node {
 	return n
 }
 
-// jobCondition returns the condition by which a Job has ended, nil while it has not.
-func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
-	for i := range job.Status.Conditions {
-		c := &job.Status.Conditions[i]
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			return c
-		}
-	}
-	return nil
-}
-
 // jobState returns the state of a Job in a word, and its mark.
 func jobState(job *batchv1.Job) (string, Mark) {
-	switch ended := jobCondition(job); {
+	switch ended := health.JobEnd(job); {
 	case ended == nil:
 		return "running", MarkBusy
 	case ended.Type == batchv1.JobComplete:
@@ -142,7 +123,7 @@ func (s *Snapshot) jobWords(job *batchv1.Job) string {
 	words := s.jobResult(job)
 	end, began := jobEnd(job), cmp.Or(job.Status.StartTime, &job.CreationTimestamp)
 	switch {
-	case jobCondition(job) == nil:
+	case health.JobEnd(job) == nil:
 		words += ", for " + longDuration(s.Now.Sub(began.Time))
 	case end != nil:
 		words += ", after " + longDuration(end.Sub(began.Time))
@@ -177,7 +158,7 @@ func (s *Snapshot) exitCode(job *batchv1.Job) int32 {
 
 // jobEnd returns when a Job has ended, nil if it has not.
 func jobEnd(job *batchv1.Job) *metav1.Time {
-	if ended := jobCondition(job); ended != nil && !ended.LastTransitionTime.IsZero() {
+	if ended := health.JobEnd(job); ended != nil && !ended.LastTransitionTime.IsZero() {
 		return &ended.LastTransitionTime
 	}
 	return nil

@@ -128,12 +128,12 @@ func (p *Progress) noteRuns(s *Snapshot) {
 	}
 	latest, last := runs[0], p.Schedule.Last
 	p.Run = "Job " + latest.Name + ": " + s.jobResult(latest)
-	if jobCondition(latest) != nil {
+	if health.JobEnd(latest) != nil {
 		p.Run = "Job " + latest.Name + ": " + s.jobWords(latest)
 	}
 	p.unsettled = last == nil || last.Started.Before(&latest.CreationTimestamp) || last.Job == latest.Name && last.Result == appv1.TaskRunning
 	for _, job := range runs {
-		if jobCondition(job) != nil {
+		if health.JobEnd(job) != nil {
 			continue
 		}
 		p.unsettled = true

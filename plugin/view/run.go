@@ -60,7 +60,7 @@ func RunOf(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *CommandR
 
 // runWithoutPod is for a Job whose pod does not exist yet, or is gone.
 func runWithoutPod(job *batchv1.Job, events []corev1.Event) *CommandRun {
-	switch ended := jobCondition(job); {
+	switch ended := health.JobEnd(job); {
 	case ended != nil && ended.Type == batchv1.JobComplete:
 		return &CommandRun{ExitCode: ptr.To[int32](0)} // The only container of the Job has ended with it.
 	case ended != nil:
@@ -83,7 +83,7 @@ func runWithoutPod(job *batchv1.Job, events []corev1.Event) *CommandRun {
 
 // deadlineOf describes the end of a Job that has missed its deadline, empty for any other Job.
 func deadlineOf(job *batchv1.Job) string {
-	ended := jobCondition(job)
+	ended := health.JobEnd(job)
 	if ended == nil || ended.Reason != batchv1.JobReasonDeadlineExceeded {
 		return ""
 	}

@@ -99,7 +99,7 @@ func (s *Snapshot) runInQuestion() *batchv1.Job {
 	runs := s.runs()
 	if s.Resource.verdict().Reason == appv1.ReasonRunFailed {
 		for _, job := range runs {
-			if end := jobCondition(job); end != nil && end.Type == batchv1.JobFailed {
+			if end := health.JobEnd(job); end != nil && end.Type == batchv1.JobFailed {
 				return job
 			}
 		}
@@ -260,7 +260,7 @@ func (s *Snapshot) belowSchedule() []Step {
 // lastSuccess describes the latest run that has succeeded, empty where none is known.
 func (s *Snapshot) lastSuccess() string {
 	for _, job := range s.runs() {
-		if end := jobCondition(job); end != nil && end.Type == batchv1.JobComplete {
+		if end := health.JobEnd(job); end != nil && end.Type == batchv1.JobComplete {
 			return fmt.Sprintf(lastSuccess, job.Name, longDuration(s.Now.Sub(end.LastTransitionTime.Time)))
 		}
 	}

@@ -1,0 +1,37 @@
+package health
+
+import (
+	"cmp"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// JobEnd returns the condition by which a Job has succeeded or failed, nil while it has not. The controller of Jobs sets the condition once no
+// pod of the Job runs.
+func JobEnd(job *batchv1.Job) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c
+		}
+	}
+	return nil
+}
+
+// JobEndedBy reports whether a Job has ended by a condition, batchv1.JobComplete or batchv1.JobFailed.
+func JobEndedBy(job *batchv1.Job, by batchv1.JobConditionType) bool {
+	end := JobEnd(job)
+	return end != nil && end.Type == by
+}
+
+// CompareJobs orders Jobs by their creation, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.
+func CompareJobs(a, b *batchv1.Job) int {
+	ended := func(job *batchv1.Job) int {
+		if JobEnd(job) != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(ended(a), ended(b)))
+}
