@@ -171,6 +171,11 @@ func (k *Kinds) doubt(s *kind) {
 func (k *Kinds) noteDefinition(s *kind, d definition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.define(s, d)
+}
+
+// define sets the state of a kind's definition. k.mu is held.
+func (k *Kinds) define(s *kind, d definition) {
 	s.defined = d
 	switch d {
 	case absent:

@@ -137,9 +137,10 @@ func (k *Kinds) followDefinition(ctx context.Context, s *kind) error {
 		}
 		k.noteDefinition(s, absent)
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	handled, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: func(any) { note(nil) },
-	}); err != nil {
+	})
+	if err != nil {
 		stop()
 		return err
 	}
@@ -149,7 +150,8 @@ func (k *Kinds) followDefinition(ctx context.Context, s *kind) error {
 		}
 	}()
 	go func() {
-		if c.WaitForCacheSync(ctx) {
+		// The cache has synced before the handler has had the events of the list.
+		if toolscache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
 			k.noteListed(s)
 		}
 	}()
@@ -159,10 +161,9 @@ func (k *Kinds) followDefinition(ctx context.Context, s *kind) error {
 // noteListed records that a definition was listed; without an event it is absent.
 func (k *Kinds) noteListed(s *kind) {
 	k.mu.Lock()
-	undecided := s.defined == undecided
-	k.mu.Unlock()
-	if undecided {
-		k.noteDefinition(s, absent)
+	defer k.mu.Unlock()
+	if s.defined == undecided {
+		k.define(s, absent)
 	}
 }
 
