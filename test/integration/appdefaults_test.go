@@ -119,6 +119,32 @@ func TestEditedDefaultsWriteNothing(t *testing.T) {
 	checkRequests(t, m, "settled", map[string]int{})
 }
 
+// TestDefaultsOfTheSystemNamespace has AppDefaults where the manager runs by default, with the Role of that namespace alone. It needs a
+// control plane of its own, as these AppDefaults count for all namespaces.
+func TestDefaultsOfTheSystemNamespace(t *testing.T) {
+	t.Parallel()
+	p := startOptionalPlane(t)
+	ns := p.Namespace(t)
+	defaults := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: appv1.AppDefaultsName}}
+	setDefaultFields(t, defaults, "podAnnotations: {a: '1'}")
+	app := newApp(ns, "web")
+	p.Create(t, defaults, app)
+	p.Start(t, ns)
+	d := deployment(app)
+	p.Until(t, d, func() error {
+		if got := d.Spec.Template.Annotations["a"]; got != "1" {
+			return fmt.Errorf("the pods have %q", got)
+		}
+		return nil
+	})
+	p.Until(t, defaults, func() error {
+		if s := &defaults.Status; s.Apps != 1 || s.Current != 1 {
+			return fmt.Errorf("the status is %+v", s)
+		}
+		return nil
+	})
+}
+
 // TestHostileDefaultsStayInTheirNamespace has AppDefaults of a tenant, which state everything, count for nothing elsewhere.
 func TestHostileDefaultsStayInTheirNamespace(t *testing.T) {
 	t.Parallel()

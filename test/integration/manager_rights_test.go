@@ -25,6 +25,7 @@ import (
 // The reasons for rights that are needed without a request that asks for them.
 const (
 	finalizes = "OwnerReferencesPermissionEnforcement asks for it where a child names its owner"
+	adopts    = "OwnerReferencesPermissionEnforcement asks for it where the object of others gets an owner"
 	creates   = "an apply is a patch, and where it makes the object the API server asks for this as well"
 )
 
@@ -38,6 +39,7 @@ var unrequested = map[string]string{
 	"update tasks/finalizers.app.huolala.cn":             finalizes,
 	"create deployments.apps":                            creates,
 	"create cronjobs.batch":                              creates,
+	"delete cronjobs.batch":                              adopts,
 	"create services":                                    creates,
 	"create secrets":                                     creates,
 	"create serviceaccounts":                             creates,
@@ -76,15 +78,22 @@ func TestUnrequestedRights(t *testing.T) {
 			plane.Start(t, ns, harness.WithAccount(ns, "lesser"), harness.WithForbidden())
 			verb, resource, _ := strings.Cut(right, " ")
 			obj := newOwning(ns, resource)
+			if reason == adopts {
+				plane.Create(t, newForeignCronJob(ns, obj.GetName()))
+				obj.SetAnnotations(map[string]string{appv1.AnnotationAdopt: "true"})
+			}
 			plane.Create(t, obj)
 			condition := "Ready"
 			if isAround(resource) {
 				condition = "Applied"
 			}
 			plane.Stands(t, obj, condition+"=False/Forbidden")
-			if name, _, _ := strings.Cut(resource, "."); reason == finalizes {
+			switch name, _, _ := strings.Cut(resource, "."); reason {
+			case finalizes:
 				harness.Says(t, obj, condition, "cannot set blockOwnerDeletion")
-			} else {
+			case adopts:
+				harness.Says(t, obj, condition, "cannot set an ownerRef on a resource you can't delete")
+			default:
 				harness.Says(t, obj, condition, fmt.Sprintf("cannot %s resource %q", verb, name))
 			}
 		})

@@ -181,15 +181,21 @@ func TestTaskWithoutApp(t *testing.T) {
 	plane.Read(t, fixture.CronJob(task))
 }
 
-// TestTaskOfForeignCronJob finds a CronJob of its name that others have made, which no watch shows.
-func TestTaskOfForeignCronJob(t *testing.T) {
-	t.Parallel()
-	ns, _ := plane.Shared(t)
-	foreign := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "report"}}
+// newForeignCronJob returns a CronJob that no controller owns.
+func newForeignCronJob(namespace, name string) *batchv1.CronJob {
+	foreign := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	foreign.Spec.Schedule = "@yearly"
 	foreign.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "theirs", Image: fixture.Image}},
 	}
+	return foreign
+}
+
+// TestTaskOfForeignCronJob finds a CronJob of its name that others have made, which no watch shows.
+func TestTaskOfForeignCronJob(t *testing.T) {
+	t.Parallel()
+	ns, _ := plane.Shared(t)
+	foreign := newForeignCronJob(ns, "report")
 	plane.Create(t, foreign)
 	task := fixture.NewTask(ns, "report")
 	plane.Create(t, task)
