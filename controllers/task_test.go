@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -302,6 +303,56 @@ func TestTaskInvalid(t *testing.T) {
 		w.stands("a valid spec", "Task", "Applied=True/Applied", "Ready=True/NoRun")
 		if got := w.runImage(); got != "report:1" {
 			t.Errorf("%s: the image is %s", what, got)
+		}
+	})
+}
+
+// TestTaskSuspendedInAnyCase suspends and resumes a Task whose present spec cannot be in force: the CronJob follows, and keeps all else. A spec that
+// cannot be decoded changes nothing, nor does a paused one; the status has the state of the CronJob.
+func TestTaskSuspendedInAnyCase(t *testing.T) {
+	const invalid, valid = `"schedule":"daily"`, `"schedule":"0 5 * * *"`
+	forEach(t, map[string]struct{ gone, unrecorded bool }{
+		"the App is gone": {gone: true}, "an invalid spec": {}, "an invalid spec without a record": {unrecorded: true},
+		"an invalid spec, and the App is gone": {gone: true, unrecorded: true},
+	}, func(t *testing.T, what string, c struct{ gone, unrecorded bool }) {
+		w := newTaskWorld(t, taskOfApp)
+		if c.gone {
+			w.remove(w.deployment())
+		}
+		if c.unrecorded {
+			job := w.cronJob()
+			delete(job.Annotations, appv1.AnnotationLastAppliedSpec)
+			w.update(job)
+		}
+		schedule := invalid
+		if c.gone && !c.unrecorded {
+			schedule = valid
+		}
+		before := w.cronJob()
+		for _, suspended := range []bool{true, false, true} {
+			w.setSpec("Task", fmt.Sprintf(`{"app":"web","command":["report"],%s,"suspended":%t}`, schedule, suspended))
+			w.settle("Task")
+			after := w.cronJob()
+			if got := w.taskStatus(); *after.Spec.Suspend != suspended || (got.NextRun == nil) != suspended {
+				t.Fatalf("%s: suspended is %t, want %t, and the next run %v", what, *after.Spec.Suspend, suspended, got.NextRun)
+			}
+			after.Spec.Suspend = before.Spec.Suspend
+			if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+				t.Errorf("%s: the CronJob has changed: %s", what, cmp.Diff(before.Spec, after.Spec))
+			}
+			w.requests = nil
+			w.settle("Task")
+			w.wrote(what)
+		}
+		w.setSpec("Task", `{"schedule":5,"app":{}}`)
+		w.settle("Task")
+		if !*w.cronJob().Spec.Suspend || w.taskStatus().NextRun != nil {
+			t.Errorf("%s: a spec that cannot be decoded has resumed the Task", what)
+		}
+		w.setSpec("Task", `{"paused":true,"app":"web","command":["report"],`+schedule+`}`)
+		w.settle("Task")
+		if !*w.cronJob().Spec.Suspend || w.taskStatus().NextRun != nil {
+			t.Errorf("%s: a paused Task was resumed", what)
 		}
 	})
 }

@@ -82,6 +82,7 @@ func (w *world) writes() interceptor.Funcs {
 				return err
 			}
 			err = w.patch(ctx, c, obj, patch, opts...)
+			dateCronJob(obj)
 			w.request(patchVerb(patch.Type()), obj, details, lines, err)
 			return err
 		},

@@ -266,7 +266,17 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 			return err
 		}
 	}
-	return c.Get(ctx, key, obj, opts...)
+	err := c.Get(ctx, key, obj, opts...)
+	dateCronJob(obj)
+	return err
+}
+
+// dateCronJob sets the creation of a CronJob, which the fake client leaves out of an object that an apply request creates, to the time at which a
+// world begins.
+func dateCronJob(obj client.Object) {
+	if job, ok := obj.(*batchv1.CronJob); ok && job.CreationTimestamp.IsZero() {
+		job.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0))
+	}
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {

@@ -40,6 +40,11 @@ func endingPod(template *corev1.PodSpec, container string) corev1.PodSpec {
 	return *pod
 }
 
+// ReadinessGateRun is the readiness gate of each pod that ends. Nothing sets its condition, so that such a pod is never ready: a Service
+// that selects the pod by an inherited label sends it no request, and a PodDisruptionBudget does not count it as healthy. A Job does not wait
+// for readiness.
+const ReadinessGateRun corev1.PodConditionType = "app.huolala.cn/serves"
+
 // endPod changes the spec of a pod to the spec of a pod that ends.
 func endPod(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -48,6 +53,7 @@ func endPod(pod *corev1.PodSpec) {
 		}
 	}
 	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: ReadinessGateRun}}
 	pod.TopologySpreadConstraints = nil // These are about the pods that serve.
 }
 

@@ -47,6 +47,10 @@ const (
 	// AnnotationHeld is the ReplicaSet that a Deployment was built for, as JSON, during a hold by AnnotationHold or a rollback.
 	AnnotationHeld = "app.huolala.cn/held"
 
+	// AnnotationScheduleSince is the time since which the schedule of a Task's CronJob counts, in RFC 3339; on a CronJob whose schedule, time
+	// zone, deadline or suspension has changed since its creation.
+	AnnotationScheduleSince = "app.huolala.cn/schedule-since"
+
 	// AnnotationConfig is the sum of the content that pods use of ConfigMaps and Secrets; on pods, once that has changed while
 	// spec.configRollout was OnChange.
 	AnnotationConfig = "app.huolala.cn/config"

@@ -119,6 +119,8 @@ const (
 	ReasonRunFailed = "RunFailed"
 	// ReasonRunMissed: a run that was due has not started.
 	ReasonRunMissed = "RunMissed"
+	// ReasonTooManyRuns: the CronJob has more Jobs than the operator judges.
+	ReasonTooManyRuns = "TooManyRuns"
 	// ReasonSuspended: spec.suspended starts no runs.
 	ReasonSuspended = "Suspended"
 )

@@ -17,7 +17,9 @@ import (
 )
 
 // records are the annotations with records of the operator. They change with the recorded values.
-var records = []string{appv1.AnnotationLastAppliedHash, appv1.AnnotationLastAppliedInputs, appv1.AnnotationLastAppliedSpec}
+var records = []string{
+	appv1.AnnotationLastAppliedHash, appv1.AnnotationLastAppliedInputs, appv1.AnnotationLastAppliedSpec, appv1.AnnotationScheduleSince,
+}
 
 var templatePath = fieldpath.MakePathOrDie("spec", "template")
 

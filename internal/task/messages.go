@@ -16,6 +16,7 @@ const (
 	messageRunDeadline    = "the command had not ended after deadlineSeconds"
 	messageRunCommand     = "the command ended with an error, as often as retries allows"
 	messageRunMissed      = "the run that was due at %s UTC has not started; kubectl describe cronjob -n %s %s names the cause"
+	messageTooManyRuns    = "CronJob %s has more than %d Jobs, so the state of its runs is not known. Delete Jobs that have ended, and see which client creates them"
 	messageRecordTooLong  = "the spec is too long for an annotation; only its hash is recorded"
 	messageCronJobMissing = "CronJob %s is not created yet"
 )

@@ -12,8 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/api/v1/validation"
-	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -22,6 +20,8 @@ import (
 const (
 	// missedAfter is how late a run may be before it counts as missed, unless startingDeadlineSeconds is longer.
 	missedAfter = 2 * time.Minute
+	// maxJobs is the maximum number of Jobs of one CronJob that are judged: five times what keep allows.
+	maxJobs = 1000
 	// podPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
 	podPatience = 30 * time.Second
 	// lookAgain is the longest time until a Task is looked at again: a clock may be set.
@@ -58,9 +58,10 @@ func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv
 			return runOf(latest)
 		}
 	}
-	if before == nil || before.Result != appv1.TaskRunning {
+	if before == nil || before.Result == appv1.TaskSucceeded || before.Result == appv1.TaskFailed {
 		return before
 	}
+	// The CronJob controller deletes a Job before it writes the time of the success.
 	run := before.DeepCopy()
 	run.Result = appv1.TaskUnknown
 	if live != nil && live.Status.LastSuccessfulTime != nil && before.Started != nil && !live.Status.LastSuccessfulTime.Before(before.Started) {
@@ -94,53 +95,14 @@ func (o *observed) active() int32 {
 	return n
 }
 
-// timing has the times of a schedule at the time of a reconcile.
-type timing struct {
-	// next is when the next run is due, zero for never.
-	next time.Time
-	// missed is when a run was due that has not started, zero for none.
-	missed time.Time
-	// again is when time alone changes one of the two, zero for never.
-	again time.Time
-}
-
-// timingOf returns the times of the schedule of a live CronJob. A run counts as missed if it was due since the latest run, and since the
-// operator has last changed the CronJob: another schedule has other times.
-func timingOf(spec *appv1.TaskSpec, seen *observed, live *batchv1.CronJob) timing {
-	schedule, ok := validation.ScheduleOf(spec)
-	if !ok || spec.Suspended || live.DeletionTimestamp != nil {
-		return timing{}
-	}
-	base := live.CreationTimestamp.Time
-	if last := live.Status.LastScheduleTime; last != nil {
-		base = last.Time
-	}
-	since := base
-	if changed := children.LastApplied(live, resource.KindTask.FieldManager()); changed.After(since) {
-		since = changed
-	}
-	patience := max(missedAfter, time.Duration(ptr.Deref(spec.StartingDeadlineSeconds, 0))*time.Second)
-	t := timing{next: schedule.Next(base, seen.at)}
-	due := schedule.First(since)
-	switch late := due.Add(patience); {
-	case due.IsZero():
-		return t
-	case seen.at.Before(late):
-		t.again = late
-	case seen.active() > 0 && spec.Concurrency != appv1.ConcurrencyAllow && spec.Concurrency != appv1.ConcurrencyReplace: // It is left out.
-		t.again = t.next.Add(patience)
-	default:
-		t.missed, t.again = due, t.next.Add(patience)
-	}
-	return t
-}
-
 // verdictOf returns how the runs are doing. Ready is true if the latest run that has ended has succeeded, or if none was due.
-func verdictOf(task *appv1.Task, spec *appv1.TaskSpec, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
+func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
 	failed := failedJob(seen, live)
 	running := seen.active() > 0
 	switch {
-	case spec.Suspended && !running:
+	case seen.crowded:
+		return health.Verdict{Stalled: true, Reason: appv1.ReasonTooManyRuns, Message: fmt.Sprintf(messageTooManyRuns, task.Name, maxJobs)}
+	case isSuspended(live) && !running:
 		return health.Verdict{Ready: true, Reason: appv1.ReasonSuspended, Message: messageSuspended}
 	case failed != nil:
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunFailed, Message: fmt.Sprintf(messageRunFailed,
@@ -233,20 +195,18 @@ func newReport(in *Input, seen *observed, want *decision, done outcome) reconcil
 		report.Pods = health.Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageCronJobMissing, task.Name)}
 		return report
 	}
-	spec := &task.Spec
-	if want.spec != nil {
-		spec = &want.spec.Spec
+	if !seen.crowded {
+		status.LastRun, status.Active = lastRun(status.LastRun, seen, live), seen.active()
 	}
-	t := timingOf(spec, seen, live)
-	status.LastRun = lastRun(status.LastRun, seen, live)
-	status.NextRun, status.Active, status.Image = nil, seen.active(), resource.MainImage(live)
+	t := timingOf(seen, live, status.LastRun)
+	status.NextRun, status.Image = nil, resource.MainImage(live)
 	if !t.next.IsZero() {
 		status.NextRun = ptr.To(metav1.NewTime(t.next.UTC().Truncate(time.Second)))
 	}
 	if want.job != nil {
 		status.Size = want.size.String()
 	}
-	report.Pods = verdictOf(task, spec, seen, live, &t, status.LastRun)
+	report.Pods = verdictOf(task, seen, live, &t, status.LastRun)
 	if !t.again.IsZero() {
 		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, min(max(t.again.Sub(seen.at), time.Second), lookAgain))
 	}

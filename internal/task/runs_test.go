@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/resource"
 )
 
 // day returns a time of the day of the tests.
@@ -39,45 +38,61 @@ func jobAt(name, created, ended string, how batchv1.JobConditionType) batchv1.Jo
 	return job
 }
 
-// TestTiming has runs that are due, late and missed.
+// TestTiming has runs that are due, late, missed and left out.
 func TestTiming(t *testing.T) {
+	deadline := func(seconds int64) batchv1.CronJobSpec { return batchv1.CronJobSpec{StartingDeadlineSeconds: &seconds} }
+	forbid := func(seconds int64) batchv1.CronJobSpec {
+		spec := deadline(seconds)
+		spec.ConcurrencyPolicy = batchv1.ForbidConcurrent
+		return spec
+	}
 	for name, c := range map[string]struct {
-		spec                    appv1.TaskSpec
-		now, scheduled, changed string
-		active                  bool
-		next, missed, again     string
+		spec                  batchv1.CronJobSpec
+		now, scheduled, since string
+		active                bool
+		ended, success        string
+		next, missed, again   string
 	}{
-		"before the first run":            {now: "04:00:00", next: "05:00:00", again: "05:02:00"},
-		"after a run":                     {now: "05:00:01", scheduled: "05:00:00", next: "06:00:00", again: "06:02:00"},
-		"a little late":                   {now: "05:01:59", next: "06:00:00", again: "05:02:00"},
-		"too late":                        {now: "05:02:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
-		"long too late":                   {now: "09:30:00", next: "10:00:00", missed: "05:00:00", again: "10:02:00"},
-		"later than its deadline":         {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](600)}, now: "05:10:00", next: "06:00:00", missed: "05:00:00", again: "06:10:00"},
-		"within its deadline":             {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](600)}, now: "05:09:59", next: "06:00:00", again: "05:10:00"},
-		"a deadline below the patience":   {spec: appv1.TaskSpec{StartingDeadlineSeconds: ptr.To[int32](10)}, now: "05:01:00", next: "06:00:00", again: "05:02:00"},
-		"left out next to another run":    {now: "05:30:00", active: true, next: "06:00:00", again: "06:02:00"},
-		"allowed next to another run":     {spec: appv1.TaskSpec{Concurrency: appv1.ConcurrencyAllow}, now: "05:30:00", active: true, next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
-		"suspended":                       {spec: appv1.TaskSpec{Suspended: true}, now: "05:30:00"},
-		"the schedule was changed since":  {now: "05:30:00", changed: "05:15:00", next: "06:00:00", again: "06:02:00"},
-		"the schedule was changed before": {now: "05:30:00", changed: "04:59:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
-		"a schedule that never comes":     {spec: appv1.TaskSpec{Schedule: "0 0 30 2 *"}, now: "05:30:00"},
-		"no schedule":                     {spec: appv1.TaskSpec{Schedule: "nonsense"}, now: "05:30:00"},
+		"before the first run":               {now: "04:00:00", next: "05:00:00", again: "05:02:00"},
+		"after a run":                        {now: "05:00:01", scheduled: "05:00:00", next: "06:00:00", again: "06:02:00"},
+		"a little late":                      {now: "05:01:59", next: "06:00:00", again: "05:02:00"},
+		"too late":                           {now: "05:02:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"long too late":                      {now: "09:30:00", next: "10:00:00", missed: "05:00:00", again: "10:02:00"},
+		"later than its deadline":            {spec: deadline(600), now: "05:10:00", next: "06:00:00", missed: "05:00:00", again: "06:10:00"},
+		"within its deadline":                {spec: deadline(600), now: "05:09:59", next: "06:00:00", again: "05:10:00"},
+		"a deadline below the patience":      {spec: deadline(10), now: "05:01:00", next: "06:00:00", again: "05:02:00"},
+		"left out next to another run":       {spec: batchv1.CronJobSpec{ConcurrencyPolicy: batchv1.ForbidConcurrent}, now: "05:30:00", active: true, next: "06:00:00", again: "06:02:00"},
+		"allowed next to another run":        {spec: batchv1.CronJobSpec{ConcurrencyPolicy: batchv1.AllowConcurrent}, now: "05:30:00", active: true, next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"left out, and the other has ended":  {spec: forbid(600), now: "05:40:00", scheduled: "04:00:00", ended: "05:30:00", next: "06:00:00", again: "06:10:00"},
+		"left out, and the other is deleted": {spec: forbid(600), now: "05:40:00", scheduled: "04:00:00", success: "05:30:00", next: "06:00:00", again: "06:10:00"},
+		"not left out, as it ended in time":  {spec: forbid(600), now: "05:40:00", scheduled: "04:00:00", ended: "05:05:00", next: "06:00:00", missed: "05:00:00", again: "06:10:00"},
+		"not left out without a deadline":    {spec: forbid(0), now: "05:40:00", scheduled: "04:00:00", ended: "05:30:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"suspended":                          {spec: batchv1.CronJobSpec{Suspend: ptr.To(true)}, now: "05:30:00"},
+		"the schedule was changed since":     {now: "05:30:00", since: "2026-03-02T05:15:00Z", next: "06:00:00", again: "06:02:00"},
+		"the schedule was changed before":    {now: "05:30:00", since: "2026-03-02T04:59:00Z", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"a time that is none":                {now: "05:30:00", since: "yesterday", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"a schedule that never comes":        {spec: batchv1.CronJobSpec{Schedule: "0 0 30 2 *"}, now: "05:30:00"},
+		"no schedule":                        {spec: batchv1.CronJobSpec{Schedule: "nonsense"}, now: "05:30:00"},
+		"no time zone":                       {spec: batchv1.CronJobSpec{TimeZone: ptr.To("Nowhere/At_All")}, now: "05:30:00"},
 	} {
 		if c.spec.Schedule == "" {
 			c.spec.Schedule = "0 * * * *"
 		}
-		live := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day("04:00:00"))}}
-		live.Status.LastScheduleTime = ranAt(c.scheduled)
-		if c.changed != "" {
-			live.ManagedFields = []metav1.ManagedFieldsEntry{{
-				Manager: resource.KindTask.FieldManager(), Operation: metav1.ManagedFieldsOperationApply, Time: ranAt(c.changed),
-			}}
+		live := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(day("04:00:00"))}, Spec: c.spec}
+		live.Status.LastScheduleTime, live.Status.LastSuccessfulTime = ranAt(c.scheduled), ranAt(c.success)
+		if c.since != "" {
+			live.Annotations = map[string]string{appv1.AnnotationScheduleSince: c.since}
 		}
-		seen := &observed{at: day(c.now)}
+		// A Job that was created by hand is not among the active ones, and hides no missed run.
+		seen := &observed{at: day(c.now), jobs: []batchv1.Job{jobAt("by-hand", "04:00:00", "", "")}}
 		if c.active {
-			seen.jobs = []batchv1.Job{jobAt("a", "04:00:00", "", "")}
+			live.Status.Active = []corev1.ObjectReference{{Name: "a"}}
 		}
-		got := timingOf(&c.spec, seen, live)
+		var last *appv1.TaskRun
+		if c.ended != "" {
+			last = &appv1.TaskRun{Job: "a", Started: ranAt("04:00:00"), Finished: ranAt(c.ended), Result: appv1.TaskFailed}
+		}
+		got := timingOf(seen, live, last)
 		for _, part := range []struct {
 			name string
 			got  time.Time
@@ -94,9 +109,61 @@ func TestTiming(t *testing.T) {
 	}
 }
 
+// TestScheduleSince has the time since which a schedule counts: another pod template does not change the time, another schedule does.
+func TestScheduleSince(t *testing.T) {
+	now, earlier := day("05:00:00"), "2026-03-01T00:00:00Z"
+	schedule := batchv1.CronJobSpec{Schedule: "0 * * * *", TimeZone: ptr.To("Etc/UTC"), StartingDeadlineSeconds: ptr.To[int64](60), Suspend: ptr.To(false)}
+	for name, c := range map[string]struct {
+		change func(*batchv1.CronJobSpec)
+		since  string
+		// owned are the fields of the CronJob's spec that the operator owns, as JSON.
+		owned string
+		want  string
+	}{
+		"nothing":           {change: func(*batchv1.CronJobSpec) {}},
+		"nothing again":     {change: func(*batchv1.CronJobSpec) {}, since: earlier, want: earlier},
+		"another image":     {change: func(s *batchv1.CronJobSpec) { s.JobTemplate.Spec.Parallelism = ptr.To[int32](1) }, since: earlier, want: earlier},
+		"another policy":    {change: func(s *batchv1.CronJobSpec) { s.ConcurrencyPolicy = batchv1.AllowConcurrent }, since: earlier, want: earlier},
+		"another schedule":  {change: func(s *batchv1.CronJobSpec) { s.Schedule = "1 * * * *" }, since: earlier, want: "2026-03-02T05:00:00Z"},
+		"another time zone": {change: func(s *batchv1.CronJobSpec) { s.TimeZone = ptr.To("Asia/Shanghai") }, want: "2026-03-02T05:00:00Z"},
+		"another deadline":  {change: func(s *batchv1.CronJobSpec) { s.StartingDeadlineSeconds = nil }, want: "2026-03-02T05:00:00Z"},
+		"a repaired schedule": {
+			change: func(s *batchv1.CronJobSpec) { s.Schedule = "1 * * * *" }, owned: `{"f:spec":{"f:suspend":{}}}`, since: earlier, want: earlier,
+		},
+		"a changed schedule": {
+			change: func(s *batchv1.CronJobSpec) { s.Schedule = "1 * * * *" }, owned: `{"f:spec":{"f:schedule":{}}}`, since: earlier, want: "2026-03-02T05:00:00Z",
+		},
+		"resumed by hand": {
+			change: func(s *batchv1.CronJobSpec) { s.Suspend = ptr.To(true) }, owned: `{"f:spec":{"f:schedule":{}}}`,
+		},
+		"suspended": {change: func(s *batchv1.CronJobSpec) { s.Suspend = ptr.To(true) }, want: "2026-03-02T05:00:00Z"},
+	} {
+		live := &batchv1.CronJob{Spec: schedule}
+		if c.since != "" {
+			live.Annotations = map[string]string{appv1.AnnotationScheduleSince: c.since}
+		}
+		if c.owned != "" {
+			live.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: "task", Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(c.owned),
+			}}
+		}
+		wanted := live.DeepCopy()
+		wanted.Annotations = map[string]string{"a": "b"}
+		c.change(&wanted.Spec)
+		got := withSince(wanted, live, "task", now)
+		if got.Annotations[appv1.AnnotationScheduleSince] != c.want || got.Annotations["a"] != "b" || len(wanted.Annotations) != 1 {
+			t.Errorf("%s: the annotations are %v", name, got.Annotations)
+		}
+		if fresh := withSince(wanted, nil, "task", now); fresh != wanted {
+			t.Errorf("%s: a new CronJob has the annotations %v", name, fresh.Annotations)
+		}
+	}
+}
+
 // TestLastRun has runs whose Jobs are there, and runs whose Jobs are deleted.
 func TestLastRun(t *testing.T) {
 	running := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Result: appv1.TaskRunning}
+	unknown := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Result: appv1.TaskUnknown}
 	failed := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
 	for name, c := range map[string]struct {
 		before  *appv1.TaskRun
@@ -113,6 +180,7 @@ func TestLastRun(t *testing.T) {
 		"its Job is deleted":                {before: failed, job: "old", result: appv1.TaskFailed},
 		"only earlier Jobs are left":        {before: failed, jobs: []batchv1.Job{jobAt("a", "04:00:00", "04:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskFailed},
 		"deleted after its success":         {before: running, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
+		"deleted before its success":        {before: unknown, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
 		"deleted while it ran":              {before: running, job: "old", result: appv1.TaskUnknown},
 		"deleted, and success is of before": {before: running, success: "04:01:00", job: "old", result: appv1.TaskUnknown},
 	} {
@@ -160,6 +228,7 @@ func TestVerdict(t *testing.T) {
 	gone := &appv1.TaskRun{Job: "a", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
 	for name, c := range map[string]struct {
 		suspended bool
+		crowded   bool
 		jobs      []batchv1.Job
 		missed    string
 		last      *appv1.TaskRun
@@ -168,6 +237,7 @@ func TestVerdict(t *testing.T) {
 		ready     bool
 	}{
 		"none":                            {want: appv1.ReasonNoRun, ready: true},
+		"too many Jobs":                   {crowded: true, suspended: true, want: appv1.ReasonTooManyRuns},
 		"suspended after a failure":       {suspended: true, jobs: []batchv1.Job{failed}, want: appv1.ReasonSuspended, ready: true},
 		"failed and missed":               {jobs: []batchv1.Job{failed}, missed: "06:00:00", want: appv1.ReasonRunFailed},
 		"failed and another runs":         {jobs: []batchv1.Job{failed, running}, want: appv1.ReasonRunFailed},
@@ -179,15 +249,14 @@ func TestVerdict(t *testing.T) {
 		"deleted while it ran":            {last: unknown, want: appv1.ReasonNoRun, ready: true},
 		"succeeded, and all Jobs deleted": {success: "05:01:00", want: appv1.ReasonSucceeded, ready: true},
 	} {
-		task := &appv1.Task{}
-		task.Spec.Suspended = c.suspended
-		live := &batchv1.CronJob{}
+		task, live := &appv1.Task{}, &batchv1.CronJob{}
+		live.Spec.Suspend = &c.suspended
 		live.Status.LastSuccessfulTime = ranAt(c.success)
 		due := timing{}
 		if c.missed != "" {
 			due.missed = day(c.missed)
 		}
-		got := verdictOf(task, &task.Spec, &observed{at: day("06:00:10"), jobs: latestFirst(c.jobs)}, live, &due, c.last)
+		got := verdictOf(task, &observed{at: day("06:00:10"), jobs: latestFirst(c.jobs), crowded: c.crowded}, live, &due, c.last)
 		if got.Reason != c.want || got.Ready != c.ready || got.Stalled == c.ready || got.Message == "" {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -199,7 +268,7 @@ func TestRunWithoutPod(t *testing.T) {
 	task := &appv1.Task{}
 	for now, ready := range map[string]bool{"05:00:29": true, "05:00:30": false} {
 		seen := &observed{at: day(now), jobs: []batchv1.Job{jobAt("a", "05:00:00", "", "")}}
-		got := verdictOf(task, &task.Spec, seen, &batchv1.CronJob{}, &timing{}, nil)
+		got := verdictOf(task, seen, &batchv1.CronJob{}, &timing{}, nil)
 		if got.Ready != ready || got.Stalled || got.Reason != appv1.ReasonRunning || (got.Again == 0) == ready {
 			t.Errorf("at %s: %+v", now, got)
 		}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
@@ -50,6 +51,8 @@ type observed struct {
 	object *batchv1.CronJob
 	// jobs are the Jobs of the Task's CronJob, the latest first.
 	jobs []batchv1.Job
+	// crowded is set if the CronJob has more than maxJobs Jobs. Then no Jobs are listed.
+	crowded bool
 	// pods are the pods of the Task that the cache has.
 	pods []corev1.Pod
 }
@@ -68,6 +71,9 @@ type decision struct {
 	spec *appv1.Task
 	job  *resource.ScheduledJob
 	size resource.ResolvedSize
+	// object is the CronJob to apply, nil for none: that of job; without a job, the live one as it was last applied, if its suspension differs
+	// from the present spec.
+	object *batchv1.CronJob
 	// refusal is why the present spec is not in force, nil if it is.
 	refusal error
 }
@@ -105,8 +111,14 @@ func (r *Reconciler) observe(ctx context.Context, task *appv1.Task) (*observed, 
 		return seen, nil
 	}
 	var jobs batchv1.JobList
-	if err := r.Client.List(ctx, &jobs, client.InNamespace(task.Namespace), client.MatchingFields{children.IndexOwner: string(live.UID)}); err != nil {
+	// The Jobs are read and not written, so that they need no copy.
+	if err := r.Client.List(ctx, &jobs, client.InNamespace(task.Namespace), client.MatchingFields{children.IndexOwner: string(live.UID)},
+		client.Limit(maxJobs+1), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Jobs: %w", err)
+	}
+	if len(jobs.Items) > maxJobs {
+		seen.crowded = true
+		return seen, nil
 	}
 	seen.jobs = latestFirst(slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, live) }))
 	if len(seen.jobs) > 0 && health.JobEnd(&seen.jobs[0]) == nil {
@@ -130,22 +142,50 @@ func (r *Reconciler) decide(ctx context.Context, in *Input, seen *observed) (*de
 		want = earlier(in, seen, workload.InvalidSpec(errs))
 		errs, err = r.build(ctx, in, want)
 	}
-	if err == nil && len(errs) > 0 { // The record is no longer valid either.
+	if err != nil {
+		return nil, err
+	}
+	if len(errs) > 0 { // The record is no longer valid either.
 		want.job = nil
 	}
+	want.object, err = wantedObject(in, seen, want.job)
 	return want, err
 }
 
-// earlier returns the decision for the recorded spec of the live CronJob, and for no CronJob without a record.
+// wantedObject returns the CronJob to apply: that of a job; without a job, the live one as it was last applied, if its suspension differs from
+// the present spec. A spec that cannot be decoded has no suspension.
+func wantedObject(in *Input, seen *observed, job *resource.ScheduledJob) (*batchv1.CronJob, error) {
+	if job != nil {
+		return withSince(job.CronJob, seen.object, in.manager(), seen.at), nil
+	}
+	live := seen.cronJob(in.Task)
+	if live == nil || in.Undecodable != nil || isSuspended(live) == in.Task.Spec.Suspended || !children.Applies(live, in.manager()) {
+		return nil, nil
+	}
+	kept, err := keepJob(live, in.manager(), in.Task.Spec.Suspended)
+	if err != nil {
+		return nil, err
+	}
+	return withSince(kept, live, in.manager(), seen.at), nil
+}
+
+// earlier returns the decision for the recorded spec of the live CronJob, with the suspension of the present spec; and for no CronJob without
+// a valid record.
 func earlier(in *Input, seen *observed, refusal error) *decision {
 	want := &decision{refusal: refusal}
 	live := seen.cronJob(in.Task)
 	if live == nil || !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
 		return want
 	}
-	if past, err := resource.PastTask(in.Task, live.Annotations[appv1.AnnotationLastAppliedSpec]); err == nil {
-		want.spec = past
+	past, err := resource.PastTask(in.Task, live.Annotations[appv1.AnnotationLastAppliedSpec])
+	if err != nil || len(validation.Task(past)) > 0 {
+		return want
 	}
+	past.Spec.Suspended = in.Task.Spec.Suspended
+	if in.Undecodable != nil {
+		past.Spec.Suspended = isSuspended(live)
+	}
+	want.spec = past
 	return want
 }
 
@@ -196,14 +236,16 @@ type outcome struct {
 
 // apply applies the CronJob of a decision. While the Task is paused, it finds out whether there is anything to apply.
 func (r *Reconciler) apply(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
-	if want.job == nil {
+	if want.object == nil {
 		return outcome{}
 	}
 	owner := &workload.Input{Owner: in.Task, Kind: resource.KindTask, Name: in.Task.Name}
-	object := workload.NewChild(want.job.CronJob, seen.object)
-	object.Unavailable = r.Unavailable(ctx, owner, want.job.CronJob)
+	object := workload.NewChild(want.object, seen.object)
+	object.Unavailable = r.Unavailable(ctx, owner, want.object)
 	req := workload.NewRequest(owner, object)
-	req.Policy.DefaultLabels = want.job.Workload.DefaultLabels
+	if want.job != nil {
+		req.Policy.DefaultLabels = want.job.Workload.DefaultLabels
+	}
 	mode := r.Mode
 	if in.Task.Spec.Paused {
 		mode = apply.Local

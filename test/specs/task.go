@@ -19,12 +19,18 @@ func Task(src Source) map[string]any {
 	g.maybe(spec, "podTemplatePatch", func() any {
 		return map[string]any{"spec": pick(g, map[string]any{}, map[string]any{"hostname": "a"}, map[string]any{"shareProcessNamespace": true})}
 	})
-	spec["schedule"] = pick(g, "0 5 * * *", "*/5 0-6 1,15 JAN-MAR MON", "@daily", "@every 1h30m", "0 0 30 2 *", "? * ? * SUN")
+	const interval = "@every 1h30m"
+	spec["schedule"] = pick(g, "0 5 * * *", "*/5 0-6 1,15 JAN-MAR MON", "@daily", interval, "0 0 30 2 *", "? * ? * SUN")
 	g.maybe(spec, "timeZone", func() any { return pick(g, "Etc/UTC", "Asia/Shanghai", "America/Argentina/Buenos_Aires") })
 	g.maybe(spec, "concurrency", func() any { return pick(g, "Forbid", "Allow", "Replace") })
 	g.maybe(spec, "deadlineSeconds", func() any { return pick(g, int64(1), 604800) })
 	g.maybe(spec, "retries", func() any { return pick(g, int64(0), 10) })
-	g.maybe(spec, "startingDeadlineSeconds", func() any { return pick(g, int64(10), 604800) })
+	g.maybe(spec, "startingDeadlineSeconds", func() any {
+		if spec["schedule"] == interval {
+			return pick(g, int64(5401), 604800)
+		}
+		return pick(g, int64(10), 604800)
+	})
 	g.maybe(spec, "suspended", func() any { return g.IntN(2) == 1 })
 	g.maybe(spec, "keep", func() any {
 		keep := map[string]any{}

@@ -224,6 +224,8 @@ const (
 	messageTimeZoneUnknown         = "is no time zone of the IANA database; write one like Asia/Shanghai or Etc/UTC"
 	messageLabelSetOnJobs          = "is set by Kubernetes on the pods of each Job; remove it"
 	messageStartingDeadlineInvalid = "must be from 10 to 604800 seconds"
+	messageIntervalTooShort        = "must be @every 1m or longer; a command that runs more often is a server, such as an App"
+	messageDeadlineWithinInterval  = "must be longer than the interval of @every, because no run would ever start; write the five fields of cron instead, or remove this field"
 	messageTaskDeadlineInvalid     = "must be from 1 to 604800 seconds"
 )
 

@@ -29,6 +29,7 @@ const (
 	maxSchedule            = 256
 	maxTimeZone            = 64
 	minStartingDeadline    = 10
+	minInterval            = time.Minute
 	maxTaskDeadline        = 604800
 	maxTaskRetries         = 10
 	maxKeptJobs            = 100
@@ -82,7 +83,10 @@ func taskLimits(spec *appv1.TaskSpec, path *field.Path) field.ErrorList {
 func schedule(spec *appv1.TaskSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("schedule")
-	switch _, err := parseSchedule(spec.Schedule); {
+	parsed, err := parseSchedule(spec.Schedule)
+	every, counts := parsed.(cron.ConstantDelaySchedule)
+	deadline := spec.StartingDeadlineSeconds
+	switch {
 	case spec.Schedule == "":
 		errs = append(errs, field.Required(at, messageScheduleRequired))
 	case len(spec.Schedule) > maxSchedule:
@@ -91,6 +95,11 @@ func schedule(spec *appv1.TaskSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at, spec.Schedule, messageScheduleHasTimeZone))
 	case err != nil:
 		errs = append(errs, field.Invalid(at, spec.Schedule, fmt.Sprintf(messageScheduleInvalid, cut(err.Error(), maxScheduleErrorDetail))))
+	case counts && every.Delay < minInterval:
+		errs = append(errs, field.Invalid(at, spec.Schedule, messageIntervalTooShort))
+	case counts && deadline != nil && time.Duration(*deadline)*time.Second <= every.Delay:
+		// The CronJob controller counts the interval from the earliest time that is not too late, which is then always in the future.
+		errs = append(errs, field.Invalid(path.Child("startingDeadlineSeconds"), *deadline, messageDeadlineWithinInterval))
 	}
 	if zone := spec.TimeZone; zone != nil {
 		if _, ok := timeZone(*zone); !ok {
@@ -138,10 +147,10 @@ type Schedule struct {
 	zone *time.Location
 }
 
-// ScheduleOf returns the schedule of a Task, and whether it is valid.
-func ScheduleOf(spec *appv1.TaskSpec) (Schedule, bool) {
-	parsed, err := parseSchedule(spec.Schedule)
-	zone, ok := timeZone(ptr.Deref(spec.TimeZone, DefaultTimeZone))
+// ScheduleOf returns the schedule of a Task or a CronJob, and whether it is valid. The time zone defaults to DefaultTimeZone.
+func ScheduleOf(text string, zoneName *string) (Schedule, bool) {
+	parsed, err := parseSchedule(text)
+	zone, ok := timeZone(ptr.Deref(zoneName, DefaultTimeZone))
 	return Schedule{parsed, zone}, err == nil && ok
 }
 
@@ -195,7 +204,7 @@ func TaskWarnings(task *appv1.Task) []string {
 	if spec.App == "" {
 		said = append(said, resourcesWarnings(spec.Workload(), path)...)
 	}
-	if s, ok := ScheduleOf(spec); ok && s.First(time.Unix(0, 0)).IsZero() {
+	if s, ok := ScheduleOf(spec.Schedule, spec.TimeZone); ok && s.First(time.Unix(0, 0)).IsZero() {
 		said = append(said, warning(path.Child("schedule"), messageScheduleNeverComes))
 	}
 	return said

@@ -47,6 +47,10 @@ func TestTask(t *testing.T) {
 		`{` + valid + `, concurrency: Sometimes}`:                                                {"spec.concurrency"},
 		`{` + valid + `, deadlineSeconds: 0}`:                                                    {"spec.deadlineSeconds"},
 		`{` + valid + `, startingDeadlineSeconds: 9}`:                                            {"spec.startingDeadlineSeconds"},
+		`{image: "a:1", schedule: "@every 59s"}`:                                                 {"spec.schedule"},
+		`{image: "a:1", schedule: "@every 1m"}`:                                                  nil,
+		`{image: "a:1", schedule: "@every 1h", startingDeadlineSeconds: 3600}`:                   {"spec.startingDeadlineSeconds"},
+		`{image: "a:1", schedule: "@every 1h", startingDeadlineSeconds: 3601}`:                   nil,
 		`{` + valid + `, retries: 11}`:                                                           {"spec.retries"},
 		`{` + valid + `, keep: {succeeded: -1, failed: 0}}`:                                      {"spec.keep.succeeded", "spec.keep.failed"},
 		`{` + valid + `, keep: {succeeded: 0, failed: 100}}`:                                     nil,
@@ -106,11 +110,11 @@ func TestScheduleNext(t *testing.T) {
 		{"@every 1h", "", 2 * time.Hour, "2026-03-01T15:00:30Z"},
 		{"0 0 30 2 *", "", 0, "0001-01-01T00:00:00Z"},
 	} {
-		spec := &appv1.TaskSpec{Schedule: c.schedule}
+		var zone *string
 		if c.zone != "" {
-			spec.TimeZone = ptr.To(c.zone)
+			zone = ptr.To(c.zone)
 		}
-		s, ok := ScheduleOf(spec)
+		s, ok := ScheduleOf(c.schedule, zone)
 		if !ok {
 			t.Fatalf("%s is not valid", c.schedule)
 		}
