@@ -58,11 +58,13 @@ func trimStatefulSet(obj client.Object) {
 	}
 }
 
-// trimCronJob removes of the status what the Jobs have.
+// trimCronJob removes from the status the names of the Jobs. Of the active ones it keeps whether there is one.
 func trimCronJob(obj client.Object) {
 	if job, ok := obj.(*batchv1.CronJob); ok {
 		dropStatusManagedFields(job)
-		job.Status.Active = nil
+		if len(job.Status.Active) > 0 {
+			job.Status.Active = make([]corev1.ObjectReference, 1)
+		}
 	}
 }
 

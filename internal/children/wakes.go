@@ -99,14 +99,14 @@ func wantedChanged(part func(client.Object) any) predicate.Predicate {
 	}}
 }
 
-// cronJobChanged selects the events of a CronJob that change its spec, or the times of its runs.
+// cronJobChanged selects the events of a CronJob that change its spec, the times of its runs, or whether a run is active.
 func cronJobChanged() predicate.Predicate {
 	return wantedChanged(func(obj client.Object) any {
 		job, ok := obj.(*batchv1.CronJob)
 		if !ok {
 			return nil
 		}
-		return []any{job.Spec, job.Status.LastScheduleTime, job.Status.LastSuccessfulTime}
+		return []any{job.Spec, job.Status.LastScheduleTime, job.Status.LastSuccessfulTime, len(job.Status.Active) > 0}
 	})
 }
 

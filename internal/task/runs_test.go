@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 )
 
 // day returns a time of the day of the tests.
@@ -36,6 +37,12 @@ func jobAt(name, created, ended string, how batchv1.JobConditionType) batchv1.Jo
 		job.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(day(ended))}}
 	}
 	return job
+}
+
+// cached trims a CronJob as the cache of the manager does.
+func cached(live *batchv1.CronJob) *batchv1.CronJob {
+	children.TypeOf(live).Trim(live)
+	return live
 }
 
 // TestTiming has runs that are due, late, missed and left out.
@@ -92,7 +99,7 @@ func TestTiming(t *testing.T) {
 		if c.ended != "" {
 			last = &appv1.TaskRun{Job: "a", Started: ranAt("04:00:00"), Finished: ranAt(c.ended), Result: appv1.TaskFailed}
 		}
-		got := timingOf(seen, live, last)
+		got := timingOf(seen, cached(live), last)
 		for _, part := range []struct {
 			name string
 			got  time.Time
@@ -150,7 +157,7 @@ func TestScheduleSince(t *testing.T) {
 		wanted := live.DeepCopy()
 		wanted.Annotations = map[string]string{"a": "b"}
 		c.change(&wanted.Spec)
-		got := withSince(wanted, live, "task", now)
+		got := withSince(wanted, cached(live), "task", now)
 		if got.Annotations[appv1.AnnotationScheduleSince] != c.want || got.Annotations["a"] != "b" || len(wanted.Annotations) != 1 {
 			t.Errorf("%s: the annotations are %v", name, got.Annotations)
 		}
@@ -186,7 +193,7 @@ func TestLastRun(t *testing.T) {
 	} {
 		live := &batchv1.CronJob{}
 		live.Status.LastSuccessfulTime = ranAt(c.success)
-		got := ptr.Deref(lastRun(c.before, &observed{jobs: latestFirst(c.jobs)}, live), appv1.TaskRun{})
+		got := ptr.Deref(lastRun(c.before, &observed{jobs: latestFirst(c.jobs)}, cached(live)), appv1.TaskRun{})
 		if got.Job != c.job || got.Result != c.result {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -211,7 +218,7 @@ func TestFailedJob(t *testing.T) {
 		live := &batchv1.CronJob{}
 		live.Status.LastSuccessfulTime = ranAt(c.success)
 		got := ""
-		if job := failedJob(&observed{jobs: latestFirst(c.jobs)}, live); job != nil {
+		if job := failedJob(&observed{jobs: latestFirst(c.jobs)}, cached(live)); job != nil {
 			got = job.Name
 		}
 		if got != c.want {
@@ -256,7 +263,7 @@ func TestVerdict(t *testing.T) {
 		if c.missed != "" {
 			due.missed = day(c.missed)
 		}
-		got := verdictOf(task, &observed{at: day("06:00:10"), jobs: latestFirst(c.jobs), crowded: c.crowded}, live, &due, c.last)
+		got := verdictOf(task, &observed{at: day("06:00:10"), jobs: latestFirst(c.jobs), crowded: c.crowded}, cached(live), &due, c.last)
 		if got.Reason != c.want || got.Ready != c.ready || got.Stalled == c.ready || got.Message == "" {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -178,7 +179,22 @@ func TestTaskWithoutApp(t *testing.T) {
 	plane.Delete(t, app)
 	plane.Delete(t, deployment(app)) // No garbage collector runs here.
 	plane.Stands(t, task, "Ready=False/DependencyNotReady")
-	plane.Read(t, fixture.CronJob(task))
+	job := fixture.CronJob(task)
+	plane.Read(t, job)
+	for _, suspended := range []bool{true, false} { // The CronJob follows, and keeps all else.
+		before := job.Spec.JobTemplate.DeepCopy()
+		plane.Read(t, task)
+		plane.Change(t, task, func() { task.Spec.Suspended = suspended })
+		plane.Until(t, job, func() error {
+			if *job.Spec.Suspend != suspended {
+				return fmt.Errorf("suspend is %t", *job.Spec.Suspend)
+			}
+			return nil
+		})
+		if diff := cmp.Diff(before, &job.Spec.JobTemplate); diff != "" || !metav1.IsControlledBy(job, task) {
+			t.Errorf("the CronJob has changed: %s", diff)
+		}
+	}
 }
 
 // newForeignCronJob returns a CronJob that no controller owns.
