@@ -2,9 +2,11 @@ package health
 
 import (
 	"cmp"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // JobEnd returns the condition by which a Job has succeeded or failed, nil while it has not. The controller of Jobs sets the condition once no
@@ -23,6 +25,23 @@ func JobEnd(job *batchv1.Job) *batchv1.JobCondition {
 func JobEndedBy(job *batchv1.Job, by batchv1.JobConditionType) bool {
 	end := JobEnd(job)
 	return end != nil && end.Type == by
+}
+
+// JobPodPatience is the time after which a Job without a pod is reported: nothing in the status of the Job has the reason.
+const JobPodPatience = 30 * time.Second
+
+// JobAwaitsPod reports whether no pod of a Job has started, and returns the time until that is reported, 0 once it is due. The Job has not ended.
+func JobAwaitsPod(job *batchv1.Job, now time.Time) (awaits bool, again time.Duration) {
+	if job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || ptr.Deref(job.Spec.Suspend, false) {
+		return false, 0
+	}
+	return true, max(0, JobPodPatience-now.Sub(job.CreationTimestamp.Time))
+}
+
+// JobExceededDeadline reports whether a Job has failed because its command had not ended in time.
+func JobExceededDeadline(job *batchv1.Job) bool {
+	end := JobEnd(job)
+	return end != nil && end.Type == batchv1.JobFailed && end.Reason == batchv1.JobReasonDeadlineExceeded
 }
 
 // CompareJobs orders Jobs by their creation, the latest first. Of Jobs of the same second, a Job that has not ended is the latest.

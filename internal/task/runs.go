@@ -22,8 +22,6 @@ const (
 	missedAfter = 2 * time.Minute
 	// maxJobs is the maximum number of Jobs of one CronJob that are judged: five times what keep allows.
 	maxJobs = 1000
-	// podPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
-	podPatience = 30 * time.Second
 	// lookAgain is the longest time until a Task is looked at again: a clock may be set.
 	lookAgain = time.Hour
 	// clockFormat is the form of a time in messages.
@@ -148,10 +146,9 @@ func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
 	v := health.Verdict{
 		Ready: true, Reason: appv1.ReasonRunning, Message: fmt.Sprintf(messageRunning, job.Name, job.CreationTimestamp.UTC().Format(clockFormat)),
 	}
-	if job.Status.Active+job.Status.Failed+job.Status.Succeeded == 0 && !ptr.Deref(job.Spec.Suspend, false) {
-		if v.Again = podPatience - seen.at.Sub(job.CreationTimestamp.Time); v.Again <= 0 {
-			v.Again, v.Ready = 0, false
-			v.Message = fmt.Sprintf(messageRunWithoutPod, job.Name, podPatience, task.Namespace, job.Name)
+	if awaits, again := health.JobAwaitsPod(job, seen.at); awaits {
+		if v.Again = again; again == 0 {
+			v.Ready, v.Message = false, fmt.Sprintf(messageRunWithoutPod, job.Name, health.JobPodPatience, task.Namespace, job.Name)
 		}
 	}
 	return v
@@ -164,7 +161,7 @@ func (o *observed) podsOf(job *batchv1.Job) []corev1.Pod {
 
 // failure returns the reason of a failed Job in words. No text has a line of the command's output, which may have a password.
 func failure(job *batchv1.Job) string {
-	if end := health.JobEnd(job); end != nil && end.Reason == batchv1.JobReasonDeadlineExceeded {
+	if health.JobExceededDeadline(job) {
 		return messageRunDeadline
 	}
 	return messageRunCommand

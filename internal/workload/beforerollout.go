@@ -28,8 +28,6 @@ import (
 const (
 	// jobsKept is how many finished Jobs of a resource stay.
 	jobsKept = 2
-	// jobPodPatience is the time after which a Job without a pod is reported: nothing in its status has the reason.
-	jobPodPatience = 30 * time.Second
 	// jobAgain is the time until a Job that waits for a pod of an earlier Job is tried again: no event of such a pod brings the owner up.
 	jobAgain = 5 * time.Second
 )
@@ -129,7 +127,11 @@ func (c decider) awaitJob(want *decision, present *chosenInputs, name string) *d
 // passwords.
 func (c decider) whyJob(job *jobDecision) error {
 	namespace, waits := c.in.Owner.GetNamespace(), &reconciler.WaitingError{Reason: appv1.ReasonBeforeRollout}
-	switch live := job.live; {
+	live, awaits, again := job.live, false, time.Duration(0)
+	if live != nil {
+		awaits, again = health.JobAwaitsPod(live, c.seen.At)
+	}
+	switch {
 	case job.waitsFor != "":
 		waits.Message = fmt.Sprintf(messageJobWaits, job.name, "Job "+job.waitsFor)
 	case live == nil:
@@ -142,10 +144,10 @@ func (c decider) whyJob(job *jobDecision) error {
 		return reconciler.Stalled(appv1.ReasonBeforeRolloutFailed, messageJobFailed, live.Name, jobFailure(live), namespace, live.Name, serves, appv1.AnnotationRefresh)
 	case live.DeletionTimestamp != nil:
 		waits.Message = fmt.Sprintf(messageJobDeleted, live.Name)
-	case live.Status.Active+live.Status.Failed+live.Status.Succeeded == 0:
-		waits.Message = fmt.Sprintf(messageJobStarts, live.Name)
-		if waits.RetryAfter = jobPodPatience - c.seen.At.Sub(live.CreationTimestamp.Time); waits.RetryAfter <= 0 {
-			waits.Message, waits.RetryAfter = fmt.Sprintf(messageJobWithoutPod, live.Name, jobPodPatience, namespace, live.Name), 0
+	case awaits:
+		waits.Message, waits.RetryAfter = fmt.Sprintf(messageJobStarts, live.Name), again
+		if again == 0 {
+			waits.Message = fmt.Sprintf(messageJobWithoutPod, live.Name, health.JobPodPatience, namespace, live.Name)
 		}
 	default:
 		waits.Message = fmt.Sprintf(messageJobRuns, live.Name, live.CreationTimestamp.UTC().Format("2006-01-02 15:04:05"))
@@ -155,10 +157,8 @@ func (c decider) whyJob(job *jobDecision) error {
 
 // jobFailure returns the reason of a failed Job in words.
 func jobFailure(job *batchv1.Job) string {
-	for i := range job.Status.Conditions {
-		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobFailed && c.Reason == batchv1.JobReasonDeadlineExceeded {
-			return messageJobDeadline
-		}
+	if health.JobExceededDeadline(job) {
+		return messageJobDeadline
 	}
 	return messageJobCommand
 }

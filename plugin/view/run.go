@@ -83,8 +83,7 @@ func runWithoutPod(job *batchv1.Job, events []corev1.Event) *CommandRun {
 
 // deadlineOf describes the end of a Job that has missed its deadline, empty for any other Job.
 func deadlineOf(job *batchv1.Job) string {
-	ended := health.JobEnd(job)
-	if ended == nil || ended.Reason != batchv1.JobReasonDeadlineExceeded {
+	if !health.JobExceededDeadline(job) {
 		return ""
 	}
 	return fmt.Sprintf(runDeadline, ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0))
