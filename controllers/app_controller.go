@@ -13,7 +13,6 @@ import (
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
-	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -52,12 +51,9 @@ func appKind() kind {
 // steps reconciles the App, and reports the health of its pods.
 func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	status := &app.Status
-	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, r.Disabled,
-		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus,
-			Defaults: status.DefaultsStatus}))
-	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
-	status.ReleaseStatus, status.DefaultsStatus = done.Status.Release, done.Status.Defaults
-	return done.Report, err
+	return r.reconcileServed(ctx, resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, servedStatus{
+		&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,
+	})
 }
 
 // watchContent adds the source of reconciles for followed content that has changed.

@@ -8,7 +8,6 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
-	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -33,10 +32,7 @@ func modelBoxKind() kind {
 // steps reconciles the ModelBox, and reports the health of its pods.
 func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	status := &box.Status
-	done, err := r.Reconcile(ctx, workload.NewServedInput(resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, r.Disabled,
-		workload.Status{Workload: status.WorkloadStatus, Serving: status.ServingStatus, History: status.HistoryStatus, Release: status.ReleaseStatus,
-			Defaults: status.DefaultsStatus}))
-	status.WorkloadStatus, status.ServingStatus, status.HistoryStatus = done.Status.Workload, done.Status.Serving, done.Status.History
-	status.ReleaseStatus, status.DefaultsStatus = done.Status.Release, done.Status.Defaults
-	return done.Report, err
+	return r.reconcileServed(ctx, resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, servedStatus{
+		&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,
+	})
 }
