@@ -234,6 +234,16 @@ func (o *Observed) after(done []apply.Outcome) *Observed {
 	return &after
 }
 
+// withoutPruned returns the observation after the deletion of objects: without the Service, if it is among them.
+func (o *Observed) withoutPruned(pruned []client.Object) *Observed {
+	if o.Service == nil || !slices.ContainsFunc(pruned, func(obj client.Object) bool { return obj.GetUID() == o.Service.UID }) {
+		return o
+	}
+	after := *o
+	after.Service = nil
+	return &after
+}
+
 // judge returns the health of a workload object at a time.
 func judge(live client.Object, pods []corev1.Pod, at time.Time) health.Verdict {
 	switch live := live.(type) {

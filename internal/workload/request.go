@@ -100,16 +100,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err != nil {
 		return FailApply(seen, err)
 	}
-	req.Policy.AllOrNothing = how.Whole
-	if how.Earlier {
-		req.Prune = nil
-	}
-	if how.Alone {
-		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
-	}
-	if how.Prerequisites {
-		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return !c.Prerequisite })
-	}
+	how.limit(req)
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
@@ -131,15 +122,27 @@ func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Obser
 	}
 	adopts := AdoptsObject(req)
 	done, err := r.Apply(ctx, req, r.Mode)
+	if err == nil {
+		seen = seen.withoutPruned(req.Prune)
+	}
 	out := NewOutcomes(seen, &done, grace)
 	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
-	if service := out.Seen.Service; err == nil && service != nil && slices.ContainsFunc(req.Prune, func(obj client.Object) bool {
-		return obj.GetUID() == service.UID
-	}) {
-		out.Seen.Service = nil // out.Seen is a new value, which nobody has yet.
-	}
 	out.Err = reconciler.Aggregate(nameRestart(in, err, adopts), headless)
 	return out
+}
+
+// limit changes a new request to a part of a workload.
+func (how *How) limit(req *apply.Request) {
+	req.Policy.AllOrNothing = how.Whole
+	if how.Earlier {
+		req.Prune = nil
+	}
+	if how.Alone {
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
+	}
+	if how.Prerequisites {
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return !c.Prerequisite })
+	}
 }
 
 // addCanary adds to a request the change of the canary. A Deployment of others never becomes a canary.
