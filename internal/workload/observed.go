@@ -236,7 +236,11 @@ func (o *Observed) after(done []apply.Outcome) *Observed {
 
 // withoutPruned returns the observation after the deletion of objects: without the Service, if it is among them.
 func (o *Observed) withoutPruned(pruned []client.Object) *Observed {
-	if o.Service == nil || !slices.ContainsFunc(pruned, func(obj client.Object) bool { return obj.GetUID() == o.Service.UID }) {
+	isObserved := func(obj client.Object) bool {
+		service, ok := obj.(*corev1.Service)
+		return ok && o.Service != nil && service.UID == o.Service.UID && service.Name == o.Service.Name
+	}
+	if !slices.ContainsFunc(pruned, isObserved) {
 		return o
 	}
 	after := *o
