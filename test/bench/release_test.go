@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/harness"
+)
+
+// canaries is the number of Apps whose canary waits for a promotion.
+const canaries = 1000
+
+// idleCanaries is the figure of a manager whose canaries wait for a promotion.
+const idleCanaries = "requests in 60 idle seconds, canaries"
+
+// BenchmarkCanaries has the canary of each App wait for its promotion: what the manager asks for each canary, and what in a minute in which
+// nothing happens. The benchmark writes the status of the Deployments in place of their controller.
+func BenchmarkCanaries(b *testing.B) {
+	w := headless(b)
+	o := w.start(b, "")
+	o.settle(b)
+	each(b, canaries, func(ctx context.Context, i int) error {
+		app := w.app(i)
+		app.Spec.Canary = &appv1.CanarySpec{}
+		return w.client.Create(ctx, app)
+	})
+	o.settle(b)
+	each(b, canaries, func(ctx context.Context, i int) error { return w.becomesAvailable(ctx, w.app(i).Name) })
+	o.settle(b)
+	asked := w.requests(b)
+	each(b, canaries, w.change)
+	o.settle(b)
+	each(b, canaries, func(ctx context.Context, i int) error {
+		return w.becomesAvailable(ctx, w.app(i).Name+appv1.CanarySuffix)
+	})
+	w.awaitCanaries(b)
+	o.settle(b)
+	cost := w.requests(b).since(asked)
+	for _, own := range []string{"patch apps", "get apps", "get deployments", "list apps", "put deployments/status"} {
+		delete(cost, own)
+	}
+	found.count("making one of the canaries", canaries, cost)
+	asked = w.requests(b)
+	pass(b, time.Minute)
+	idle := w.requests(b).since(asked)
+	found.add(idleCanaries, canaries, manager, "", float64(idle.total()))
+	found.add("memory, canaries", canaries, manager, "MiB", o.figures(b).resident)
+	progress("%d canaries: %d requests in an idle minute, %.0f MiB; %s", canaries, idle.total(), o.figures(b).resident, cost)
+	o.stop(b)
+
+	asked = w.requests(b)
+	o = w.start(b, "")
+	took := o.through(b, canaries)
+	again := w.requests(b).since(asked)
+	found.add("restart over canaries", canaries, manager, "s", took)
+	found.add("restart over canaries, writes", canaries, manager, "", float64(again.writes()))
+	progress("a new manager over %d canaries is idle after %.2f s; %s", canaries, took, again)
+	o.stop(b)
+	w.end(b)
+}
+
+// becomesAvailable writes the status of a Deployment, as its controller does once all its pods are available.
+func (w *world) becomesAvailable(ctx context.Context, name string) error {
+	var d appsv1.Deployment
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, &d); err != nil {
+		return err
+	}
+	n := *d.Spec.Replicas
+	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas = d.Generation, n, n
+	d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n
+	return w.client.Status().Update(ctx, &d)
+}
+
+// awaitCanaries waits until all pods of each canary are ready.
+func (w *world) awaitCanaries(b *testing.B) {
+	b.Helper()
+	harness.Eventually(b, func() error {
+		var apps appv1.AppList
+		if err := w.client.List(b.Context(), &apps); err != nil {
+			return err
+		}
+		for i := range apps.Items {
+			if canary := apps.Items[i].Status.Canary; canary == nil || canary.Ready != canary.Pods ||
+				!meta.IsStatusConditionTrue(apps.Items[i].Status.Conditions, appv1.ConditionReady) {
+				return fmt.Errorf("the canary of App %s is not ready: %+v", apps.Items[i].Name, canary)
+			}
+		}
+		return nil
+	})
+}
