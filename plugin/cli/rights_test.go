@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -47,6 +48,31 @@ func TestViewerRole(t *testing.T) {
 			t.Errorf("the viewer may %s", right)
 		}
 	}
+}
+
+// TestViewerProxy checks that the proxy of the component overwrites the header by which the viewer tells readers apart, whatever its Secret has: a flag
+// takes precedence over a variable.
+func TestViewerProxy(t *testing.T) {
+	text, err := os.ReadFile("../../config/components/viewer/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if c.Name != "proxy" {
+			continue
+		}
+		for _, want := range []string{"--pass-user-headers=true", "--skip-auth-strip-headers=true"} {
+			if !slices.Contains(c.Args, want) {
+				t.Errorf("the proxy has no %s: %q", want, c.Args)
+			}
+		}
+		return
+	}
+	t.Error("there is no proxy")
 }
 
 // TestViewerFlags tries flags that do not fit together.
