@@ -88,8 +88,8 @@ func leftFirst(resources []*followed) *followed {
 	return first
 }
 
-// yieldedFor returns the resource to end so that a reader can have another one, nil if there is none: of the reader who yields, the one that the
-// fewest other readers look at, and among these the one that was opened first. A reader takes none that others look at for the reader's own.
+// yieldedFor returns the resource to end so that a reader can have another one, nil if there is none: of the reader who yields, the resource with the
+// fewest readers, and among these the resource that was opened first. A reader takes no resource of others for the reader's own.
 func yieldedFor(session string, resources []*followed) *followed {
 	held, readers := map[string]int{}, map[*followed][]string{}
 	for _, f := range resources {

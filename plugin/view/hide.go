@@ -102,7 +102,7 @@ func (v values) addSpec(spec map[string]any) { differing(spec, hideVariables(Red
 // addTemplate adds the values that are hidden in a pod template.
 func (v values) addTemplate(template *corev1.PodTemplateSpec) { v.addSpec(toMap(template)) }
 
-// addAnnotations adds the annotations of an object, but for those of Kubernetes and of the operator.
+// addAnnotations adds the annotations of an object without the annotations of Kubernetes and of the operator.
 func (v values) addAnnotations(obj metav1.Object) {
 	for key, value := range obj.GetAnnotations() {
 		prefix, _, _ := strings.Cut(key, "/")
@@ -115,7 +115,7 @@ func (v values) addAnnotations(obj metav1.Object) {
 // ownPrefixes are the prefixes of the annotations that Kubernetes and kubectl write.
 var ownPrefixes = []string{"deployment.kubernetes.io", "kubectl.kubernetes.io", "batch.kubernetes.io", "cronjob.kubernetes.io", "autoscaling.alpha.kubernetes.io", "pv.kubernetes.io"}
 
-// addPod adds the values in a pod that its template may lack: those that an admission webhook has added to it. There may be thousands of pods, so this
+// addPod adds the values in a pod that its template may lack, because an admission webhook has added them. There may be thousands of pods, so this
 // is no addSpec.
 func (v values) addPod(pod *corev1.Pod) {
 	v.addAnnotations(pod)
