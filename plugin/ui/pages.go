@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,7 +22,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -56,6 +57,26 @@ func shape(of any) string {
 	}
 	mark, _ := of.(view.Mark)
 	return mark.Sign()
+}
+
+// piece is a part of a text: a flag of a command, which stays in one line, or what is between two flags.
+type piece struct {
+	Text string
+	Flag bool
+}
+
+// flagWord matches a flag of a command in a text.
+var flagWord = regexp.MustCompile(`\B-[-a-z]\S*`)
+
+// piecesOf returns the parts of a text. A browser would break a line after the hyphens of a flag.
+func piecesOf(text string) []piece {
+	var all []piece
+	end := 0
+	for _, at := range flagWord.FindAllStringIndex(text, -1) {
+		all = append(all, piece{Text: text[end:at[0]]}, piece{text[at[0]:at[1]], true})
+		end = at[1]
+	}
+	return append(all, piece{Text: text[end:]})
 }
 
 // noPage answers a request for a page that does not exist.
