@@ -122,6 +122,10 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	if !s.canExist(namespace, name) {
+		s.noPage(w, r)
+		return
+	}
 	data := s.common(r)
 	data["Kind"], data["Namespace"], data["Name"] = kind.Name, namespace, name
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
@@ -141,6 +145,15 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	}
 	s.render(w, status, "resource.html", data)
 }
+
+// canExist reports whether a resource can have a name in a namespace. For another one, a viewer sends no request and follows nothing; to a user, the
+// API server says what is wrong.
+func (s *Server) canExist(namespace, name string) bool {
+	return s.options.Viewer == nil || view.CanExist(namespace, name)
+}
+
+// maxSpec is how many bytes of a spec a page has.
+const maxSpec = 64 << 10
 
 // maxAlike is how many pods in the same state a tree has, maxEvents how many events the list of what has happened, and maxLatestRuns how many runs of
 // a Task the table of runs.
@@ -215,5 +228,5 @@ func specText(s *view.Snapshot) (string, error) {
 		return "", err
 	}
 	shown, err := view.EncodeYAML(s.HideValues(spec))
-	return string(shown), err
+	return view.CutLines(string(shown), maxSpec), err
 }

@@ -30,7 +30,7 @@ func ReportOf(s *Snapshot, about []string) string {
 	without := s.hider()
 	part := func(title, text string) {
 		if text = strings.TrimSpace(text); text != "" {
-			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", title, cutLines(fenced(without(text)), maxPart))
+			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", title, CutLines(fenced(without(text)), maxPart))
 		}
 	}
 	about = append(slices.Clone(about), "time: "+s.Now.UTC().Format(time.RFC3339))
@@ -61,8 +61,8 @@ func ReportOf(s *Snapshot, about []string) string {
 // fenced returns a text that does not end the block of Markdown that it is in.
 func fenced(text string) string { return strings.ReplaceAll(text, "```", "'''") }
 
-// cutLines returns the first lines of a text, of so many bytes together, and how many lines are left out.
-func cutLines(text string, most int) string {
+// CutLines returns the first lines of a text, of so many bytes together, and how many lines are left out.
+func CutLines(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
