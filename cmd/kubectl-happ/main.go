@@ -15,8 +15,17 @@ import (
 // version and commit are set by the linker.
 var version, commit = "dev", "unknown"
 
+// ending returns the signals that end the plug-in in order, such as with the deletion of a Job. A hangup that is ignored, as below nohup, stays ignored.
+func ending() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
 	code := cli.Run(ctx, cli.Program{
 		Path: os.Args[0], Args: os.Args[1:], Version: version, Commit: commit, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv,

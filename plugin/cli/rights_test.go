@@ -7,8 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/view"
 )
 
 // TestViewerRole compares the role of the viewer in the cluster with what its pages read: it gives that, and nothing else.
@@ -45,6 +52,53 @@ func TestViewerRole(t *testing.T) {
 	for _, right := range ViewerRights() {
 		if !slices.Contains([]string{"get", "list", "watch"}, right.Verb) || slices.Contains([]string{"secrets", "configmaps", "pods/log", "*"}, right.Resource) {
 			t.Errorf("the viewer may %s", right)
+		}
+	}
+}
+
+// TestViewerProxy checks that the proxy of the component overwrites the header by which the viewer tells readers apart, whatever its Secret has: a flag
+// takes precedence over a variable.
+func TestViewerProxy(t *testing.T) {
+	text, err := os.ReadFile("../../config/components/viewer/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if c.Name != "proxy" {
+			continue
+		}
+		for _, want := range []string{"--pass-user-headers=true", "--skip-auth-strip-headers=true"} {
+			if !slices.Contains(c.Args, want) {
+				t.Errorf("the proxy has no %s: %q", want, c.Args)
+			}
+		}
+		return
+	}
+	t.Error("there is no proxy")
+}
+
+// TestViewerRows has a value of a variable in the status of an App: the list of a viewer hides it, and a user's own list has it.
+func TestViewerRows(t *testing.T) {
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+	app.Spec.Envs = []corev1.EnvVar{{Name: "PLAIN", Value: "value-of-a-variable"}}
+	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Reason: appv1.ReasonForbidden, Message: "denied: value-of-a-variable"}}
+	for _, viewer := range []bool{true, false} {
+		o := uiOptions{viewer: viewer}
+		from := o.reader(&clients{})
+		rows := newStore(func(obj runtime.Object) view.Row {
+			r, _ := view.Of(obj)
+			return from.row(&r)
+		})
+		rows.report(func() {}, func() {})
+		if err := rows.Replace([]any{app}, "1"); err != nil {
+			t.Fatal(err)
+		}
+		if text := rows.all()[0].Words(); strings.Contains(text, "value-of-a-variable") == viewer {
+			t.Errorf("viewer %t: the row says %q", viewer, text)
 		}
 	}
 }

@@ -10,14 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 
-	"huolala.cn/app-operator/internal/secrecy"
 	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/resource"
 )
@@ -116,7 +114,7 @@ func (r *root) run(ctx context.Context, c *clients, t target, o *runOptions, com
 	if o.tty && !f.tty {
 		fmt.Fprintln(r.Err, "The standard input is no terminal, so the command has none.")
 	}
-	return f.run(ctx)
+	return f.untilPipeBreaks(ctx)
 }
 
 // jobTTL returns how long the Job stays once it has ended, unless the plug-in deletes it before.
@@ -147,18 +145,4 @@ func (c *clients) runnable(ctx context.Context, t target, now *view.Resource, pa
 		return nil, fmt.Errorf("no command runs like the pods of Deployment %s/%s: it is not controlled by %s", d.Namespace, d.Name, now.Object())
 	}
 	return d, nil
-}
-
-// createRun creates the Job of a run. A refusal is in words, without private values of the Job.
-func (c *clients) createRun(ctx context.Context, job *batchv1.Job) (*batchv1.Job, error) {
-	made, err := c.kube.BatchV1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{FieldManager: fieldManager})
-	var refusal apierrors.APIStatus
-	switch {
-	case err == nil:
-		return made, nil
-	// An answer about rights names no object, as the object does not exist; an answer of a quota or of a policy names the Job.
-	case apierrors.IsForbidden(err) && errors.As(err, &refusal) && refusal.Status().Details != nil && refusal.Status().Details.Name != "":
-		return nil, errors.New(view.RejectedRun(job, refusal.Status().Message))
-	}
-	return nil, inWords(secrecy.RedactError(err, job), "create", "Job "+job.Name, job.Namespace)
 }

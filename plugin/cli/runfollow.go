@@ -54,14 +54,13 @@ func (f *runFollower) name() string { return "Job " + f.job.Namespace + "/" + f.
 
 // run creates the Job, follows it, and returns its exit code as an error, nil for 0.
 func (f *runFollower) run(ctx context.Context) error {
-	made, err := f.c.createRun(ctx, f.job)
-	if err != nil {
-		if ctx.Err() != nil { // The answer is lost, and not necessarily the Job.
-			fmt.Fprintln(f.Err, f.name()+" "+f.delete(ctx))
-		}
+	if err := f.create(ctx); err != nil {
 		return err
 	}
-	f.job = made
+	if ctx.Err() != nil {
+		fmt.Fprintln(f.Err, f.name()+" "+f.delete(ctx))
+		return ctx.Err()
+	}
 	follow := view.Command(f.job.Namespace, "kubectl logs -f", "job/"+f.job.Name)
 	if f.o.detach {
 		fmt.Fprintf(f.Out, "%s is started. Follow it: %s\n", f.name(), follow)
@@ -212,16 +211,15 @@ func (f *runFollower) read(ctx context.Context) (*view.CommandRun, error) {
 	return view.RunOf(job, pods.Items, events.Items), nil
 }
 
-// delete deletes the Job with its pod, also once the context has ended, and returns what became of the Job.
+// delete deletes the Job with its pod, also once the context has ended, and returns what became of the Job. A deletion by others at the same time can
+// make the request fail, with an answer about the UID.
 func (f *runFollower) delete(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 	defer cancel()
-	options := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
-	if f.job.UID != "" {
-		options.Preconditions = metav1.NewUIDPreconditions(string(f.job.UID))
-	}
-	err := f.c.kube.BatchV1().Jobs(f.job.Namespace).Delete(ctx, f.job.Name, options)
-	if err == nil || apierrors.IsNotFound(err) {
+	err := f.c.kube.BatchV1().Jobs(f.job.Namespace).Delete(within, f.job.Name, metav1.DeleteOptions{
+		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: metav1.NewUIDPreconditions(string(f.job.UID)),
+	})
+	if err == nil || apierrors.IsNotFound(err) || f.isGone(ctx) {
 		return deleted
 	}
 	command := view.Command(f.job.Namespace, "kubectl delete job", f.job.Name)

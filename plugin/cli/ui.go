@@ -29,6 +29,8 @@ type reader struct {
 	clients   *clients
 	selection *selection
 	pulse     *pulse
+	// row returns the row of a resource in the list.
+	row func(*view.Resource) view.Row
 }
 
 // List implements ui.Reader.
@@ -37,7 +39,7 @@ func (r reader) List(ctx context.Context) (*view.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	return view.Rows(found, missing), nil
+	return view.RowsBy(r.row, found, missing), nil
 }
 
 // Snapshot implements ui.Reader.
@@ -99,6 +101,15 @@ func (r *root) uiCommand() *cobra.Command {
 	return cmd
 }
 
+// reader returns the reader of the pages.
+func (o *uiOptions) reader(c *clients) reader {
+	row := view.RowOf
+	if o.viewer {
+		row = view.PublicRow
+	}
+	return reader{c, &o.selection, newPulse(c), row}
+}
+
 // ui serves the pages until the context ends.
 func (r *root) ui(ctx context.Context, o *uiOptions) error {
 	c, err := r.connect()
@@ -112,7 +123,7 @@ func (r *root) ui(ctx context.Context, o *uiOptions) error {
 	if o.all {
 		where = "all namespaces"
 	}
-	from := reader{c, &o.selection, newPulse(c)}
+	from := o.reader(c)
 	options := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: o.port}
 	switch {
 	case o.viewer:

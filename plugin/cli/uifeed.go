@@ -33,7 +33,7 @@ func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.F
 	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
 	go f.feelPulse(r.pulse)
 	if topic.Name == "" {
-		f.followAll(r.selection)
+		f.followAll(r.selection, r.row)
 	} else if kind, known := view.KindOf(topic.Kind); known {
 		f.followOne(target{kind, topic.Namespace, topic.Name}) //nolint:contextcheck // The feed has it.
 	}
@@ -218,8 +218,8 @@ func (f *feed) List() (*view.List, error) {
 	return view.ListOf(rows, missing), nil
 }
 
-// followAll follows the resources of all kinds that are selected.
-func (f *feed) followAll(s *selection) {
+// followAll follows the resources of all kinds that are selected, and keeps their rows.
+func (f *feed) followAll(s *selection, row func(*view.Resource) view.Row) {
 	namespace := f.clients.namespace
 	if s.all {
 		namespace = ""
@@ -228,7 +228,7 @@ func (f *feed) followAll(s *selection) {
 	for _, kind := range view.Kinds {
 		rows := newStore(func(obj runtime.Object) view.Row {
 			r, _ := view.Of(obj)
-			return view.RowOf(&r)
+			return row(&r)
 		})
 		p := &part{kinds: plural(kind), namespace: namespace}
 		f.rows = append(f.rows, rowsOf{rows, p})

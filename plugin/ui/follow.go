@@ -79,17 +79,19 @@ type hub struct {
 
 	mu     sync.Mutex
 	topics map[Topic]*followed
+	// opened is how many pages were opened so far.
+	opened int
 	// streams are the streams of all pages, the oldest first.
 	streams []*seat
 	// rendering is held while a stream of a viewer is rendered, so that all of them together use one processor.
 	rendering sync.Mutex
 }
 
-// hubLimits are the limits of a hub: how many pages are followed at once, how many of a browser or of a reader, and how many resources; and the
-// rate of reads. Without a rate, reads have none.
+// hubLimits are the limits of a hub: how many pages are followed at once, how many of a browser or of a reader, and how many resources, 0 for any
+// number; and the rate of reads. Without a rate, reads have none.
 type hubLimits struct {
 	streams, tabs, topics int
-	reads                 rate
+	reads                 *rate
 }
 
 // seat is the place of an open page.
@@ -99,7 +101,7 @@ type seat struct {
 	*followed
 	// news has a value while the page has not received the latest state: one value for any number of changes.
 	news chan struct{}
-	// ousted is closed when a newer page of the same browser takes the place.
+	// ousted is closed when a newer page takes the place.
 	ousted chan struct{}
 }
 
@@ -109,8 +111,9 @@ type content struct {
 	list     *view.List
 	snapshot *view.Snapshot
 	err      error
-	// at is when it was read.
-	at time.Time
+	// at is when it was read. stale is true if it has changed since then, and is read again.
+	at    time.Time
+	stale bool
 }
 
 // known reports whether there is something to show.
@@ -125,12 +128,16 @@ type followed struct {
 	// over ends a topic without pages, left is when its last page was closed. The hub's mutex guards both.
 	over *time.Timer
 	left time.Time
+	// opened is the number of the page that was opened last. The hub's mutex guards it, too.
+	opened int
 
 	mu     sync.Mutex
 	latest content
 	// failing is the time since when reads of a resource fail although the API server answers the watches, zero while reads succeed.
 	failing time.Time
 	seats   map[*seat]bool
+	// missed is true if a resource has changed while no page showed it. The next page has it read.
+	missed bool
 }
 
 // wake signals news. A signal that is not received yet makes another unnecessary.
@@ -141,42 +148,35 @@ func wake(news chan struct{}) {
 	}
 }
 
-// join has a page of a browser show a topic, in the place of its oldest one if it has many. It returns errTooMany if too many pages are open.
+// join has a page of a browser show a topic, in the place of an older one if its browser or all of them have many. It returns errTooMany if all have
+// few.
 func (h *hub) join(ctx context.Context, session string, topic Topic) (*seat, error) {
-	if err := h.admit(ctx, topic); err != nil {
+	if err := h.admit(ctx, session, topic); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.streams) >= h.limits.streams {
+	oldest, ok := h.placeFor(session)
+	if !ok {
 		return nil, errTooMany
-	}
-	tabs, oldest := 0, (*seat)(nil)
-	for _, other := range slices.Backward(h.streams) {
-		if other.session == session && session != "" {
-			tabs, oldest = tabs+1, other
-		}
-	}
-	if tabs >= h.limits.tabs {
-		close(oldest.ousted)
-		h.remove(oldest)
 	}
 	taken := h.sit(session, topic) //nolint:contextcheck // The topic outlives the request.
 	if taken == nil {
 		return nil, errTooMany
 	}
+	h.oust(oldest)
 	h.streams = append(h.streams, taken)
 	return taken, nil
 }
 
-// visit has a page show a topic once, without a stream. It returns errTooMany if too many topics are followed.
-func (h *hub) visit(ctx context.Context, topic Topic) (*seat, error) {
-	if err := h.admit(ctx, topic); err != nil {
+// visit has a page of a browser show a topic once, without a stream. It returns errTooMany if too many topics are followed.
+func (h *hub) visit(ctx context.Context, session string, topic Topic) (*seat, error) {
+	if err := h.admit(ctx, session, topic); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	taken := h.sit("", topic) //nolint:contextcheck // The topic outlives the request.
+	taken := h.sit(session, topic) //nolint:contextcheck // The topic outlives the request.
 	if taken == nil {
 		return nil, errTooMany
 	}
@@ -184,35 +184,42 @@ func (h *hub) visit(ctx context.Context, topic Topic) (*seat, error) {
 }
 
 // admit waits until a topic may be followed that is not followed yet.
-func (h *hub) admit(ctx context.Context, topic Topic) error {
+func (h *hub) admit(ctx context.Context, session string, topic Topic) error {
 	h.mu.Lock()
 	isFollowed := h.topics[topic] != nil
 	h.mu.Unlock()
 	if isFollowed {
 		return nil
 	}
-	return h.limits.reads.wait(ctx, topic)
+	return h.limits.reads.wait(ctx, topic, session)
 }
 
 // sit returns a new seat of a topic, nil if too many topics are followed. The caller holds the lock.
 func (h *hub) sit(session string, topic Topic) *seat {
-	f := h.follow(topic)
+	f := h.follow(session, topic)
 	if f == nil {
 		return nil
 	}
+	h.opened++
+	f.opened = h.opened
 	taken := &seat{session: session, followed: f, news: make(chan struct{}, 1), ousted: make(chan struct{})}
+	h.limits.reads.attend(topic, session)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seats[taken] = true
+	if f.missed {
+		wake(f.dirty)
+	}
 	wake(taken.news)
 	return taken
 }
 
-// follow begins to follow a topic, if it is not followed yet. It returns nil if too many topics have open pages. The caller holds the lock.
-func (h *hub) follow(topic Topic) *followed {
+// follow begins to follow a topic, if it is not followed yet. It returns nil if there is no room for another one of the
+// reader. The caller holds the lock.
+func (h *hub) follow(session string, topic Topic) *followed {
 	f := h.topics[topic]
 	if f == nil {
-		if !h.makeRoom() {
+		if topic.Name != "" && !h.makeRoom(session) {
 			return nil
 		}
 		ctx, end := context.WithCancel(h.ctx)
@@ -227,27 +234,6 @@ func (h *hub) follow(topic Topic) *followed {
 		f.over = nil
 	}
 	return f
-}
-
-// makeRoom ends the topic whose last page was closed first if there are as many topics as there may be, and reports whether there is room for
-// another one. The caller holds the lock.
-func (h *hub) makeRoom() bool {
-	if h.limits.topics == 0 || len(h.topics) < h.limits.topics {
-		return true
-	}
-	var oldest *followed
-	for _, f := range h.topics {
-		if f.over != nil && (oldest == nil || f.left.Before(oldest.left)) {
-			oldest = f
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	oldest.over.Stop()
-	delete(h.topics, oldest.Topic)
-	oldest.end()
-	return true
 }
 
 // leave ends a page.
@@ -281,7 +267,7 @@ func (h *hub) vacate(s *seat) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.seats, s)
-	if len(f.seats) > 0 {
+	if len(f.seats) > 0 || h.topics[f.Topic] != f {
 		return
 	}
 	var over *time.Timer
@@ -322,8 +308,12 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	case f.Name == "":
 		next.list, next.err = f.feed.List()
 	case reads:
+		readers := f.begin(next.state)
+		if len(readers) == 0 {
+			return pause
+		}
 		pause = pauseResource
-		if h.limits.reads.wait(ctx, f.Topic) != nil {
+		if h.limits.reads.wait(ctx, f.Topic, readers...) != nil {
 			return pause // The topic is over.
 		}
 		kind, _ := view.KindOf(f.Kind)
@@ -332,6 +322,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.missed = f.missed && !reads
 	failed := next.err != nil && !apierrors.IsNotFound(next.err) && !apierrors.IsForbidden(next.err)
 	switch {
 	case !failed && (reads || f.Name == ""):
@@ -361,9 +352,22 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	return pause
 }
 
+// begin returns the readers that a read of a resource is for. Without readers, the next one has it read.
+func (f *followed) begin(state State) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	readers := f.seated()
+	if len(readers) == 0 {
+		f.missed, f.latest.state, f.failing = true, state, time.Time{}
+	}
+	return readers
+}
+
 // content returns the last read state of the topic.
 func (f *followed) content() content {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.latest
+	latest := f.latest
+	latest.stale = f.missed
+	return latest
 }

@@ -16,6 +16,9 @@ import (
 // moreRows is how many rows the list has at first, and how many more each time that more are asked for.
 const moreRows = 200
 
+// maxFilter is how many bytes of a filter count. Each word of it is looked for in each row, after each change. The field takes no more.
+const maxFilter = 256
+
 // choice has the query of a list's address: the filter and the number of rows.
 type choice struct {
 	filter string
@@ -31,7 +34,11 @@ type choice struct {
 func choiceOf(address *url.URL) choice {
 	query := address.Query()
 	rows, _ := strconv.ParseUint(query.Get("rows"), 10, 31) // An invalid number means the smallest one.
-	return choice{filter: query.Get("filter"), rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
+	filter := query.Get("filter")
+	if len(filter) > maxFilter {
+		filter = strings.ToValidUTF8(filter[:maxFilter], "")
+	}
+	return choice{filter: filter, rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
 }
 
 // chosen returns the choice in the address of a request. The list of a viewer has a limited number of rows.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,7 +22,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -56,6 +57,26 @@ func shape(of any) string {
 	}
 	mark, _ := of.(view.Mark)
 	return mark.Sign()
+}
+
+// piece is a part of a text: a flag of a command, which stays in one line, or what is between two flags.
+type piece struct {
+	Text string
+	Flag bool
+}
+
+// flagWord matches a flag of a command in a text.
+var flagWord = regexp.MustCompile(`\B-[-a-z]\S*`)
+
+// piecesOf returns the parts of a text. A browser would break a line after the hyphens of a flag.
+func piecesOf(text string) []piece {
+	var all []piece
+	end := 0
+	for _, at := range flagWord.FindAllStringIndex(text, -1) {
+		all = append(all, piece{Text: text[end:at[0]]}, piece{text[at[0]:at[1]], true})
+		end = at[1]
+	}
+	return append(all, piece{Text: text[end:]})
 }
 
 // noPage answers a request for a page that does not exist.
@@ -101,6 +122,10 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	if !s.canExist(namespace, name) {
+		s.noPage(w, r)
+		return
+	}
 	data := s.common(r)
 	data["Kind"], data["Namespace"], data["Name"] = kind.Name, namespace, name
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
@@ -120,6 +145,15 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	}
 	s.render(w, status, "resource.html", data)
 }
+
+// canExist reports whether a resource can have a name in a namespace. For another one, a viewer sends no request and follows nothing; to a user, the
+// API server says what is wrong.
+func (s *Server) canExist(namespace, name string) bool {
+	return s.options.Viewer == nil || view.CanExist(namespace, name)
+}
+
+// maxSpec is how many bytes of a spec a page has.
+const maxSpec = 64 << 10
 
 // maxAlike is how many pods in the same state a tree has, maxEvents how many events the list of what has happened, and maxLatestRuns how many runs of
 // a Task the table of runs.
@@ -194,5 +228,5 @@ func specText(s *view.Snapshot) (string, error) {
 		return "", err
 	}
 	shown, err := view.EncodeYAML(s.HideValues(spec))
-	return string(shown), err
+	return view.CutLines(string(shown), maxSpec), err
 }

@@ -262,7 +262,7 @@ func (s *Server) secret(r *http.Request) (string, bool) {
 // readerOf identifies the browser of a session, or the reader whom the proxy of a viewer names. It is empty where the proxy names nobody.
 func (s *Server) readerOf(r *http.Request) string {
 	if s.options.Viewer != nil {
-		return r.Header.Get(headerUser)
+		return readerIn(r.Context())
 	}
 	secret, _ := s.secret(r)
 	return formToken(secret)

@@ -114,6 +114,10 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	topic := Topic{Kind: kind.Name, Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	if !s.canExist(topic.Namespace, topic.Name) {
+		s.noPage(w, r)
+		return
+	}
 	s.serveStream(w, r, topic, func(c *content) ([]fragment, []string, error) {
 		data := s.common(r)
 		found := c.snapshot

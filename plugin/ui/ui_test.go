@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -459,5 +460,28 @@ func TestFilter(t *testing.T) {
 		if got := matches(row, filter); got != want {
 			t.Errorf("%q: %t, want %t", filter, got, want)
 		}
+	}
+}
+
+// TestPieces keeps the flags of commands in one piece, and loses no part of a text.
+func TestPieces(t *testing.T) {
+	for text, flags := range map[string][]string{
+		"": nil, "no command": nil, "a well-known state, 5 - 3, -1": nil, "kubectl create job x --from=cronjob/x -n shop.": {"--from=cronjob/x", "-n"},
+		"--all": {"--all"}, "<b> -x": {"-x"},
+	} {
+		var got []string
+		whole := ""
+		for _, p := range piecesOf(text) {
+			whole += p.Text
+			if p.Flag {
+				got = append(got, p.Text)
+			}
+		}
+		if whole != text || !slices.Equal(got, flags) {
+			t.Errorf("%q has the flags %q and the text %q", text, got, whole)
+		}
+	}
+	if html, err := execute("words", "see <b> --to=<i>"); err != nil || html != `see &lt;b&gt; <span class="flag">--to=&lt;i&gt;</span>` {
+		t.Errorf("%s, %v", html, err)
 	}
 }

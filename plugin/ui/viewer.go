@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"huolala.cn/app-operator/plugin/view"
@@ -27,6 +28,9 @@ const (
 	viewerStreams, viewerTabs = 128, 16
 	// viewerTopics is how many resources are followed at once.
 	viewerTopics = 64
+	// viewerRequests is how many requests of a reader whom the proxy names are answered at once, viewerUnnamed how many of all others. A page that is
+	// followed is a request. The proxy has 256 connections, see guard.Viewer.
+	viewerRequests, viewerUnnamed = 48, 192
 	// viewerRows is how many rows a list has at most.
 	viewerRows = 400
 	// viewerReads is how many resources a second are read, viewerBurst how many at once after a quiet time. A read takes up to 13 requests, and the
@@ -43,18 +47,59 @@ const (
 	messageHost     = "This server does not answer for this host. Its flag --host has the names that it answers for."
 	messageReadOnly = "The pages of a viewer change nothing: only GET and HEAD are answered."
 	messageTooMany  = "too many resources are looked at; load the page again in a minute"
+	messageBusy     = "Too many requests of yours are in work: close some pages, and load this one again."
 	messageNoKind   = "the account of the viewer may list none of the kinds; docs/security.md has the rights that it needs"
 )
 
 // errTooMany is the error for a resource beyond viewerTopics, errAway the error while the API server does not answer.
 var errTooMany, errAway = errors.New(messageTooMany), errors.New("the API server does not answer")
 
-// forViewer returns the handler of a viewer: for its hosts, and for requests that read.
+// readerKey is the key of the name of a viewer's reader in the context of a request.
+type readerKey struct{}
+
+// readerIn returns the name of the reader whose request a context is of, empty where the proxy names nobody.
+func readerIn(ctx context.Context) string {
+	name, _ := ctx.Value(readerKey{}).(string)
+	return name
+}
+
+// inWork counts the requests that are answered, by the names of their readers.
+type inWork struct {
+	mu       sync.Mutex
+	requests map[string]int
+}
+
+// begin counts a request of a reader, unless as many are in work as a reader may have. It returns whether the request is counted.
+func (w *inWork) begin(reader string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	most := viewerRequests
+	if reader == "" {
+		most = viewerUnnamed
+	}
+	if w.requests[reader] >= most {
+		return false
+	}
+	w.requests[reader]++
+	return true
+}
+
+// end ends a counted request.
+func (w *inWork) end(reader string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.requests[reader]--; w.requests[reader] == 0 {
+		delete(w.requests, reader)
+	}
+}
+
+// forViewer returns the handler of a viewer: for its hosts, for requests that read, and within the share of a reader.
 func (s *Server) forViewer(next http.Handler) http.Handler {
 	hosts := map[string]bool{}
 	for _, host := range s.options.Viewer.Hosts {
 		hosts[strings.ToLower(host)] = true
 	}
+	work := inWork{requests: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.Trim(r.Host, "[]")
 		if name, _, err := net.SplitHostPort(r.Host); err == nil {
@@ -66,9 +111,14 @@ func (s *Server) forViewer(next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, messageReadOnly, http.StatusMethodNotAllowed)
+		case !work.begin(r.Header.Get(headerUser)):
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, messageBusy, http.StatusTooManyRequests)
 		default:
+			reader := r.Header.Get(headerUser)
+			defer work.end(reader)
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // A stream sets its own.
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, reader)))
 		}
 	})
 }
@@ -104,7 +154,7 @@ func (r publicReader) Snapshot(ctx context.Context, kind view.Kind, namespace, n
 // current returns the state of a topic for a page. It begins to follow the topic if no page does, and waits until its state is known.
 func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 	asked, woken := h.options.Now(), false
-	taken, err := h.visit(ctx, topic)
+	taken, err := h.visit(ctx, readerIn(ctx), topic)
 	if err != nil {
 		return content{}, err
 	}
@@ -114,7 +164,7 @@ func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 		switch {
 		case !found.state.Away.IsZero():
 			return found, errAway
-		case found.known() && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
+		case found.known() && !found.stale && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
 			return found, found.err
 		case topic.Name == "" && found.state.Begun:
 			return found, errors.New(messageNoKind)
@@ -125,52 +175,9 @@ func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 		select {
 		case <-ctx.Done():
 			return content{}, fmt.Errorf("the state is not known yet: %w", ctx.Err())
+		case <-taken.ousted:
+			return content{}, errTooMany
 		case <-taken.news:
 		}
-	}
-}
-
-// rate lets so many reads begin in a second. A read that is given up takes nothing of it.
-type rate chan struct{}
-
-// newRate returns the rate of a viewer until the context ends.
-func newRate(ctx context.Context) rate {
-	tokens := make(rate, viewerBurst)
-	for range viewerBurst {
-		tokens <- struct{}{}
-	}
-	go func() {
-		ticker := time.NewTicker(time.Second / viewerReads)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				select {
-				case tokens <- struct{}{}:
-				default:
-				}
-			}
-		}
-	}()
-	return tokens
-}
-
-// wait waits until a read of a topic may begin. The list is in memory, and user's own pages have no rate.
-func (r rate) wait(ctx context.Context, topic Topic) error {
-	if r == nil || topic.Name == "" {
-		return nil
-	}
-	select {
-	case <-r:
-		return nil
-	default:
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r:
-		return nil
 	}
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -180,7 +179,7 @@ func TestViewerRate(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 				defer cancel()
-				_, _ = s.hub.current(ctx, Topic{Kind: "App", Namespace: "shop", Name: fmt.Sprint("app-", i)})
+				_, _ = s.hub.current(ctx, appTopic(i))
 			}()
 		}
 		synctest.Wait()
@@ -196,72 +195,27 @@ func TestViewerRate(t *testing.T) {
 	})
 }
 
-// TestViewerTopics follows as many resources as there may be. The next one takes the place of one that nobody looks at, and finds none if
-// all are looked at.
-func TestViewerTopics(t *testing.T) {
+// TestViewerLingers has a resource change while nobody looks at it: it is not read then, and the next page has the present state at once.
+func TestViewerLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(1)
-		m.over = make(chan struct{}, 10000)
+		m.over = make(chan struct{}, 10)
 		s := viewerOf(t, m)
 		defer s.end()
-		visit := func(i int) (*seat, error) {
-			return s.hub.visit(t.Context(), Topic{Kind: "App", Namespace: "shop", Name: fmt.Sprint("app-", i)})
+		open := func() string { return askAs(t, s, "jo", "/app/shop/cart").Body.String() }
+		if text := open(); strings.Contains(text, "changed-meanwhile") {
+			t.Fatal(text)
 		}
-		var seats []*seat
-		for i := range viewerTopics {
-			taken, err := visit(i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			seats = append(seats, taken)
-		}
-		if _, err := visit(viewerTopics); !errors.Is(err, errTooMany) || statusOf(err) != http.StatusServiceUnavailable {
-			t.Errorf("one more is answered with %v", err)
-		}
-		for _, i := range []int{7, 3} {
-			s.hub.depart(seats[i])
-			<-time.After(time.Second)
-		}
-		if _, err := visit(viewerTopics); err != nil {
-			t.Errorf("in the place of another: %v", err)
-		}
-		if s.hub.topics[seats[7].Topic] != nil || s.hub.topics[seats[3].Topic] == nil || len(s.hub.topics) != viewerTopics {
-			t.Errorf("of %d topics, not the one that was left first has ended", len(s.hub.topics))
+		changed := *m.snapshot
+		changed.Resource.Image = "nginx:changed-meanwhile"
+		<-time.After(2 * pauseResource)
+		m.change(func() { m.snapshot = &changed })
+		<-time.After(2 * pauseResource)
+		reads := m.reads
+		if text := open(); !strings.Contains(text, "changed-meanwhile") || reads != 1 {
+			t.Errorf("%d reads; the page is\n%s", reads, text)
 		}
 	})
-}
-
-// TestViewerStreams opens as many streams as there may be. A reader whom the proxy names has a part of them.
-func TestViewerStreams(t *testing.T) {
-	t.Parallel()
-	s := viewerOf(t, newMoving(1))
-	var mine []*seat
-	for range viewerTabs + 1 {
-		taken, err := s.hub.join(t.Context(), "jo", Topic{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mine = append(mine, taken)
-	}
-	select {
-	case <-mine[0].ousted:
-	default:
-		t.Error("the oldest page goes on")
-	}
-	for range viewerStreams - viewerTabs {
-		if _, err := s.hub.join(t.Context(), "", Topic{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.hub.join(t.Context(), "", Topic{}); !errors.Is(err, errTooMany) {
-		t.Errorf("one more: %v", err)
-	}
-	if status := ask(t, s, http.MethodGet, "apps.example.com", "/events", nil).Code; status != http.StatusServiceUnavailable {
-		t.Errorf("one more: %d", status)
-	}
-	if status := ask(t, s, http.MethodGet, "apps.example.com", "/", nil).Code; status != http.StatusOK {
-		t.Errorf("the list itself: %d", status)
-	}
 }
 
 // TestViewerRows asks for more rows than a list of a viewer has.

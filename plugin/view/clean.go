@@ -22,7 +22,7 @@ const maxText = 4 << 10
 // line breaks. Fields with the JSON name "-" are data that is written back, not shown, and stay exact.
 func shown[T any](made T) T {
 	value := reflect.ValueOf(&made).Elem()
-	if cleaned, changed := cleanValue(value, clean); changed {
+	if cleaned, changed := cleanValue(value, "", func(_, text string) string { return clean(text) }); changed {
 		value.Set(cleaned)
 	}
 	return made
@@ -31,19 +31,22 @@ func shown[T any](made T) T {
 // changeType is the type whose values may have several lines.
 var changeType = reflect.TypeFor[Change]()
 
-// cleanValue returns a value with each text in it as text returns it, and whether that is another value.
-func cleanValue(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+// texts returns a text of a field in another form. The field is the name of the field of a struct, or the key of a map.
+type texts func(field, text string) string
+
+// cleanValue returns the value of a field with each text in it as text returns it, and whether that is another value.
+func cleanValue(v reflect.Value, field string, text texts) (cleaned reflect.Value, changed bool) {
 	switch v.Kind() {
 	case reflect.String:
 		was := v.String()
-		if is := text(was); is != was {
+		if is := text(field, was); is != was {
 			return reflect.ValueOf(is).Convert(v.Type()), true
 		}
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			return v, false
 		}
-		below, changed := cleanValue(v.Elem(), text)
+		below, changed := cleanValue(v.Elem(), field, text)
 		if !changed {
 			return v, false
 		}
@@ -54,7 +57,7 @@ func cleanValue(v reflect.Value, text func(string) string) (cleaned reflect.Valu
 		copied.Elem().Set(below)
 		return copied, true
 	case reflect.Slice:
-		return cleanSlice(v, text)
+		return cleanSlice(v, field, text)
 	case reflect.Map:
 		return cleanMap(v, text)
 	case reflect.Struct:
@@ -64,9 +67,9 @@ func cleanValue(v reflect.Value, text func(string) string) (cleaned reflect.Valu
 	return v, false
 }
 
-func cleanSlice(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+func cleanSlice(v reflect.Value, field string, text texts) (cleaned reflect.Value, changed bool) {
 	for i := range v.Len() {
-		item, differs := cleanValue(v.Index(i), text)
+		item, differs := cleanValue(v.Index(i), field, text)
 		if !differs {
 			continue
 		}
@@ -80,11 +83,11 @@ func cleanSlice(v reflect.Value, text func(string) string) (cleaned reflect.Valu
 	return v, changed
 }
 
-func cleanMap(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+func cleanMap(v reflect.Value, text texts) (cleaned reflect.Value, changed bool) {
 	copied := reflect.MakeMapWithSize(v.Type(), v.Len())
 	for _, key := range v.MapKeys() {
-		cleanKey, keyDiffers := cleanValue(key, text)
-		item, differs := cleanValue(v.MapIndex(key), text)
+		cleanKey, keyDiffers := cleanValue(key, "", text)
+		item, differs := cleanValue(v.MapIndex(key), key.String(), text)
 		changed = changed || keyDiffers || differs
 		copied.SetMapIndex(cleanKey, item)
 	}
@@ -94,16 +97,16 @@ func cleanMap(v reflect.Value, text func(string) string) (cleaned reflect.Value,
 	return copied, true
 }
 
-func cleanStruct(v reflect.Value, text func(string) string) (cleaned reflect.Value, changed bool) {
+func cleanStruct(v reflect.Value, text texts) (cleaned reflect.Value, changed bool) {
 	if v.Type() == changeType {
-		text = Clean
+		text = func(_, text string) string { return Clean(text) }
 	}
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		if !field.IsExported() || field.Tag.Get("json") == "-" {
 			continue
 		}
-		item, differs := cleanValue(v.Field(i), text)
+		item, differs := cleanValue(v.Field(i), field.Name, text)
 		if !differs {
 			continue
 		}

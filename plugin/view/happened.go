@@ -99,9 +99,7 @@ func (s *Snapshot) revisions() []Happening {
 					h.By = by.Name
 				}
 			}
-			for _, change := range s.hideChanges(rev.Changes) {
-				h.Changes = append(h.Changes, change.brief())
-			}
+			h.Changes = briefly(s.hideChanges(rev.Changes[:min(len(rev.Changes), maxChanges)]), len(rev.Changes))
 			switch {
 			case len(h.Changes) > 0:
 			case rev.Cause != "" && !s.public: // A command line of a user.
@@ -114,6 +112,24 @@ func (s *Snapshot) revisions() []Happening {
 		}
 	}
 	return all
+}
+
+// maxChanges is how many changes of a revision an entry has.
+const maxChanges = 50
+
+// messageMoreChanges is the text in place of the changes that an entry leaves out.
+const messageMoreChanges = "and %d more changes"
+
+// briefly returns the first changes of a number of changes in words.
+func briefly(first []Change, number int) []string {
+	var words []string
+	for _, change := range first {
+		words = append(words, change.brief())
+	}
+	if left := number - len(first); left > 0 {
+		words = append(words, fmt.Sprintf(messageMoreChanges, left))
+	}
+	return words
 }
 
 // brief is String with an image as its version.

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
@@ -30,36 +27,6 @@ type History struct {
 	// Canary is the canary that waits for its promotion, which has no revision yet.
 	Canary   *appv1.CanaryStatus `json:"canary,omitempty"`
 	NotShown []Missing           `json:"notShown,omitempty"`
-}
-
-// Revision is a ReplicaSet, with the spec that it was built from.
-type Revision struct {
-	Number  int64 `json:"number"`
-	Current bool  `json:"current,omitempty"`
-	// Wanted is true if the recorded spec is the present one, so that a rollback to the revision changes nothing: that of the current revision,
-	// and, while the resource is held or rolled back, that of the revision that is kept from running.
-	Wanted bool `json:"wanted,omitempty"`
-	// ReplicaSet is the name of its ReplicaSet.
-	ReplicaSet string `json:"replicaSet"`
-	// Created is when the ReplicaSet was created, which may have been for an earlier number.
-	Created *metav1.Time `json:"created,omitempty"`
-	// Since is when the revision began to be in force, nil where that is not known: Kubernetes notes no time when a ReplicaSet is used
-	// again. SinceAtLatest is the last moment at which that can have been then, nil where that is not known, either.
-	Since         *metav1.Time `json:"since,omitempty"`
-	SinceAtLatest *metav1.Time `json:"sinceAtLatest,omitempty"`
-	// Pods is the number of ready pods out of the wanted ones.
-	Pods  string `json:"pods"`
-	Image string `json:"image,omitempty"`
-	// Changes are the differences from the revision before it.
-	Changes []Change `json:"changes,omitempty"`
-	// Cause is the other change in the pods if the spec is unchanged, empty if the cause is unknown.
-	Cause string `json:"cause,omitempty"`
-	// Note is the reason why the revision's spec is unknown, or the problem with the spec.
-	Note string `json:"note,omitempty"`
-	// NoHold is the reason why the operator cannot hold the revision, empty if it can.
-	NoHold string `json:"noHold,omitempty"`
-	// Spec is the recorded spec, nil if there is none.
-	Spec map[string]any `json:"-"`
 }
 
 // Change is a difference between two specs.
@@ -195,141 +162,6 @@ func defaultsOf(rs *appsv1.ReplicaSet) resource.DefaultsRecord {
 	return inputs.Defaults
 }
 
-// annotationRevisionHistory is where the controller of Deployments writes the numbers that a ReplicaSet had before the present one, see
-// RevisionHistoryAnnotation in https://pkg.go.dev/k8s.io/kubectl/pkg/util/deployment.
-const annotationRevisionHistory = "deployment.kubernetes.io/revision-history"
-
-// writtenAt returns when the owner of a ReplicaSet's revision number last changed a field of the ReplicaSet: the number then or earlier.
-// It is nil where no manager has the number.
-func writtenAt(rs *appsv1.ReplicaSet) *metav1.Time {
-	for i := range rs.ManagedFields {
-		entry := &rs.ManagedFields[i]
-		if entry.Subresource != "" || entry.FieldsV1 == nil || entry.Time == nil {
-			continue
-		}
-		var fields struct {
-			Metadata struct {
-				Annotations map[string]json.RawMessage `json:"f:annotations"`
-			} `json:"f:metadata"`
-		}
-		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, owns := fields.Metadata.Annotations["f:"+annotationRevision]; owns {
-			return entry.Time
-		}
-	}
-	return nil
-}
-
-// InForceFor is the time since the revision came into force, in words: "9d", "over 3m", or that it is not known.
-func (r *Revision) InForceFor(now time.Time) string {
-	if r.Since == nil && r.SinceAtLatest != nil {
-		return "over " + age(r.SinceAtLatest, now)
-	}
-	return cmp.Or(age(r.Since, now), "not known")
-}
-
-// revision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
-// revision is that of the Deployment, so a user with the right to create ReplicaSets alone cannot choose it.
-func (s *Snapshot) revision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
-	current := revisionOf(rs) == revisionOf(d)
-	rev := Revision{
-		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
-		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
-	}
-	if rs.Annotations[annotationRevisionHistory] == "" {
-		rev.Since = rev.Created
-	} else {
-		rev.SinceAtLatest = writtenAt(rs)
-	}
-	recorded, fault := w.recordOn(d, rs)
-	if rev.NoHold = fault; fault != "" {
-		rev.Note = fault + ": no rollback"
-		return rev
-	}
-	for _, field := range unrecorded {
-		delete(recorded, field)
-	}
-	rev.Spec = recorded
-	if current {
-		if verdict := s.Resource.verdict(); verdict.Status != metav1.ConditionTrue || verdict.Type == appv1.ConditionStalled {
-			rev.Note = verdict.Reason
-		}
-	}
-	if rev.NoHold = unheld(rs); rev.NoHold != "" {
-		rev.Note = strings.TrimPrefix(rev.Note+"; "+rev.NoHold+": no hold", "; ")
-	}
-	return rev
-}
-
-// unheld returns why a ReplicaSet with a record of its spec cannot be held, empty if it can.
-func unheld(rs *appsv1.ReplicaSet) string {
-	switch in, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs]); {
-	case err != nil:
-		return "no record of its inputs"
-	case in.Kept:
-		return noHoldTemplate
-	}
-	return ""
-}
-
-// noHoldTemplate is why a ReplicaSet cannot be held that has another pod template than its record makes: a ReplicaSet of before an adoption, to
-// which Kubernetes has copied the records of the Deployment.
-const noHoldTemplate = "pods of before the adoption"
-
-// recordOn returns the spec that is recorded on a ReplicaSet of the workload, or the fault of the record.
-func (w *Workload) recordOn(d *appsv1.Deployment, rs *appsv1.ReplicaSet) (recorded map[string]any, fault string) {
-	if revisionOf(rs) > revisionOf(d) {
-		return nil, "newer than the Deployment"
-	}
-	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
-	spec := w.NewRecord()
-	switch err := resource.DecodeSpec(record, spec); {
-	case record == "":
-		return nil, "no record"
-	case errors.Is(err, resource.ErrNoSpec):
-		return nil, "only a hash"
-	case err != nil:
-		return nil, "unreadable record"
-	}
-	recorded = toMap(spec)
-	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) || !w.makes(record, d, rs) {
-		return nil, "record unlike its pods"
-	}
-	return recorded, ""
-}
-
-// runs reports whether a container of a ReplicaSet runs an image.
-func runs(rs *appsv1.ReplicaSet, image string) bool {
-	for i := range rs.Spec.Template.Spec.Containers {
-		if rs.Spec.Template.Spec.Containers[i].Image == image {
-			return true
-		}
-	}
-	return false
-}
-
-// makes reports whether a record makes the pods of a ReplicaSet, with the recorded inputs. Fields that the record does not state do not count,
-// as when the operator holds a ReplicaSet. It is true for pods that no record makes: those that an adoption has kept, and those without a
-// record of the inputs.
-func (w *Workload) makes(record string, d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
-	inputs, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || inputs.Kept || w.built == nil {
-		return true
-	}
-	options := resource.BuildOptions{Inputs: inputs, Serving: w.built.Serving()}
-	if d.Spec.Selector != nil {
-		options.Selector = d.Spec.Selector.MatchLabels
-	}
-	built, err := resource.BuildRecorded(w.built, record, options)
-	if err != nil {
-		return false
-	}
-	changes := Compare(toMap(built.Template), toMap(rs.Spec.Template))
-	return !slices.ContainsFunc(changes, func(c Change) bool { return c.Old != nil })
-}
-
 // Find returns a revision by its number.
 func (h *History) Find(number int64) (*Revision, error) {
 	for i := range h.Revisions {
@@ -369,50 +201,6 @@ func (h *History) Other(now map[string]any) (*Revision, error) {
 // command is the command that prints the history.
 func (h *History) command() string {
 	return PluginCommand(h.Namespace, "history", argument(h.Resource, h.Name))
-}
-
-// Operation is one of a JSON patch (RFC 6902).
-type Operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// Rollback returns the operations that restore a recorded spec, for fields that differ only. The number of pods and the auxiliary objects
-// stay.
-func Rollback(now map[string]any, path string, to *Revision) []Operation {
-	var ops []Operation
-	for _, field := range slices.Sorted(maps.Keys(union(now, to.Spec))) {
-		if slices.Contains(unrecorded, field) {
-			continue
-		}
-		is, has := now[field]
-		wanted, wants := to.Spec[field]
-		switch {
-		case !wants:
-			ops = append(ops, Operation{Op: "remove", Path: path + "/" + field})
-		case !has:
-			ops = append(ops, Operation{Op: "add", Path: path + "/" + field, Value: wanted})
-		case !reflect.DeepEqual(is, wanted):
-			ops = append(ops, Operation{Op: "replace", Path: path + "/" + field, Value: wanted})
-		}
-	}
-	return ops
-}
-
-// Changes returns the changes of a rollback to a revision.
-func Changes(now map[string]any, to *Revision) []Change {
-	shown := maps.Clone(now)
-	for _, field := range unrecorded {
-		delete(shown, field)
-	}
-	return Compare(shown, to.Spec)
-}
-
-func union(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
 }
 
 // toMap returns the JSON of an API type. Numbers keep their digits.

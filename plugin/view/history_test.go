@@ -168,3 +168,24 @@ func TestWantedRevision(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestManyChanges has a revision with as many changes as an entry has, and with more.
+func TestManyChanges(t *testing.T) {
+	for number, more := range map[int]string{maxChanges: "", maxChanges + 1: "and 1 more changes", 300: "and 250 more changes"} {
+		s := cases()["ready"]
+		envs := []string{`{"name":"OTHER","value":"x"}`}
+		for i := range number {
+			envs = append(envs, fmt.Sprintf(`{"name":"V%d","value":"x"}`, i))
+		}
+		record := func(envs []string) string {
+			return `{"image":"nginx:1.17.0","envs":[` + strings.Join(envs, ",") + `]}`
+		}
+		s.ReplicaSets[1] = replicaSet("cart-6c9f2", 4, 2, 2, "nginx:1.17.0", record(envs[:1]), 9*24*time.Hour)
+		s.ReplicaSets[3] = replicaSet("cart-7d9c4", 5, 4, 2, "nginx:1.17.0", record(envs), 42*time.Second)
+		changes := HappenedOf(s, 0)[0].Changes
+		last := changes[len(changes)-1]
+		if len(changes) != min(number, maxChanges+1) || more != "" && last != more || more == "" && strings.HasPrefix(last, "and ") {
+			t.Errorf("%d variables: %d changes, the last one %q", number, len(changes), last)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
@@ -49,6 +50,11 @@ func KindOf(word string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// CanExist reports whether a resource can have a name in a namespace.
+func CanExist(namespace, name string) bool {
+	return len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 // NameKinds returns the names of the kinds for which has is true, such as "App, ModelBox or CloudManager".

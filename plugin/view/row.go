@@ -104,10 +104,13 @@ func (r *Row) Words() string {
 }
 
 // Rows returns the table of resources, the most urgent first. The order within a state is by namespace, kind and name.
-func Rows(resources []Resource, missing []Missing) *List {
+func Rows(resources []Resource, missing []Missing) *List { return RowsBy(RowOf, resources, missing) }
+
+// RowsBy returns the table of resources with the rows that a function makes of them: RowOf or PublicRow.
+func RowsBy(row func(*Resource) Row, resources []Resource, missing []Missing) *List {
 	rows := make([]Row, 0, len(resources))
 	for i := range resources {
-		rows = append(rows, RowOf(&resources[i]))
+		rows = append(rows, row(&resources[i]))
 	}
 	return ListOf(rows, missing)
 }

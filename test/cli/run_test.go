@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -138,30 +139,56 @@ func TestRunDoesNotStart(t *testing.T) {
 	harness.Eventually(t, func() error { return haveRuns(t, app, 0) })
 }
 
-// TestRunInterrupted ends the plug-in as Ctrl-C does: the Job is deleted.
+// TestRunInterrupted ends the plug-in by each signal that means its end, and the reader of its output: the Job is deleted.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	u, app := runner(t, "run", "jobruns.test/web:1")
-	cmd := exec.CommandContext(t.Context(), program, "--kubeconfig", u.config, "--namespace", u.namespace, "run", "web", "--", "sleep")
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, func() error {
-		made := runs(t, app)
-		if len(made) == 0 {
-			return errNotYet
+	for _, by := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
+		cmd := exec.CommandContext(t.Context(), program, "--kubeconfig", u.config, "--namespace", u.namespace, "run", "web", "--", "sleep")
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		return runsNow(t, &made[0])
-	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		harness.Eventually(t, func() error {
+			made := runs(t, app)
+			if len(made) == 0 {
+				return errNotYet
+			}
+			return runsNow(t, &made[0])
+		})
+		if err := cmd.Process.Signal(by); err != nil {
+			t.Fatal(err)
+		}
+		want := map[os.Signal]int{syscall.SIGPIPE: 141}[by]
+		if want == 0 {
+			want = 130
+		}
+		var exited *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exited) || exited.ExitCode() != want || !strings.HasSuffix(said.String(), " is deleted\n") {
+			t.Errorf("%s: %v\n%s", by, err, said.String())
+		}
+		harness.Eventually(t, func() error { return haveRuns(t, app, 0) })
+	}
+}
+
+// TestRunOutputBreaks runs a command whose output nobody reads: the Job is deleted.
+func TestRunOutputBreaks(t *testing.T) {
+	t.Parallel()
+	u, app := runner(t, "run", "jobfails.test/web:1")
+	reader, writer, err := os.Pipe()
+	if err != nil {
 		t.Fatal(err)
 	}
+	_ = reader.Close()
+	cmd := exec.CommandContext(t.Context(), program, "--kubeconfig", u.config, "--namespace", u.namespace, "run", "web", "--", "date")
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = writer, &said
 	var exited *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exited) || exited.ExitCode() != 130 || !strings.HasSuffix(said.String(), " is deleted\n") {
+	if err := cmd.Run(); !errors.As(err, &exited) || exited.ExitCode() != 141 || !strings.HasSuffix(said.String(), " is deleted\n") {
 		t.Errorf("%v\n%s", err, said.String())
 	}
+	_ = writer.Close()
 	harness.Eventually(t, func() error { return haveRuns(t, app, 0) })
 }
 

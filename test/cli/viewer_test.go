@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -119,13 +120,16 @@ func (r *reader) follow(path, until string) {
 }
 
 // hiddenValues are values in the cluster that no page of a viewer has.
-var hiddenValues = []string{"value-of-a-secret", "value-of-a-configmap", "debug-of-a-variable", "password-of-a-variable", "--token=of-an-argument", "of-an-annotation"}
+var hiddenValues = []string{"value-of-a-secret", "value-of-a-configmap", "debug-of-a-variable", "password-of-a-variable", "--token=of-an-argument", "of-an-annotation", "site-of-a-default"}
 
 // visible creates an App with values that a viewer hides, and with all that there can be around its pods.
 func visible(t *testing.T, ns string) *appv1.App {
 	t.Helper()
 	plane.Create(t, &corev1.Secret{ObjectMeta: fixture.Meta(ns, "web"), StringData: map[string]string{"key": hiddenValues[0]}},
 		&corev1.ConfigMap{ObjectMeta: fixture.Meta(ns, "web"), Data: map[string]string{"key": hiddenValues[1]}})
+	defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(ns, appv1.AppDefaultsName)}
+	defaults.Spec.Defaults.Envs = []corev1.EnvVar{{Name: "SITE", Value: hiddenValues[6]}}
+	plane.Create(t, defaults)
 	app := fixture.NewApp(ns, "web")
 	app.Spec.Ports[0].Name = "http"
 	app.Spec.Envs = []corev1.EnvVar{{Name: "LEVEL", Value: hiddenValues[2]}, {Name: "DB_PASSWORD", Value: hiddenValues[3]}, {
@@ -140,6 +144,10 @@ func visible(t *testing.T, ns string) *appv1.App {
 	plane.Stands(t, app, "Ready=True", "Applied=True")
 	plane.Change(t, app, func() { app.Spec.Envs[0].Value, app.Spec.Image = hiddenValues[2]+"-2", "nginx:2" })
 	plane.Until(t, app, func() error { return standing(app, appv1.ReasonReady) })
+	event := &corev1.Event{ObjectMeta: fixture.Meta(ns, "said"), Type: corev1.EventTypeWarning, Reason: "Unhealthy", LastTimestamp: metav1.Now()}
+	event.InvolvedObject = corev1.ObjectReference{Kind: "App", Namespace: ns, Name: app.Name, UID: app.UID}
+	event.Message = "probe failed at " + hiddenValues[6] + " with " + hiddenValues[4]
+	plane.Create(t, event)
 	return app
 }
 
@@ -160,7 +168,7 @@ func TestViewer(t *testing.T) {
 	home, tiers, task := "app/"+ns+"/web", "cloudmanager/"+ns+"/office", "task/"+ns+"/report"
 	r.get("", ns+"/</small>web")
 	r.get("?view=wall", "web")
-	page := r.get(home, "Deployment/web", "What has happened", "Revision", "name: LEVEL", "•••", "NetworkPolicy/web", "HTTPRoute/web", "PodMonitor/web", "ServiceAccount/web")
+	page := r.get(home, "Deployment/web", "What has happened", "Revision", "name: LEVEL", "•••", "probe failed at ••• with •••", "NetworkPolicy/web", "HTTPRoute/web", "PodMonitor/web", "ServiceAccount/web")
 	page += r.get(task, "CronJob/report", "No run has started yet.")
 	r.get(tiers, "office")
 	r.follow("events", "event: order")

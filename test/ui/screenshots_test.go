@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,6 +35,12 @@ func TestScreenshots(t *testing.T) {
 		if !strings.Contains(page, "/rollback") {
 			b.live()
 		}
+		harness.Eventually(t, func() error {
+			if value[int](b, `document.querySelectorAll(".changed").length`) > 0 {
+				return errors.New("a change is marked")
+			}
+			return nil
+		})
 		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatal(err)
@@ -45,12 +52,14 @@ func TestScreenshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.view(1280, 560, 1)
+	b.view(1280, 530, 1)
 	take("list", "")
 	b.view(1280, 800, 1)
 	take("resource", "app/shop/checkout")
 	b.view(1280, 420, 1)
 	take("plan", "app/shop/checkout/rollback?value=2")
+	b.view(1280, 600, 1)
+	take("task", "task/shop/cleanup")
 	b.view(1280, 720, 1)
 	take("wall", "?view=wall")
 	b.theme("dark")

@@ -1,0 +1,292 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+const (
+	// leastHidden is how many bytes a value of a variable has at least that is hidden wherever it occurs. A shorter one, such as "true", is
+	// hidden in the spec and in changes alone.
+	leastHidden = 8
+	// mostWhole is how many bytes a text of others has at most that is taken for a whole one. The API server cuts the message of an event after 1,024
+	// bytes, and a kubelet other ones, so the end of a longer text may be the beginning of a value.
+	mostWhole = 1000
+)
+
+// urlQuery matches the query of a URL, which may have a token in it.
+var urlQuery = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
+
+// variableChange matches the path of a variable or of a part of it, variableList the path of all variables of a container.
+var variableChange, variableList = regexp.MustCompile(`(?:^|\.)envs?\[`), regexp.MustCompile(`(?:^|\.)envs?$`)
+
+// withoutVariables hides the values of variables in changes.
+func withoutVariables(changes []Change) []Change {
+	for i := range changes {
+		c := &changes[i]
+		if variableChange.MatchString(c.Path) {
+			c.Old, c.New = hide(c.Old), hide(c.New)
+			continue
+		}
+		isList := variableList.MatchString(c.Path)
+		c.Old, c.New = walkVariables(c.Old, isList), walkVariables(c.New, isList)
+	}
+	return changes
+}
+
+// hideVariables returns a spec in which the values of all variables are hidden.
+func hideVariables(spec map[string]any) map[string]any {
+	hiddenSpec, _ := walkVariables(spec, false).(map[string]any)
+	return hiddenSpec
+}
+
+func walkVariables(value any, variables bool) any {
+	switch v := value.(type) {
+	case map[string]any:
+		shown := map[string]any{}
+		for key, below := range v {
+			if variables && key == "value" {
+				shown[key] = hidden
+				continue
+			}
+			shown[key] = walkVariables(below, variables || key == "env" || key == "envs")
+		}
+		return shown
+	case []any:
+		shown := make([]any, 0, len(v))
+		for _, item := range v {
+			shown = append(shown, walkVariables(item, variables))
+		}
+		return shown
+	}
+	return value
+}
+
+// values are texts that are hidden wherever they occur.
+type values map[string]bool
+
+// add adds a value, in the forms in which a text of others may have it: its lines, and quoted as by Go or in JSON.
+func (v values) add(value string) {
+	if v[value] { // Pods have the same ones.
+		return
+	}
+	for line := range strings.Lines(value) {
+		v.addForms(strings.TrimSpace(line))
+	}
+	v.addForms(value)
+}
+
+func (v values) addForms(value string) {
+	encoded, _ := json.Marshal(value) // A string always has an encoding.
+	quoted := strconv.Quote(value)
+	for _, form := range []string{value, clean(value), string(encoded[1 : len(encoded)-1]), quoted[1 : len(quoted)-1]} {
+		if len(form) >= leastHidden {
+			v[form] = true
+		}
+	}
+}
+
+// addSpec adds the values that are hidden in a spec.
+func (v values) addSpec(spec map[string]any) { differing(spec, hideVariables(RedactSpec(spec)), v) }
+
+// addTemplate adds the values that are hidden in a pod template.
+func (v values) addTemplate(template *corev1.PodTemplateSpec) { v.addSpec(toMap(template)) }
+
+// addAnnotations adds the annotations of an object without the annotations of Kubernetes and of the operator.
+func (v values) addAnnotations(obj metav1.Object) {
+	for key, value := range obj.GetAnnotations() {
+		prefix, _, _ := strings.Cut(key, "/")
+		if prefix != appv1.GroupVersion.Group && !slices.Contains(ownPrefixes, prefix) {
+			v.add(value)
+		}
+	}
+}
+
+// ownPrefixes are the prefixes of the annotations that Kubernetes and kubectl write.
+var ownPrefixes = []string{"deployment.kubernetes.io", "kubectl.kubernetes.io", "batch.kubernetes.io", "cronjob.kubernetes.io", "autoscaling.alpha.kubernetes.io", "pv.kubernetes.io"}
+
+// addPod adds the values in a pod that its template may lack, because an admission webhook has added them. There may be thousands of pods, so this
+// is no addSpec.
+func (v values) addPod(pod *corev1.Pod) {
+	v.addAnnotations(pod)
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			v.addContainer(c.Env, c.Command, c.Args)
+			for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+				if probe != nil {
+					v.addHandler(probe.Exec, probe.HTTPGet)
+				}
+			}
+			if c.Lifecycle != nil {
+				for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+					if hook != nil {
+						v.addHandler(hook.Exec, hook.HTTPGet)
+					}
+				}
+			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := &pod.Spec.EphemeralContainers[i]
+		v.addContainer(c.Env, c.Command, c.Args)
+	}
+}
+
+func (v values) addContainer(env []corev1.EnvVar, texts ...[]string) {
+	for i := range env {
+		v.add(env[i].Value)
+	}
+	for _, text := range slices.Concat(texts...) {
+		v.add(text)
+	}
+}
+
+func (v values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
+	if exec != nil {
+		v.addContainer(nil, exec.Command)
+	}
+	if get != nil {
+		for _, header := range get.HTTPHeaders {
+			v.add(header.Value)
+		}
+	}
+}
+
+// hiddenValues returns the values that are hidden in the spec, in a recorded spec, and in the live objects, which have values of other sources, too:
+// AppDefaults, patches, and webhooks.
+func (s *Snapshot) hiddenValues() values {
+	found := values{}
+	found.addSpec(toMap(s.Resource.Spec))
+	for _, name := range slices.Concat([]string{""}, s.Resource.parts()) {
+		if history, err := HistoryOf(s, Part(name)); err == nil {
+			for i := range history.Revisions {
+				found.addSpec(history.Revisions[i].Spec)
+			}
+		}
+	}
+	for i := range s.Deployments {
+		found.addAnnotations(&s.Deployments[i])
+		found.addTemplate(&s.Deployments[i].Spec.Template)
+	}
+	for i := range s.StatefulSets {
+		found.addAnnotations(&s.StatefulSets[i])
+		found.addTemplate(&s.StatefulSets[i].Spec.Template)
+	}
+	for i := range s.ReplicaSets {
+		found.addAnnotations(&s.ReplicaSets[i])
+		found.addTemplate(&s.ReplicaSets[i].Spec.Template)
+	}
+	for i := range s.Jobs {
+		found.addAnnotations(&s.Jobs[i])
+		found.addTemplate(&s.Jobs[i].Spec.Template)
+	}
+	for i := range s.CronJobs {
+		found.addAnnotations(&s.CronJobs[i])
+		found.addAnnotations(&s.CronJobs[i].Spec.JobTemplate)
+		found.addTemplate(&s.CronJobs[i].Spec.JobTemplate.Spec.Template)
+	}
+	for i := range s.Pods {
+		found.addPod(&s.Pods[i])
+	}
+	for i := range s.Services {
+		found.addAnnotations(&s.Services[i])
+	}
+	for i := range s.Autoscalers {
+		found.addAnnotations(&s.Autoscalers[i])
+	}
+	for i := range s.Around {
+		found.addAnnotations(&s.Around[i])
+	}
+	for i := range s.Claims {
+		found.addAnnotations(&s.Claims[i])
+	}
+	return found
+}
+
+// named returns the words that the views have anyway: the name of the resource, its image, and the names of containers.
+func (s *Snapshot) named() string {
+	r := &s.Resource
+	words := map[string]bool{r.Kind: true, r.ObjectMeta.Namespace: true, r.ObjectMeta.Name: true, r.Image: true}
+	for i := range s.Pods {
+		for _, containers := range [][]corev1.Container{s.Pods[i].Spec.InitContainers, s.Pods[i].Spec.Containers} {
+			for c := range containers {
+				words[containers[c].Name] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(words)), "\n")
+}
+
+// hider returns a function that hides, in a text of others, the queries and passwords of URLs and each of hiddenValues.
+func (s *Snapshot) hider() func(text string) string { return s.hiddenValues().hider(s.named()) }
+
+// hider returns a function that hides the values in a text, but for those that are in the named words, and the queries and passwords of URLs.
+func (v values) hider(named string) func(text string) string {
+	var longestFirst []string
+	for value := range v {
+		if !strings.Contains(named, value) {
+			longestFirst = append(longestFirst, value)
+		}
+	}
+	slices.SortFunc(longestFirst, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	pairs := make([]string, 0, 2*len(longestFirst))
+	for _, value := range longestFirst {
+		pairs = append(pairs, value, hidden)
+	}
+	replacer := strings.NewReplacer(pairs...)
+	return func(text string) string {
+		isCut := len(text) >= mostWhole
+		text = replacer.Replace(text)
+		if isCut {
+			text = withoutBeginnings(text, longestFirst)
+		}
+		text = urlQuery.ReplaceAllString(text, "${1}?"+hidden)
+		return userPassword.ReplaceAllString(text, "${1}"+hidden+"@")
+	}
+}
+
+// withoutBeginnings returns a text without the beginning of one of the values at its end, where the text may have been cut.
+func withoutBeginnings(text string, values []string) string {
+	end := strings.TrimRight(text, ".… ")
+	for _, value := range values {
+		if at := strings.LastIndex(end, value[:leastHidden]); at >= 0 && strings.HasPrefix(value, end[at:]) {
+			return text[:at] + hidden
+		}
+	}
+	return text
+}
+
+// differing notes the texts of a value that another one, which is the same with parts hidden, does not have.
+func differing(value, without any, into values) {
+	switch v := value.(type) {
+	case map[string]any:
+		other, _ := without.(map[string]any)
+		for key, below := range v {
+			differing(below, other[key], into)
+		}
+	case []any:
+		other, _ := without.([]any)
+		for i, below := range v {
+			if i < len(other) {
+				differing(below, other[i], into)
+			} else {
+				differing(below, nil, into)
+			}
+		}
+	case string:
+		if without != v {
+			into.add(v)
+		}
+	}
+}
