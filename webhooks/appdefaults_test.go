@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,8 +45,8 @@ func TestReviewOfDefaults(t *testing.T) {
 		"too long":                {admissionv1.Create, "", "", `{"defaults":{"labels":{"a":"` + strings.Repeat("x", 64<<10) + `"}}}`, false, true, "spec", ""},
 		"an unknown size":         {admissionv1.Create, "", "", `{"defaults":{"size":"huge"}}`, false, true, "large, medium, small", ""},
 		"invalid, as before":      {admissionv1.Update, "x", `{"defaults":{"size":"custom"}}`, `{"defaults":{"size":"custom"}}`, false, false, "", ""},
-		"a dry run":               {admissionv1.Create, "", "", `{}`, true, false, "plan: 1 App", "secret-example"},
-		"a dry run without proof": {admissionv1.Update, "guessed", `{"sizes":{}}`, `{}`, true, false, "plan: 1 App", "secret-example"},
+		"a dry run":               {admissionv1.Create, "", "", `{}`, true, false, "with an empty spec", "17 Apps"},
+		"a dry run without proof": {admissionv1.Update, "guessed", `{"sizes":{}}`, `{}`, true, false, "with an empty spec", "17 Apps"},
 		"a dry run with proof":    {admissionv1.Update, string(trueUID), `{"sizes":{}}`, `{}`, true, false, "secret-example", ""},
 		"a deletion":              {admissionv1.Delete, "", "", `{"sizes":{"custom":{}}}`, false, false, "", ""},
 	} {
@@ -57,5 +58,13 @@ func TestReviewOfDefaults(t *testing.T) {
 		if answer.Allowed == c.refused || !strings.Contains(said, c.says) || c.hide != "" && strings.Contains(said, c.hide) || len(said) > 4096 {
 			t.Errorf("%s: allowed is %t: %.500s", name, answer.Allowed, said)
 		}
+	}
+	s.limits.looks = newPaces(0, 0, rate{time.Hour, 0})
+	const unknown = `{"defaults":{"size":"huge"}}`
+	if answer := reviewDefaults(t, s, admissionv1.Create, "", "", unknown, false); !answer.Allowed {
+		t.Errorf("a review without proof gets the names of sizes beyond the rate: %+v", answer.Result)
+	}
+	if answer := reviewDefaults(t, s, admissionv1.Update, string(trueUID), `{}`, unknown, false); answer.Allowed {
+		t.Error("an update with proof is not refused beyond the rate")
 	}
 }
