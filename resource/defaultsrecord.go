@@ -28,6 +28,8 @@ const (
 	MaxDefaultsRecord = 4 << 10
 	// maxRecordedDefaults is the maximum length in bytes of the JSON in such a record.
 	maxRecordedDefaults = 64 << 10
+	// digestLength is the length in characters of the digest of a record.
+	digestLength = 16
 )
 
 // recordedDefaults is the content of a DefaultsRecord.
@@ -102,6 +104,35 @@ func (r DefaultsRecord) Equal(other DefaultsRecord) bool {
 	}
 	was, err := other.decode()
 	return err == nil && bytes.Equal(canonical(is), canonical(was))
+}
+
+// Digest returns a short text that identifies the meaning of a record. It is empty for no defaults, and for a record that cannot be read.
+func (r DefaultsRecord) Digest() string {
+	taken, err := r.decode()
+	if r == "" || err != nil {
+		return ""
+	}
+	return hexSum(canonical(taken))[:digestLength]
+}
+
+// WithAround returns the record with the fields around the pods of another record. A record that cannot be read is returned as it is.
+func (r DefaultsRecord) WithAround(of DefaultsRecord) DefaultsRecord {
+	taken, err := r.decode()
+	if err != nil {
+		return r
+	}
+	other, err := of.decode()
+	if err != nil {
+		return r
+	}
+	made := recordedDefaults{Fields: *taken.Fields.DeepCopy(), Without: taken.Without}
+	into, from := reflect.ValueOf(&made.Fields).Elem(), reflect.ValueOf(other.Fields.DeepCopy()).Elem()
+	for i := range defaultsFields {
+		if f := &defaultsFields[i]; f.around {
+			into.Field(f.index).Set(from.Field(f.index))
+		}
+	}
+	return recordDefaults(made)
 }
 
 // OptsOut reports whether a change of the fields that a resource does without changes its pods: the record has a field of the pods that the

@@ -336,6 +336,11 @@ type DefaultsInUse struct {
 	// invalid is why the resource cannot take the present defaults; empty if it can.
 	// +optional
 	Invalid string `json:"invalid,omitempty"`
+
+	// digest identifies the defaults that the pods were built with, empty for none. Other clients can edit the record of these
+	// defaults, which is on the workload object; the operator compares the two.
+	// +optional
+	Digest string `json:"digest,omitempty"`
 }
 
 // AppDefaultsStatus is the status of AppDefaults.

@@ -52,6 +52,53 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 	return recorded.Defaults
 }
 
+// reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is
+// false if the record is not the operator's. A record is the operator's if it has the present defaults, which add nothing that AppDefaults do not, or
+// those of the status. Else it counts as far as it makes the live pod template; today's defaults count around the pods. build builds the
+// workload by inputs.
+func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource.Inputs) (*resource.Workload, error)) (defaults resource.DefaultsRecord, ok bool, err error) {
+	if c.knowsDefaults(recorded) {
+		return recorded.Defaults, true, nil
+	}
+	built, err := build(*recorded)
+	if err != nil {
+		return "", false, nil //nolint:nilerr // What cannot be built is not the operator's.
+	}
+	template := templateOnly(built.Template)
+	ok, err = c.compare.Matches(template, templateOnly(c.seen.template()))
+	if err == nil && ok {
+		ok, err = c.compare.StatesTemplate(c.in.manager(), template, c.seen.Object)
+	}
+	if err != nil || !ok {
+		return "", false, err
+	}
+	return recorded.Defaults.WithAround(c.seen.today.Defaults), true, nil
+}
+
+// knowsDefaults reports whether recorded defaults are the present ones or those of the status, or shape no pods.
+func (c decider) knowsDefaults(recorded *resource.Inputs) bool {
+	reported := ""
+	if status := c.in.Before.Defaults.Defaults; status != nil {
+		reported = status.Digest
+	}
+	return recorded.Kept || recorded.Defaults.Digest() == reported || recorded.Defaults.Equal(c.seen.today.Defaults)
+}
+
+// digestOf returns the digest of the defaults of a live workload object. Of a record that the operator has not applied, it returns the former
+// digest.
+func digestOf(in *Input, want *decision, used resource.DefaultsRecord) string {
+	if want.workload != nil {
+		applied, err := resource.DecodeInputs(want.workload.Record[appv1.AnnotationLastAppliedInputs])
+		if err == nil && applied.Defaults.Equal(used) {
+			return used.Digest()
+		}
+	}
+	if before := in.Before.Defaults.Defaults; before != nil {
+		return before.Digest
+	}
+	return ""
+}
+
 // refuseDefaults returns why the present spec cannot have today's defaults, nil if it can, or would be invalid without any.
 func (c decider) refuseDefaults(present *chosenInputs) error {
 	today := c.seen.today
@@ -88,7 +135,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed) appv1.DefaultsStatus 
 	if !seen.defaulted && used.Defaults == "" {
 		return appv1.DefaultsStatus{}
 	}
-	status := &appv1.DefaultsInUse{}
+	status := &appv1.DefaultsInUse{Digest: digestOf(in, want, used.Defaults)}
 	status.Current = known && !used.Kept && want.defaultsInvalid == nil && used.Size.Equal(want.today.Size) &&
 		resource.DefaultsCurrent(in.Spec.WithDefaults(""), used.Defaults, want.today.Defaults)
 	if want.defaultsInvalid != nil {

@@ -120,7 +120,7 @@ func (c decider) historyOf() resource.Provenance {
 		changed, err := in.Spec.Changed(record, resource.ScopePods)
 		h.SpecChanged = err == nil && changed
 	}
-	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
+	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours && c.knowsDefaults(&inputs) {
 		// The only parts around the pods that shape them.
 		h.SpecChanged = h.SpecChanged || in.reshapes(&inputs)
 	}
@@ -142,6 +142,20 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || live == nil {
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
+	}
+	defaults, reliable, err := c.reliableDefaults(&recorded, func(in resource.Inputs) (*resource.Workload, error) {
+		built, _ := c.build(in)
+		return built, nil
+	})
+	switch {
+	case err != nil:
+		return h, resource.ResolvedSize{}, err
+	case !reliable && !h.SpecChanged:
+		h.Inputs = ""
+		return h, resource.ResolvedSize{}, nil
+	case reliable:
+		recorded.Defaults = defaults
+		h.Inputs = recorded.Encode()
 	}
 	owned := children.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
