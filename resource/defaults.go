@@ -18,6 +18,9 @@ type PresentDefaults struct {
 	Fields *appv1.Defaults
 	// Sizes are the built-in sizes, with the sizes that AppDefaults define.
 	Sizes Sizes
+	// Unknown is the namespace of AppDefaults that count and are not known, as they are invalid and no valid spec of them is known. A
+	// workload then keeps what it has. It is empty if all are known.
+	Unknown string
 }
 
 // LayerDefaults returns the defaults of several AppDefaults. A later one takes precedence. A nil one is left out.

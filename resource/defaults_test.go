@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/test/specs"
 )
 
@@ -269,7 +270,7 @@ func TestDefaultsRecord(t *testing.T) {
 // pack compresses a text as a record is.
 func pack(t *testing.T, text string) DefaultsRecord {
 	t.Helper()
-	return compress(text)
+	return DefaultsRecord(Compress([]byte(text)))
 }
 
 // TestDefaultsAtTheLimit has the longest record that is taken, and a longer one: it makes the App invalid and adds nothing.
@@ -303,6 +304,28 @@ func TestNoDefaultsChangeNothing(t *testing.T) {
 		if diff := cmp.Diff(without, appBytes(t, app, options)); diff != "" || options.Inputs.Defaults != "" {
 			t.Errorf("%s (-without +with):\n%s", name, diff)
 		}
+	}
+}
+
+// TestMemoKeepsABudget has a memo remember results until their bytes are beyond its budget. A result that is larger is not remembered.
+func TestMemoKeepsABudget(t *testing.T) {
+	var m memo[string]
+	made := 0
+	get := func(text string, length int) {
+		m.get(text, func() string { made++; return strings.Repeat("x", length) })
+	}
+	for i := range 100 {
+		get(strings.Repeat("a", i), maxMemo/10)
+		if size := heap.Size(m.known); size > maxMemo+maxMemo/50 || m.bytes > maxMemo {
+			t.Fatalf("after %d results it has %d bytes and counts %d", i+1, size, m.bytes)
+		}
+	}
+	get("fits", maxMemo-1000)
+	get("fits", maxMemo-1000)
+	get("too long", maxMemo)
+	get("too long", maxMemo)
+	if made != 103 {
+		t.Errorf("%d results are made, want 103", made)
 	}
 }
 

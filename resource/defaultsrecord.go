@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/bounds"
+	"huolala.cn/app-operator/internal/heap"
 )
 
 // DefaultsRecord records the defaults that a resource has taken: compressed JSON, as each ReplicaSet has a copy. It is empty for no defaults.
@@ -46,16 +47,29 @@ func recordDefaults(taken recordedDefaults) DefaultsRecord {
 	if plain == "{}" {
 		return ""
 	}
-	return encodedDefaults.get(plain, func() DefaultsRecord { return compress(plain) })
+	return encodedDefaults.get(plain, func() DefaultsRecord { return DefaultsRecord(Compress([]byte(plain))) })
 }
 
-// compress returns a record with a content.
-func compress(plain string) DefaultsRecord {
+// Compress returns data as a shorter text, which Decompress reads. The text may differ with the version of Go.
+func Compress(data []byte) string {
 	var zipped bytes.Buffer
 	w, _ := flate.NewWriter(&zipped, flate.BestCompression) // The level is valid, and writing to a buffer does not fail.
-	_, _ = io.WriteString(w, plain)
+	_, _ = w.Write(data)
 	_ = w.Close()
-	return DefaultsRecord(base64.StdEncoding.EncodeToString(zipped.Bytes()))
+	return base64.StdEncoding.EncodeToString(zipped.Bytes())
+}
+
+// Decompress returns the data of a text, at most a number of bytes, as any client can have written the text.
+func Decompress(text string, most int) ([]byte, error) {
+	zipped := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	data, err := io.ReadAll(io.LimitReader(zipped, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("unreadable: %w", err)
+	case len(data) > most:
+		return nil, fmt.Errorf("unreadable: more than %d bytes of JSON", most)
+	}
+	return data, nil
 }
 
 // decode returns the content of a record. The caller must not change it.
@@ -75,16 +89,12 @@ func (r DefaultsRecord) decode() (*recordedDefaults, error) {
 
 // unpack decodes a record within bounds, as any writer of the workload object can edit the record.
 func (r DefaultsRecord) unpack() (*recordedDefaults, error) {
-	zipped := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(string(r))))
-	plain, err := io.ReadAll(io.LimitReader(zipped, maxRecordedDefaults+1))
+	plain, err := Decompress(string(r), maxRecordedDefaults)
 	if err != nil {
-		return nil, fmt.Errorf("unreadable defaults: %w", err)
+		return nil, fmt.Errorf("defaults: %w", err)
 	}
 	taken := &recordedDefaults{}
-	switch {
-	case len(plain) > maxRecordedDefaults:
-		return nil, fmt.Errorf("unreadable defaults: more than %d bytes of JSON", maxRecordedDefaults)
-	case bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil:
+	if bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil {
 		return nil, errors.New("unreadable defaults: out of bounds")
 	}
 	if strict, err := kjson.UnmarshalStrict(plain, taken); err != nil || len(strict) > 0 {
@@ -196,14 +206,16 @@ func DefaultsCurrent(spec Spec, used, present DefaultsRecord) bool {
 	return bytes.Equal(content(used), content(present))
 }
 
-// memo remembers the results of a pure function of a text. Most resources have the same defaults, so a few results suffice.
+// memo remembers the results of a pure function of a text, within a budget of memory. Most resources have the same defaults, so a few results
+// suffice.
 type memo[T any] struct {
 	mu    sync.Mutex
 	known map[string]T
+	bytes int
 }
 
-// maxMemo is how many results are remembered.
-const maxMemo = 64
+// maxMemo is how many bytes the texts and the results of a memo take.
+const maxMemo = 4 << 20
 
 // get returns the result for a text, by the function if the result is not known.
 func (m *memo[T]) get(text string, made func() T) T {
@@ -214,12 +226,20 @@ func (m *memo[T]) get(text string, made func() T) T {
 		return known
 	}
 	known = made()
+	size := heap.Size(text) + heap.Size(known)
+	if size > maxMemo {
+		return known
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil || len(m.known) >= maxMemo {
-		m.known = map[string]T{}
+	if _, meanwhile := m.known[text]; meanwhile {
+		return known
+	}
+	if m.known == nil || m.bytes+size > maxMemo {
+		m.known, m.bytes = map[string]T{}, 0
 	}
 	m.known[strings.Clone(text)] = known
+	m.bytes += size
 	return known
 }
 

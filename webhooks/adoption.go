@@ -140,7 +140,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []appl
 // false, and no AppDefaults count.
 func (s *validators) present(ctx context.Context, who *asker, namespace string) (present resource.PresentDefaults, known bool) {
 	if s.planner != nil && who.gets(topicDefaults) == full {
-		if present, err := s.planner.Present(ctx, namespace); err == nil {
+		if present, err := s.planner.Present(ctx, namespace); err == nil && present.Unknown == "" {
 			return present, true
 		}
 	}

@@ -379,6 +379,10 @@ type AppDefaultsStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Failed []FailedDefaults `json:"failed,omitempty"`
+
+	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
+	// +optional
+	LastValid string `json:"lastValid,omitempty"`
 }
 
 // FailedDefaults is a resource that cannot take the present defaults.

@@ -2,9 +2,11 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -22,7 +24,7 @@ func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error
 		return in, nil //nolint:nilerr // The decision has the error.
 	}
 	present, err := r.Defaults.Present(ctx, in.Owner.GetNamespace())
-	if err != nil || present.Fields == nil && in.Before.Defaults.Defaults == nil {
+	if err != nil || present.Fields == nil && present.Unknown == "" && in.Before.Defaults.Defaults == nil {
 		return in, err
 	}
 	live, err := GetOrNil(ctx, r.Client, client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}, &appsv1.Deployment{})
@@ -99,9 +101,25 @@ func digestOf(in *Input, want *decision, used resource.DefaultsRecord) string {
 	return ""
 }
 
+// unknownDefaults returns an error for today's inputs where these are not known, as AppDefaults are invalid.
+func (c decider) unknownDefaults() field.ErrorList {
+	if c.seen.unknown == "" || !c.in.Kind.Serves && !c.in.Spec.Workload().Size.Named() {
+		return nil
+	}
+	return UnknownDefaults(c.seen.unknown, field.NewPath("spec"))
+}
+
+// UnknownDefaults returns the error of a spec where the AppDefaults of a namespace are invalid, and no valid spec of them is known.
+func UnknownDefaults(namespace string, path *field.Path) field.ErrorList {
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(messageDefaultsUnknown, namespace))}
+}
+
 // refuseDefaults returns why the present spec cannot have today's defaults, nil if it can, or would be invalid without any.
 func (c decider) refuseDefaults(present *chosenInputs) error {
 	today := c.seen.today
+	if errs := c.unknownDefaults(); len(errs) > 0 {
+		return InvalidSpec(errs)
+	}
 	if !c.seen.defaulted || len(present.errs) == 0 && present.inputs.Defaults.Equal(today.Defaults) && present.inputs.Size.Equal(today.Size) {
 		return nil
 	}

@@ -26,6 +26,8 @@ type chosenInputs struct {
 	// liveChanged is true if the spec differs from the record on the live object of the operator's. specChanged is the same for the
 	// object that has the inputs: the live object, or the canary of the present spec, which inCanary is true for.
 	liveChanged, specChanged, inCanary bool
+	// isToday is true if the inputs are those of a new workload.
+	isToday bool
 }
 
 // optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
@@ -63,6 +65,9 @@ func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenIn
 	next := *chosen
 	next.inputs = inputs
 	next.workload, next.errs = c.build(inputs)
+	if chosen.isToday {
+		next.errs = append(next.errs, c.unknownDefaults()...)
+	}
 	return &next
 }
 
@@ -85,7 +90,8 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 		history, chosen.inCanary = canary, true
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
-	inputs := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	chosen.isToday = isToday
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)
@@ -226,7 +232,7 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 // mayHaveDefaults reports whether defaults may have made a live pod template whose record of inputs is lost: AppDefaults count now, or the status
 // has defaults, as it does for pods that were built with any.
 func (c decider) mayHaveDefaults() bool {
-	return c.seen.today.Defaults != "" || c.in.Before.Defaults.Defaults != nil
+	return c.seen.today.Defaults != "" || c.seen.unknown != "" || c.in.Before.Defaults.Defaults != nil
 }
 
 // candidates returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.

@@ -14,8 +14,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// maxDefaultsSpec is the maximum length of the JSON of the spec of AppDefaults, in bytes. Each manager keeps all of them decoded.
-const maxDefaultsSpec = 64 << 10
+// MaxDefaultsSpec is the maximum length of the JSON of the spec of AppDefaults, in bytes. Each manager keeps all of them decoded.
+const MaxDefaultsSpec = 64 << 10
 
 // maxSizes is the maximum number of sizes of AppDefaults.
 const maxSizes = 32
@@ -24,8 +24,8 @@ const maxSizes = 32
 // length of the JSON of the spec in bytes, and disabled are the features that are switched off.
 func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) field.ErrorList {
 	path := field.NewPath("spec")
-	if length > maxDefaultsSpec {
-		return field.ErrorList{field.TooLong(path, "", maxDefaultsSpec)}
+	if length > MaxDefaultsSpec {
+		return field.ErrorList{field.TooLong(path, "", MaxDefaultsSpec)}
 	}
 	errs := sizes(spec.Sizes, path.Child("sizes"))
 	path = path.Child("defaults")
