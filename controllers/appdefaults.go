@@ -142,7 +142,7 @@ func (d *Defaults) read(ctx context.Context, namespace string) (knownDefaults, e
 	return known, nil
 }
 
-// farFor returns the AppDefaults below those of a namespace: those of the operator's namespace.
+// farFor returns the AppDefaults of the operator's namespace for the AppDefaults of another namespace.
 func (d *Defaults) farFor(ctx context.Context, namespace string) (knownDefaults, error) {
 	if d.own == "" || d.own == namespace {
 		return knownDefaults{}, nil
@@ -174,8 +174,8 @@ func (d *Defaults) decide(found *stored.AppDefaults, before, far *knownDefaults)
 	return known
 }
 
-// checkSize returns an error for a default size that does not exist. far are the AppDefaults below; version is theirs where the answer depends on
-// them.
+// checkSize returns an error for a default size that does not exist. far are the AppDefaults below; version is the version of far where the
+// answer depends on it.
 func (d *Defaults) checkSize(spec *appv1.AppDefaultsSpec, far *knownDefaults) (wrong field.ErrorList, version string) {
 	path := field.NewPath("spec", "defaults", "size")
 	own := resource.LayerDefaults(spec).Sizes

@@ -256,7 +256,7 @@ func TestDefaultsRecord(t *testing.T) {
 		}
 	}
 	for _, bad := range []DefaultsRecord{
-		"x", "AAAA", record[:len(record)/2], DefaultsRecord(strings.Repeat("A", MaxDefaultsRecord+1)), pack(t, `{"later":1}`), pack(t, `{"fields":{"Size":"a"}}`),
+		"x", "AAAA", record[:len(record)/2], DefaultsRecord(strings.Repeat("A", MaxDefaultsRecord+1)), pack(t, `{"later":1}`), pack(t, `{"whenStated":{"ingress":{"rules":[]}}}`), pack(t, `{"fields":{"Size":"a"}}`),
 		pack(t, `{"fields":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`), pack(t, strings.Repeat(" ", maxRecordedDefaults+1)), pack(t, `{}{}`),
 	} {
 		costsLittle(t, string(bad[:1]), func() {
@@ -374,7 +374,9 @@ func FuzzDefaults(f *testing.F) {
 			t.Errorf("an empty layer changes:\n%s", cmp.Diff(text(a), alone))
 		}
 		app, _ := randomApp(t, src)
-		checkTaken(t, app, MergeDefaults(a, b))
+		blocks := randomWhenStated(t, src)
+		checkWhenStated(t, blocks, randomWhenStated(t, src), randomWhenStated(t, src))
+		checkTaken(t, app, MergeDefaults(a, b), blocks)
 		if after := string(canonical([]*appv1.Defaults{a, b, c})); after != before {
 			t.Errorf("a layer was changed:\n%s", cmp.Diff(before, after))
 		}
@@ -382,40 +384,52 @@ func FuzzDefaults(f *testing.F) {
 }
 
 // checkTaken checks what an App takes of defaults.
-func checkTaken(t *testing.T, app *appv1.App, d *appv1.Defaults) {
+func checkTaken(t *testing.T, app *appv1.App, d *appv1.Defaults, blocks *appv1.WhenStated) {
 	t.Helper()
-	record := taken(app, d)
+	record := TakeDefaults(&PresentDefaults{Fields: d, WhenStated: *blocks, Sizes: BuiltInSizes()}, AppSpec(app))
 	if len(record) > MaxDefaultsRecord {
 		return
 	}
 	with := AppSpec(app).WithDefaults(record)
-	direct, around := withDefaults(d, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec, nil)
+	direct, around := withDefaults(d, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
+	fillBlocks(blocks, &around, app.Spec.WithoutDefaults)
 	if diff := cmp.Diff(string(canonical(&direct)), string(canonical(with.Workload()))); diff != "" {
 		t.Errorf("the record means another workload (-merged +record):\n%s", diff)
 	}
 	if diff := cmp.Diff(string(canonical(&around)), string(canonical(with.Serving()))); diff != "" {
 		t.Errorf("the record means other objects (-merged +record):\n%s", diff)
 	}
-	var stated, merged map[string]any
-	for into, spec := range map[*map[string]any]*appv1.WorkloadSpec{&stated: &app.Spec.WorkloadSpec, &merged: with.Workload()} {
+	checkStated(t, &app.Spec.WorkloadSpec, with.Workload())
+	checkStated(t, &app.Spec.ServingSpec, with.Serving())
+}
+
+// checkStated checks that the fields of an App with defaults have all that the App states.
+func checkStated(t *testing.T, stated, merged any) {
+	t.Helper()
+	var own, all map[string]any
+	for into, spec := range map[*map[string]any]any{&own: stated, &all: merged} {
 		if err := json.Unmarshal(canonical(spec), into); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, value := range stated {
-		if !holds(merged[name], value) {
-			t.Errorf("%s: the App states %v, and has %v", name, value, merged[name])
+	for name, value := range own {
+		depth := 1
+		if slices.Contains(appv1.WhenStatedBlocks(), name) {
+			depth = 2
+		}
+		if !holds(all[name], value, depth) {
+			t.Errorf("%s: the App states %v, and has %v", name, value, all[name])
 		}
 	}
 }
 
-// holds reports whether a merged value has all of a stated one.
-func holds(merged, stated any) bool {
+// holds reports whether a merged value has all of a stated one. Objects down to a depth may have more.
+func holds(merged, stated any, depth int) bool {
 	switch stated := stated.(type) {
 	case map[string]any:
 		all, ok := merged.(map[string]any)
 		for key, value := range stated {
-			ok = ok && reflect.DeepEqual(all[key], value)
+			ok = ok && (depth > 1 && holds(all[key], value, depth-1) || reflect.DeepEqual(all[key], value))
 		}
 		return ok
 	case []any:

@@ -37,6 +37,8 @@ const (
 type recordedDefaults struct {
 	// Fields are the defaults.
 	Fields appv1.Defaults `json:"fields,omitzero"`
+	// WhenStated has the defaults of blocks, whether or not the resource states them: they shape no pod.
+	WhenStated appv1.WhenStated `json:"whenStated,omitzero"`
 	// Without are the fields that the resource does without, as far as the defaults had these fields.
 	Without []string `json:"without,omitempty"`
 }
@@ -135,7 +137,7 @@ func (r DefaultsRecord) WithAround(of DefaultsRecord) DefaultsRecord {
 	if err != nil {
 		return r
 	}
-	made := recordedDefaults{Fields: *taken.Fields.DeepCopy(), Without: taken.Without}
+	made := recordedDefaults{Fields: *taken.Fields.DeepCopy(), WhenStated: other.WhenStated, Without: taken.Without}
 	into, from := reflect.ValueOf(&made.Fields).Elem(), reflect.ValueOf(other.Fields.DeepCopy()).Elem()
 	for i := range defaultsFields {
 		if f := &defaultsFields[i]; f.around {
@@ -173,7 +175,9 @@ func (r DefaultsRecord) apply(workload *appv1.WorkloadSpec, serving *appv1.Servi
 	if r == "" || err != nil {
 		return *workload, *serving
 	}
-	return withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
+	w, s := withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
+	fillBlocks(taken.WhenStated.DeepCopy(), &s, without)
+	return w, s
 }
 
 // TakeDefaults returns the record of the present defaults that a spec takes, which has no defaults yet. A record that is too long makes
@@ -183,7 +187,7 @@ func TakeDefaults(present *PresentDefaults, spec Spec) DefaultsRecord {
 		return ""
 	}
 	fields, without := takeDefaults(present.Fields, spec.Workload(), spec.Serving(), spec.Without())
-	return recordDefaults(recordedDefaults{Fields: *fields, Without: without})
+	return recordDefaults(recordedDefaults{Fields: *fields, WhenStated: present.WhenStated, Without: without})
 }
 
 // tooLong returns an error for a record that is longer than a workload object may have.

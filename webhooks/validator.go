@@ -151,7 +151,10 @@ func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions)
 	with := spec.WithDefaults(seen.Inputs.Defaults)
 	errs := s.enabled(with.Serving(), with.Release(), with.Validate())
 	w, wrong := spec.Build(seen)
-	return w, append(errs, wrong...)
+	if errs = append(errs, wrong...); seen.Sizes == nil {
+		errs = slices.DeleteFunc(errs, validation.LeftToDefaults)
+	}
+	return w, errs
 }
 
 // keepsPods reports whether a change of a resource leaves its pods as they are, so that it takes no other defaults.

@@ -56,7 +56,7 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 
 // reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is
 // false if the record is not the operator's. A record is the operator's if it has the present defaults, which add nothing that AppDefaults do not, or
-// those of the status. Else it counts as far as it makes the live pod template; today's defaults count around the pods. build builds the
+// the digest of the status. Else it counts as far as it makes the live pod template; today's defaults count around the pods. build builds the
 // workload by inputs.
 func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource.Inputs) (*resource.Workload, error)) (defaults resource.DefaultsRecord, ok bool, err error) {
 	if c.knowsDefaults(recorded) {

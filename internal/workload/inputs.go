@@ -26,7 +26,7 @@ type chosenInputs struct {
 	// liveChanged is true if the spec differs from the record on the live object of the operator's. specChanged is the same for the
 	// object that has the inputs: the live object, or the canary of the present spec, which inCanary is true for.
 	liveChanged, specChanged, inCanary bool
-	// isToday is true if the inputs are those of a new workload.
+	// isToday is true if the inputs are the inputs of a new workload.
 	isToday bool
 }
 

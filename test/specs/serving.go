@@ -47,7 +47,7 @@ func Serve(src Source, spec map[string]any, without ...string) {
 
 // withoutDefaults returns names of fields that the AppDefaults may have.
 func (g *generator) withoutDefaults() any {
-	fields := appv1.DefaultsFields()
+	fields := appv1.OptOuts()
 	names := []any{}
 	for range g.IntN(4) {
 		if name := pick(g, fields...); !slices.Contains(names, any(name)) {
