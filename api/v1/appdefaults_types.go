@@ -389,6 +389,7 @@ type AppDefaultsStatus struct {
 
 	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	LastValid string `json:"lastValid,omitempty"`
 }
 
