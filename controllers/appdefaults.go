@@ -1,10 +1,10 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,38 +19,50 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/heap"
+	"huolala.cn/app-operator/internal/shares"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
-// Defaults reads the AppDefaults that count. They are read from the cache at each use, so that no change is missed; an invalid one leaves
-// the last valid one in force.
+// Defaults reads the AppDefaults that count. They are read from the cache at each use, so that no change is missed. Of invalid AppDefaults the
+// last valid spec counts, which their status has; without it, what counts is unknown, which is not the same as none.
 type Defaults struct {
 	// own is the namespace of the operator, whose AppDefaults count for all namespaces; empty if it is not known.
 	own string
 	// disabled are the features that are switched off.
 	disabled []string
-	// reader is the cache, nil for none: the built-in sizes, and no defaults.
-	reader client.Reader
-
-	mu    sync.Mutex
-	known map[string]knownDefaults
+	// reader is the cache, nil for none: the built-in sizes, and no defaults. live reads what the cache keeps in part alone.
+	reader, live client.Reader
+	// decoded has the last readings by namespace, within a budget. A reading that is gone is made again.
+	decoded *shares.Store[string, knownDefaults]
 }
+
+// The budget of decoded AppDefaults, in bytes: of a namespace, and of all. The longest spec takes about 3 MiB.
+const (
+	maxNamespaceDefaults = 4 << 20
+	maxDecodedDefaults   = 16 << 20
+)
 
 // knownDefaults is the last reading of the AppDefaults of a namespace.
 type knownDefaults struct {
-	// uid and version identify the AppDefaults.
-	uid     types.UID
-	version string
-	// valid is the spec in force, nil if none is.
+	// uid and version identify the AppDefaults, and far the AppDefaults of the operator's namespace where the result depends on them.
+	uid          types.UID
+	version, far string
+	generation   int64
+	// valid is the spec in force, nil if none is known.
 	valid *appv1.AppDefaultsSpec
 	// wrong is why the present spec is not in force, nil if it is.
 	wrong field.ErrorList
 }
 
+// unknown reports whether there are AppDefaults, and no valid spec of them is known.
+func (k *knownDefaults) unknown() bool { return k.uid != "" && k.valid == nil }
+
 // newDefaults returns a reader of AppDefaults. own is the namespace of the operator, empty if it is not known.
 func newDefaults(own string, disabled []string) *Defaults {
-	return &Defaults{own: own, disabled: disabled, known: map[string]knownDefaults{}}
+	return &Defaults{own: own, disabled: disabled, decoded: shares.New[string, knownDefaults](maxNamespaceDefaults, maxDecodedDefaults)}
 }
 
 // builtInDefaults count without AppDefaults. They are never written.
@@ -58,46 +70,37 @@ var builtInDefaults = resource.LayerDefaults()
 
 // Present implements workload.DefaultsReader.
 func (d *Defaults) Present(ctx context.Context, namespace string) (resource.PresentDefaults, error) {
-	layers, err := d.layers(ctx, namespace)
-	if err != nil || len(layers) == 0 {
-		return builtInDefaults, err
-	}
-	return resource.LayerDefaults(layers...), nil
+	return d.presentWith(ctx, namespace, "", nil)
 }
 
 // presentWith is Present with another spec in place of the AppDefaults of a namespace.
 func (d *Defaults) presentWith(ctx context.Context, namespace, of string, spec *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	if d.reader == nil {
+		return builtInDefaults, nil
+	}
 	var layers []*appv1.AppDefaultsSpec
+	unknown := ""
 	for _, ns := range d.namespacesFor(namespace) {
-		if ns == of {
+		if ns == of && spec != nil {
 			layers = append(layers, spec)
 			continue
 		}
 		known, err := d.read(ctx, ns)
-		if err != nil {
+		switch {
+		case err != nil:
 			return builtInDefaults, err
-		}
-		layers = append(layers, known.valid)
-	}
-	return resource.LayerDefaults(layers...), nil
-}
-
-// layers returns the specs that count for the resources of a namespace, the nearest last.
-func (d *Defaults) layers(ctx context.Context, namespace string) ([]*appv1.AppDefaultsSpec, error) {
-	if d.reader == nil {
-		return nil, nil
-	}
-	var layers []*appv1.AppDefaultsSpec
-	for _, ns := range d.namespacesFor(namespace) {
-		known, err := d.read(ctx, ns)
-		if err != nil {
-			return nil, err
-		}
-		if known.valid != nil {
+		case known.unknown():
+			unknown = ns
+		case known.valid != nil:
 			layers = append(layers, known.valid)
 		}
 	}
-	return layers, nil
+	if len(layers) == 0 && unknown == "" {
+		return builtInDefaults, nil
+	}
+	present := resource.LayerDefaults(layers...)
+	present.Unknown = unknown
+	return present, nil
 }
 
 // namespacesFor returns the namespaces whose AppDefaults count for the resources of a namespace, the nearest last.
@@ -110,32 +113,103 @@ func (d *Defaults) namespacesFor(namespace string) []string {
 
 // read reads the AppDefaults of a namespace, the zero value if there are none.
 func (d *Defaults) read(ctx context.Context, namespace string) (knownDefaults, error) {
-	// Held from before the read, so that the last reading is also the latest.
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	found := &stored.AppDefaults{}
 	// The cache waits until it has synced: AppDefaults that were not read yet never count as none.
 	switch err := d.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: appv1.AppDefaultsName}, found); {
 	case apierrors.IsNotFound(err):
-		delete(d.known, namespace)
+		d.decoded.Delete(namespace, namespace)
 		return knownDefaults{}, nil
 	case err != nil:
 		return knownDefaults{}, fmt.Errorf("read the AppDefaults of namespace %s: %w", namespace, err)
 	}
-	known := d.known[namespace]
-	if known.uid == found.UID && known.version == found.ResourceVersion {
-		return known, nil
+	far, err := d.farFor(ctx, namespace)
+	if err != nil {
+		return knownDefaults{}, err
 	}
-	if known.uid != found.UID { // A new object has no earlier spec.
-		known = knownDefaults{}
+	before, _ := d.decoded.Get(namespace, namespace)
+	if before.uid == found.UID && before.version == found.ResourceVersion && (before.far == "" || before.far == far.version) {
+		return before, nil
 	}
-	known.uid, known.version, known.wrong = found.UID, found.ResourceVersion, nil
-	typed, err := found.Decode()
-	if known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled); len(known.wrong) == 0 {
-		known.valid = &typed.Spec
+	if found.Reduced() {
+		if err := d.live.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+			return knownDefaults{}, fmt.Errorf("read the AppDefaults of namespace %s: %w", namespace, err)
+		}
 	}
-	d.known[namespace] = known
+	known := d.decide(found, &before, &far)
+	if before.uid != found.UID || before.generation <= found.Generation { // Another reading may have been of a later state.
+		d.decoded.Put(namespace, namespace, known, heap.Size(known))
+	}
 	return known, nil
+}
+
+// farFor returns the AppDefaults of the operator's namespace for the AppDefaults of another namespace.
+func (d *Defaults) farFor(ctx context.Context, namespace string) (knownDefaults, error) {
+	if d.own == "" || d.own == namespace {
+		return knownDefaults{}, nil
+	}
+	return d.read(ctx, d.own)
+}
+
+// decide returns what counts of AppDefaults: their spec if it is valid, else the last valid one, by an earlier reading or by the status.
+func (d *Defaults) decide(found *stored.AppDefaults, before, far *knownDefaults) knownDefaults {
+	known := knownDefaults{uid: found.UID, version: found.ResourceVersion, generation: found.Generation}
+	typed, err := found.Decode()
+	known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled)
+	if len(known.wrong) == 0 {
+		known.wrong, known.far = d.checkSize(&typed.Spec, far)
+	}
+	if len(known.wrong) == 0 {
+		known.valid = &typed.Spec
+		return known
+	}
+	if before.uid == found.UID && before.valid != nil {
+		known.valid = before.valid
+		return known
+	}
+	if past := decodeLastValid(found.Status.Value.LastValid); past != nil && len(validation.AppDefaults(past, 0, d.disabled)) == 0 {
+		if wrong, _ := d.checkSize(past, far); len(wrong) == 0 {
+			known.valid = past
+		}
+	}
+	return known
+}
+
+// checkSize returns an error for a default size that does not exist. far are the AppDefaults below; version is the version of far where the
+// answer depends on it.
+func (d *Defaults) checkSize(spec *appv1.AppDefaultsSpec, far *knownDefaults) (wrong field.ErrorList, version string) {
+	path := field.NewPath("spec", "defaults", "size")
+	own := resource.LayerDefaults(spec).Sizes
+	if len(own.Resolve(spec.Defaults.Size).Undefined(own, path)) == 0 || far.unknown() {
+		return nil, ""
+	}
+	all := resource.LayerDefaults(far.valid, spec).Sizes
+	return all.Resolve(spec.Defaults.Size).Undefined(all, path), cmp.Or(far.version, "none")
+}
+
+// encodeLastValid returns the text of a spec for the status of AppDefaults.
+func encodeLastValid(spec stored.Spec) string {
+	plain, err := spec.MarshalJSON()
+	if err != nil {
+		return ""
+	}
+	return resource.Compress(plain)
+}
+
+// decodeLastValid returns the spec of such a text, nil for a text that the operator has not written.
+func decodeLastValid(text string) *appv1.AppDefaultsSpec {
+	plain, err := resource.Decompress(text, validation.MaxDefaultsSpec)
+	if text == "" || err != nil {
+		return nil
+	}
+	found := &stored.AppDefaults{}
+	if err := found.Spec.UnmarshalJSON(plain); err != nil {
+		return nil
+	}
+	typed, err := found.Decode()
+	if err != nil {
+		return nil
+	}
+	return &typed.Spec
 }
 
 // checkDefaults returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why the spec cannot be
@@ -152,8 +226,8 @@ func checkDefaults(defaults *appv1.AppDefaults, length int, undecodable error, d
 }
 
 // cacheOptions has the cache hold the AppDefaults of the watched namespaces and of the operator's.
-func (d *Defaults) cacheOptions(namespaces []string) cache.ByObject {
-	by := cache.ByObject{Transform: func(in any) (any, error) { return trimResource(in), nil }}
+func (d *Defaults) cacheOptions(namespaces []string, kept *budget.Budget) cache.ByObject {
+	by := cache.ByObject{Transform: keepDefaults(kept)}
 	if len(namespaces) == 0 {
 		return by
 	}
@@ -165,6 +239,20 @@ func (d *Defaults) cacheOptions(namespaces []string) cache.ByObject {
 		by.Namespaces[d.own] = cache.Config{}
 	}
 	return by
+}
+
+// keepDefaults returns what changes AppDefaults to what the cache keeps of them: within the budget they are kept whole.
+func keepDefaults(kept *budget.Budget) func(any) (any, error) {
+	return func(in any) (any, error) {
+		trimmed := trimResource(in)
+		if obj, ok := trimmed.(*stored.AppDefaults); ok {
+			kept.KeepResource("AppDefaults", obj, func() []string { return nil })
+			if obj.Reduced() {
+				shortenAnnotations(obj)
+			}
+		}
+		return trimmed, nil
+	}
 }
 
 // watchDefaults has the resources of a kind looked at again when the AppDefaults that count for them have changed: their status reports it.

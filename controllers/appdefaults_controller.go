@@ -48,9 +48,9 @@ const (
 // the defaults.
 type AppDefaultsReconciler struct{ Deps }
 
-// +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults,verbs=list;watch
+// +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults/status,verbs=patch
-// +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults,verbs=list;watch
+// +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults/status,verbs=patch
 
 // setupWithManager adds the controller to the manager.
@@ -65,11 +65,22 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// onChange is called on a stand-by too, which has to know the last valid AppDefaults should they be invalid when it takes over.
+// onChange returns the AppDefaults that depend on changed ones. It is called on a stand-by too, which reads the last valid ones should a status
+// lack them when it takes over.
 func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object) []ctrl.Request {
 	// What cannot be read now is read by Reconcile, which can report it.
 	_, _ = r.defaults.read(ctx, obj.GetNamespace())
-	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+	all := &stored.AppDefaultsList{}
+	if obj.GetNamespace() != r.defaults.own || r.Client.List(ctx, all, client.UnsafeDisableDeepCopy) != nil {
+		return requests
+	}
+	for i := range all.Items { // Their default sizes may be defined here.
+		if of := &all.Items[i]; of.Namespace != r.defaults.own {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(of)})
+		}
+	}
+	return requests
 }
 
 // recount has the AppDefaults that count for a resource be looked at a little later, so that many resources that change cost one count.
@@ -131,11 +142,21 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	}
 	typed, _ := found.Decode() // The status has why the spec cannot be decoded.
 	before := typed.DeepCopy()
+	counted.LastValid = keepLastValid(found, &known)
 	typed.Status = newDefaultsStatus(typed, &known, counted)
 	if equality.Semantic.DeepEqual(before.Status, typed.Status) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, r.patchStatus(ctx, before, typed)
+}
+
+// keepLastValid returns the last valid spec for the status: the present one if it is valid. A text with the same meaning stays as it is.
+func keepLastValid(found *stored.AppDefaults, known *knownDefaults) string {
+	before := found.Status.Value.LastValid
+	if len(known.wrong) > 0 || equality.Semantic.DeepEqual(decodeLastValid(before), known.valid) {
+		return before
+	}
+	return encodeLastValid(found.Raw())
 }
 
 // patchStatus writes the status.

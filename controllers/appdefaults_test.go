@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -198,7 +199,7 @@ func TestDefaultsReachAnAppWithItsNextChange(t *testing.T) {
 	w.annotate("App", appv1.AnnotationRefresh, "1")
 	has("with a refresh", "a:2", "true", false)
 	w.setDefaults(namespace, `{"defaults":{"podAnnotations":{"a":"3"},"minReadySeconds":700}}`)
-	has("invalid", "a:2", "true", false)
+	has("invalid", "a:2", "invalid: spec: Forbidden: the AppDefaults of namespace default are invalid, and no valid ones are known. Fix them; until then the pods stay as they are", false)
 	w.setDefaults(namespace, `{"defaults":{"podAnnotations":{"a":"3","b":"3"}}}`)
 	has("of its namespace", "a:2", "false", false)
 	w.setSpec("App", `{"image":"nginx:3","replicas":2,"podAnnotations":{"b":"own"}}`)
@@ -386,7 +387,7 @@ func TestDefaultsKeepToTheirNamespace(t *testing.T) {
 	if status := w.defaultsStatus("hostile"); status.Apps != 0 {
 		t.Errorf("they count for %d Apps", status.Apps)
 	}
-	if list := newDefaults("platform", nil).cacheOptions([]string{"a"}).Namespaces; len(list) != 2 {
+	if list := newDefaults("platform", nil).cacheOptions([]string{"a"}, budget.New(budget.NewLimits(0))).Namespaces; len(list) != 2 {
 		t.Errorf("the cache has %v", list)
 	}
 }

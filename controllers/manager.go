@@ -110,7 +110,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	kept := budget.New(budget.NewLimits(cmp.Or(opts.NamespaceCache, DefaultNamespaceCache)))
 	opts.Cache = CacheOptions(opts.Namespaces, &watched, kept)
 	defaults := newDefaults(opts.OwnNamespace, opts.DisabledFeatures)
-	opts.Cache.ByObject[&stored.AppDefaults{}] = defaults.cacheOptions(opts.Namespaces)
+	opts.Cache.ByObject[&stored.AppDefaults{}] = defaults.cacheOptions(opts.Namespaces, kept)
 	opts.Client = client.Options{
 		FieldOwner: fieldOwner,
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
@@ -159,7 +159,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchS
 		return nil, err
 	}
 	c := budget.NewClient(kindsOfOthers.Client(mgr.GetClient()), mgr.GetAPIReader())
-	defaults.reader = mgr.GetCache()
+	defaults.reader, defaults.live = mgr.GetCache(), mgr.GetAPIReader()
 	shared := &Deps{
 		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,

@@ -5,7 +5,7 @@ const (
 	messageDefaultsInForce     = "the defaults and the sizes are in force"
 	messageDefaultsCounted     = "the defaults count for %d resources: %d have them, %d take them with their next change"
 	messageDefaultsLastValid   = "the last valid spec stays in force; fix the AppDefaults: "
-	messageDefaultsNoneValid   = "no valid spec is known, so none is in force; fix the AppDefaults: "
+	messageDefaultsNoneValid   = "no valid spec is known, so Apps and sized workloads keep what they have and take no change; fix the AppDefaults: "
 	messageDeploymentOfEarlier = "Waiting for the garbage collector to remove Deployment %s, which an earlier %s with this name owned"
 	messageDeploymentMissing   = "Deployment %s does not exist. Create it, or set spec.template to let the operator create it"
 	messageDeploymentDeleted   = "Waiting for Deployment %s to be deleted. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"

@@ -38,7 +38,7 @@ type defaultsPlan struct {
 // at the first resources until the context ends.
 func (p *Planner) PlanDefaults(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
 	made := defaultsPlan{
-		Defaults: &plan.Defaults{Added: map[string]int{}, Removed: map[string]int{}}, deps: &p.deps, of: namespace, spec: spec,
+		Defaults: &plan.Defaults{Added: map[string]int{}, Changed: map[string]int{}, Removed: map[string]int{}}, deps: &p.deps, of: namespace, spec: spec,
 		present: map[string]*resource.PresentDefaults{},
 	}
 	for _, k := range kinds() {
@@ -120,8 +120,12 @@ func (p *defaultsPlan) addChange(before, after *resource.Workload, pods int32) {
 	}
 	was, is := before.Objects(), after.Objects()
 	for _, obj := range is {
-		if !slices.ContainsFunc(was, sameObject(obj)) {
-			p.Added[obj.GetObjectKind().GroupVersionKind().Kind]++
+		kind := obj.GetObjectKind().GroupVersionKind().Kind
+		switch at := slices.IndexFunc(was, sameObject(obj)); {
+		case at < 0:
+			p.Added[kind]++
+		case kind != "Deployment" && !equality.Semantic.DeepEqual(was[at], obj):
+			p.Changed[kind]++
 		}
 	}
 	for _, obj := range was {

@@ -16,8 +16,13 @@ import (
 type PresentDefaults struct {
 	// Fields are the defaults of all AppDefaults that count; nil if no AppDefaults exists.
 	Fields *appv1.Defaults
+	// WhenStated has the defaults of the blocks that a resource states.
+	WhenStated appv1.WhenStated
 	// Sizes are the built-in sizes, with the sizes that AppDefaults define.
 	Sizes Sizes
+	// Unknown is the namespace of AppDefaults that count and are not known, as they are invalid and no valid spec of them is known. A
+	// workload then keeps what it has. It is empty if all are known.
+	Unknown string
 }
 
 // LayerDefaults returns the defaults of several AppDefaults. A later one takes precedence. A nil one is left out.
@@ -28,6 +33,7 @@ func LayerDefaults(layers ...*appv1.AppDefaultsSpec) PresentDefaults {
 			continue
 		}
 		made.Fields = MergeDefaults(cmp.Or(made.Fields, &appv1.Defaults{}), &layer.Defaults)
+		made.WhenStated = MergeWhenStated(&made.WhenStated, &layer.WhenStated)
 		for name, amounts := range layer.Sizes {
 			made.Sizes[name] = Amounts{Requests: resourceList(amounts.Requests), Limits: resourceList(amounts.Limits)}
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/test/specs"
 )
 
@@ -255,7 +256,7 @@ func TestDefaultsRecord(t *testing.T) {
 		}
 	}
 	for _, bad := range []DefaultsRecord{
-		"x", "AAAA", record[:len(record)/2], DefaultsRecord(strings.Repeat("A", MaxDefaultsRecord+1)), pack(t, `{"later":1}`), pack(t, `{"fields":{"Size":"a"}}`),
+		"x", "AAAA", record[:len(record)/2], DefaultsRecord(strings.Repeat("A", MaxDefaultsRecord+1)), pack(t, `{"later":1}`), pack(t, `{"whenStated":{"ingress":{"rules":[]}}}`), pack(t, `{"fields":{"Size":"a"}}`),
 		pack(t, `{"fields":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`), pack(t, strings.Repeat(" ", maxRecordedDefaults+1)), pack(t, `{}{}`),
 	} {
 		costsLittle(t, string(bad[:1]), func() {
@@ -269,7 +270,7 @@ func TestDefaultsRecord(t *testing.T) {
 // pack compresses a text as a record is.
 func pack(t *testing.T, text string) DefaultsRecord {
 	t.Helper()
-	return compress(text)
+	return DefaultsRecord(Compress([]byte(text)))
 }
 
 // TestDefaultsAtTheLimit has the longest record that is taken, and a longer one: it makes the App invalid and adds nothing.
@@ -303,6 +304,28 @@ func TestNoDefaultsChangeNothing(t *testing.T) {
 		if diff := cmp.Diff(without, appBytes(t, app, options)); diff != "" || options.Inputs.Defaults != "" {
 			t.Errorf("%s (-without +with):\n%s", name, diff)
 		}
+	}
+}
+
+// TestMemoKeepsABudget has a memo remember results until their bytes are beyond its budget. A result that is larger is not remembered.
+func TestMemoKeepsABudget(t *testing.T) {
+	var m memo[string]
+	made := 0
+	get := func(text string, length int) {
+		m.get(text, func() string { made++; return strings.Repeat("x", length) })
+	}
+	for i := range 100 {
+		get(strings.Repeat("a", i), maxMemo/10)
+		if size := heap.Size(m.known); size > maxMemo+maxMemo/50 || m.bytes > maxMemo {
+			t.Fatalf("after %d results it has %d bytes and counts %d", i+1, size, m.bytes)
+		}
+	}
+	get("fits", maxMemo-1000)
+	get("fits", maxMemo-1000)
+	get("too long", maxMemo)
+	get("too long", maxMemo)
+	if made != 103 {
+		t.Errorf("%d results are made, want 103", made)
 	}
 }
 
@@ -351,7 +374,9 @@ func FuzzDefaults(f *testing.F) {
 			t.Errorf("an empty layer changes:\n%s", cmp.Diff(text(a), alone))
 		}
 		app, _ := randomApp(t, src)
-		checkTaken(t, app, MergeDefaults(a, b))
+		blocks := randomWhenStated(t, src)
+		checkWhenStated(t, blocks, randomWhenStated(t, src), randomWhenStated(t, src))
+		checkTaken(t, app, MergeDefaults(a, b), blocks)
 		if after := string(canonical([]*appv1.Defaults{a, b, c})); after != before {
 			t.Errorf("a layer was changed:\n%s", cmp.Diff(before, after))
 		}
@@ -359,40 +384,52 @@ func FuzzDefaults(f *testing.F) {
 }
 
 // checkTaken checks what an App takes of defaults.
-func checkTaken(t *testing.T, app *appv1.App, d *appv1.Defaults) {
+func checkTaken(t *testing.T, app *appv1.App, d *appv1.Defaults, blocks *appv1.WhenStated) {
 	t.Helper()
-	record := taken(app, d)
+	record := TakeDefaults(&PresentDefaults{Fields: d, WhenStated: *blocks, Sizes: BuiltInSizes()}, AppSpec(app))
 	if len(record) > MaxDefaultsRecord {
 		return
 	}
 	with := AppSpec(app).WithDefaults(record)
-	direct, around := withDefaults(d, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec, nil)
+	direct, around := withDefaults(d, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
+	fillBlocks(blocks, &around, app.Spec.WithoutDefaults)
 	if diff := cmp.Diff(string(canonical(&direct)), string(canonical(with.Workload()))); diff != "" {
 		t.Errorf("the record means another workload (-merged +record):\n%s", diff)
 	}
 	if diff := cmp.Diff(string(canonical(&around)), string(canonical(with.Serving()))); diff != "" {
 		t.Errorf("the record means other objects (-merged +record):\n%s", diff)
 	}
-	var stated, merged map[string]any
-	for into, spec := range map[*map[string]any]*appv1.WorkloadSpec{&stated: &app.Spec.WorkloadSpec, &merged: with.Workload()} {
+	checkStated(t, &app.Spec.WorkloadSpec, with.Workload())
+	checkStated(t, &app.Spec.ServingSpec, with.Serving())
+}
+
+// checkStated checks that the fields of an App with defaults have all that the App states.
+func checkStated(t *testing.T, stated, merged any) {
+	t.Helper()
+	var own, all map[string]any
+	for into, spec := range map[*map[string]any]any{&own: stated, &all: merged} {
 		if err := json.Unmarshal(canonical(spec), into); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, value := range stated {
-		if !holds(merged[name], value) {
-			t.Errorf("%s: the App states %v, and has %v", name, value, merged[name])
+	for name, value := range own {
+		depth := 1
+		if slices.Contains(appv1.WhenStatedBlocks(), name) {
+			depth = 2
+		}
+		if !holds(all[name], value, depth) {
+			t.Errorf("%s: the App states %v, and has %v", name, value, all[name])
 		}
 	}
 }
 
-// holds reports whether a merged value has all of a stated one.
-func holds(merged, stated any) bool {
+// holds reports whether a merged value has all of a stated one. Objects down to a depth may have more.
+func holds(merged, stated any, depth int) bool {
 	switch stated := stated.(type) {
 	case map[string]any:
 		all, ok := merged.(map[string]any)
 		for key, value := range stated {
-			ok = ok && reflect.DeepEqual(all[key], value)
+			ok = ok && (depth > 1 && holds(all[key], value, depth-1) || reflect.DeepEqual(all[key], value))
 		}
 		return ok
 	case []any:

@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/bounds"
+	"huolala.cn/app-operator/internal/heap"
 )
 
 // DefaultsRecord records the defaults that a resource has taken: compressed JSON, as each ReplicaSet has a copy. It is empty for no defaults.
@@ -28,12 +29,16 @@ const (
 	MaxDefaultsRecord = 4 << 10
 	// maxRecordedDefaults is the maximum length in bytes of the JSON in such a record.
 	maxRecordedDefaults = 64 << 10
+	// digestLength is the length in characters of the digest of a record.
+	digestLength = 16
 )
 
 // recordedDefaults is the content of a DefaultsRecord.
 type recordedDefaults struct {
 	// Fields are the defaults.
 	Fields appv1.Defaults `json:"fields,omitzero"`
+	// WhenStated has the defaults of blocks, whether or not the resource states them: they shape no pod.
+	WhenStated appv1.WhenStated `json:"whenStated,omitzero"`
 	// Without are the fields that the resource does without, as far as the defaults had these fields.
 	Without []string `json:"without,omitempty"`
 }
@@ -44,16 +49,29 @@ func recordDefaults(taken recordedDefaults) DefaultsRecord {
 	if plain == "{}" {
 		return ""
 	}
-	return encodedDefaults.get(plain, func() DefaultsRecord { return compress(plain) })
+	return encodedDefaults.get(plain, func() DefaultsRecord { return DefaultsRecord(Compress([]byte(plain))) })
 }
 
-// compress returns a record with a content.
-func compress(plain string) DefaultsRecord {
+// Compress returns data as a shorter text, which Decompress reads. The text may differ with the version of Go.
+func Compress(data []byte) string {
 	var zipped bytes.Buffer
 	w, _ := flate.NewWriter(&zipped, flate.BestCompression) // The level is valid, and writing to a buffer does not fail.
-	_, _ = io.WriteString(w, plain)
+	_, _ = w.Write(data)
 	_ = w.Close()
-	return DefaultsRecord(base64.StdEncoding.EncodeToString(zipped.Bytes()))
+	return base64.StdEncoding.EncodeToString(zipped.Bytes())
+}
+
+// Decompress returns the data of a text, at most a number of bytes, as any client can have written the text.
+func Decompress(text string, most int) ([]byte, error) {
+	zipped := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	data, err := io.ReadAll(io.LimitReader(zipped, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("unreadable: %w", err)
+	case len(data) > most:
+		return nil, fmt.Errorf("unreadable: more than %d bytes of JSON", most)
+	}
+	return data, nil
 }
 
 // decode returns the content of a record. The caller must not change it.
@@ -73,16 +91,12 @@ func (r DefaultsRecord) decode() (*recordedDefaults, error) {
 
 // unpack decodes a record within bounds, as any writer of the workload object can edit the record.
 func (r DefaultsRecord) unpack() (*recordedDefaults, error) {
-	zipped := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(string(r))))
-	plain, err := io.ReadAll(io.LimitReader(zipped, maxRecordedDefaults+1))
+	plain, err := Decompress(string(r), maxRecordedDefaults)
 	if err != nil {
-		return nil, fmt.Errorf("unreadable defaults: %w", err)
+		return nil, fmt.Errorf("defaults: %w", err)
 	}
 	taken := &recordedDefaults{}
-	switch {
-	case len(plain) > maxRecordedDefaults:
-		return nil, fmt.Errorf("unreadable defaults: more than %d bytes of JSON", maxRecordedDefaults)
-	case bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil:
+	if bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil {
 		return nil, errors.New("unreadable defaults: out of bounds")
 	}
 	if strict, err := kjson.UnmarshalStrict(plain, taken); err != nil || len(strict) > 0 {
@@ -102,6 +116,35 @@ func (r DefaultsRecord) Equal(other DefaultsRecord) bool {
 	}
 	was, err := other.decode()
 	return err == nil && bytes.Equal(canonical(is), canonical(was))
+}
+
+// Digest returns a short text that identifies the meaning of a record. It is empty for no defaults, and for a record that cannot be read.
+func (r DefaultsRecord) Digest() string {
+	taken, err := r.decode()
+	if r == "" || err != nil {
+		return ""
+	}
+	return hexSum(canonical(taken))[:digestLength]
+}
+
+// WithAround returns the record with the fields around the pods of another record. A record that cannot be read is returned as it is.
+func (r DefaultsRecord) WithAround(of DefaultsRecord) DefaultsRecord {
+	taken, err := r.decode()
+	if err != nil {
+		return r
+	}
+	other, err := of.decode()
+	if err != nil {
+		return r
+	}
+	made := recordedDefaults{Fields: *taken.Fields.DeepCopy(), WhenStated: other.WhenStated, Without: taken.Without}
+	into, from := reflect.ValueOf(&made.Fields).Elem(), reflect.ValueOf(other.Fields.DeepCopy()).Elem()
+	for i := range defaultsFields {
+		if f := &defaultsFields[i]; f.around {
+			into.Field(f.index).Set(from.Field(f.index))
+		}
+	}
+	return recordDefaults(made)
 }
 
 // OptsOut reports whether a change of the fields that a resource does without changes its pods: the record has a field of the pods that the
@@ -132,7 +175,9 @@ func (r DefaultsRecord) apply(workload *appv1.WorkloadSpec, serving *appv1.Servi
 	if r == "" || err != nil {
 		return *workload, *serving
 	}
-	return withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
+	w, s := withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
+	fillBlocks(taken.WhenStated.DeepCopy(), &s, without)
+	return w, s
 }
 
 // TakeDefaults returns the record of the present defaults that a spec takes, which has no defaults yet. A record that is too long makes
@@ -142,7 +187,7 @@ func TakeDefaults(present *PresentDefaults, spec Spec) DefaultsRecord {
 		return ""
 	}
 	fields, without := takeDefaults(present.Fields, spec.Workload(), spec.Serving(), spec.Without())
-	return recordDefaults(recordedDefaults{Fields: *fields, Without: without})
+	return recordDefaults(recordedDefaults{Fields: *fields, WhenStated: present.WhenStated, Without: without})
 }
 
 // tooLong returns an error for a record that is longer than a workload object may have.
@@ -165,14 +210,16 @@ func DefaultsCurrent(spec Spec, used, present DefaultsRecord) bool {
 	return bytes.Equal(content(used), content(present))
 }
 
-// memo remembers the results of a pure function of a text. Most resources have the same defaults, so a few results suffice.
+// memo remembers the results of a pure function of a text, within a budget of memory. Most resources have the same defaults, so a few results
+// suffice.
 type memo[T any] struct {
 	mu    sync.Mutex
 	known map[string]T
+	bytes int
 }
 
-// maxMemo is how many results are remembered.
-const maxMemo = 64
+// maxMemo is how many bytes the texts and the results of a memo take.
+const maxMemo = 4 << 20
 
 // get returns the result for a text, by the function if the result is not known.
 func (m *memo[T]) get(text string, made func() T) T {
@@ -183,12 +230,20 @@ func (m *memo[T]) get(text string, made func() T) T {
 		return known
 	}
 	known = made()
+	size := heap.Size(text) + heap.Size(known)
+	if size > maxMemo {
+		return known
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil || len(m.known) >= maxMemo {
-		m.known = map[string]T{}
+	if _, meanwhile := m.known[text]; meanwhile {
+		return known
+	}
+	if m.known == nil || m.bytes+size > maxMemo {
+		m.known, m.bytes = map[string]T{}, 0
 	}
 	m.known[strings.Clone(text)] = known
+	m.bytes += size
 	return known
 }
 

@@ -115,7 +115,9 @@ type Provenance struct {
 // upgrade of the operator nor an edit of AppDefaults restarts a pod. For a new workload, after a change of the spec, and for
 // a new value of refresh, the annotation, it returns today's inputs, with today's defaults and the size that the spec names; a kept pod
 // template is then replaced. named is the size that the spec names with the recorded defaults, by its present definition. The record of the content stays in any case; see ConfigInputs.Follow.
-func ChooseInputs(h Provenance, refresh string, today Inputs, named ResolvedSize) Inputs {
+//
+// isToday is true if the inputs are today's, or have the present definition of the size.
+func ChooseInputs(h Provenance, refresh string, today Inputs, named ResolvedSize) (inputs Inputs, isToday bool) {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {
@@ -124,15 +126,16 @@ func ChooseInputs(h Provenance, refresh string, today Inputs, named ResolvedSize
 	today.Refresh, today.Config, today.Job = recorded.Refresh, recorded.Config, recorded.Job
 	if refresh != "" && refresh != recorded.Refresh {
 		today.Refresh = refresh
-		return today
+		return today, true
 	}
 	if h.Exists && known && !h.SpecChanged {
-		if recorded.Size.Name != named.Name {
+		renamed := recorded.Size.Name != named.Name
+		if renamed {
 			// The name in the spec takes precedence over a lost or edited record.
 			recorded.Size = named
 		}
 		recorded.ServiceAccount = today.ServiceAccount
-		return recorded
+		return recorded, renamed
 	}
-	return today
+	return today, true
 }

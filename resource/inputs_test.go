@@ -50,8 +50,12 @@ func TestChooseInputs(t *testing.T) {
 		"another owner's":                {with(Provenance{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ChooseInputs(c.history, c.refresh, today, today.Size)); diff != "" {
+			got, isToday := ChooseInputs(c.history, c.refresh, today, today.Size)
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
+			}
+			if isToday != (got.Rendering == RenderingLatest) {
+				t.Errorf("they are today's: %t", isToday)
 			}
 		})
 	}
@@ -86,7 +90,7 @@ func TestChooseSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Provenance{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
-			got := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today}, c.today)
+			got, _ := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today}, c.today)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
@@ -100,8 +104,8 @@ func TestInputsSettle(t *testing.T) {
 	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
 		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
 			for _, changed := range []bool{false, true} {
-				first := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today, today.Size)
-				again := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today, today.Size)
+				first, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today, today.Size)
+				again, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today, today.Size)
 				if !cmp.Equal(again, first) {
 					t.Errorf("refresh %q over record %q: first %+v, then %+v", refresh, recorded, first, again)
 				}

@@ -29,8 +29,8 @@ const (
 )
 
 // newOptions returns the build options for a new workload of a spec.
-func (s *validators) newOptions(ctx context.Context, namespace string, spec resource.Spec) resource.BuildOptions {
-	present, known := s.present(ctx, namespace)
+func (s *validators) newOptions(ctx context.Context, who *asker, namespace string, spec resource.Spec) resource.BuildOptions {
+	present, known := s.present(ctx, who, namespace)
 	seen := s.today
 	seen.Inputs.Defaults = resource.TakeDefaults(&present, spec)
 	seen.Inputs.Size = present.Sizes.Resolve(spec.WithDefaults(seen.Inputs.Defaults).Workload().Size)
@@ -136,10 +136,11 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []appl
 	return planned, refusal
 }
 
-// present returns the defaults and the sizes that count in a namespace. If they cannot be read, known is false, and no AppDefaults count.
-func (s *validators) present(ctx context.Context, namespace string) (present resource.PresentDefaults, known bool) {
-	if s.planner != nil {
-		if present, err := s.planner.Present(ctx, namespace); err == nil {
+// present returns the defaults and the sizes that count in a namespace. If they cannot be read, or the asker gets nothing of them, known is
+// false, and no AppDefaults count.
+func (s *validators) present(ctx context.Context, who *asker, namespace string) (present resource.PresentDefaults, known bool) {
+	if s.planner != nil && who.gets(topicDefaults) == full {
+		if present, err := s.planner.Present(ctx, namespace); err == nil && present.Unknown == "" {
 			return present, true
 		}
 	}

@@ -47,6 +47,8 @@ const (
 	topicPodSecurity
 	topicChangePlan
 	topicCreationPlan
+	topicDefaults
+	topicDefaultsPlan
 	topicCount
 )
 
@@ -77,6 +79,9 @@ var answers = [topicCount]answer{
 	topicChangePlan:         {"plan of a change", fromServer, nothing, ""},
 	topicCreationPlan: {"plan of a creation", fromCache, general,
 		"as for a taken name, and which kinds around the pods the cluster has"},
+	topicDefaults: {"AppDefaults", fromCache, full,
+		"which sizes count for a stated namespace, and which fields of its AppDefaults do not go with stated fields"},
+	topicDefaultsPlan: {"plan of AppDefaults", fromCache, nothing, ""},
 }
 
 // asker is the client of a review, as far as the review proves it.
@@ -89,11 +94,15 @@ type asker struct {
 
 // askerOf returns the asker of a review. old is nil for a creation.
 func (v *validator[T]) askerOf(ctx context.Context, obj, old client.Object) *asker {
-	namespace := obj.GetNamespace()
+	return v.newAsker(obj.GetNamespace(), old != nil && v.proven(ctx, obj, old))
+}
+
+// newAsker returns the asker of a review of a namespace.
+func (s *validators) newAsker(namespace string, proven bool) *asker {
 	return &asker{
-		proven:  old != nil && v.proven(ctx, obj, old),
-		mayLook: sync.OnceValue(func() bool { return v.limits.allLooks.allow("") && v.limits.looks.allow(namespace) }),
-		mayAsk:  sync.OnceValue(func() bool { return v.limits.allAsks.allow("") && v.limits.asks.allow(namespace) }),
+		proven:  proven,
+		mayLook: sync.OnceValue(func() bool { return s.limits.allLooks.allow("") && s.limits.looks.allow(namespace) }),
+		mayAsk:  sync.OnceValue(func() bool { return s.limits.allAsks.allow("") && s.limits.asks.allow(namespace) }),
 	}
 }
 

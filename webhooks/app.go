@@ -18,8 +18,8 @@ func (s *validators) setUpApp(server webhook.Server) {
 		validators: s, kind: resource.KindApp.Name,
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
-		review: func(ctx context.Context, app *appv1.App) review {
-			found := s.reviewServed(ctx, app, resource.AppSpec(app), func() []string { return validation.AppWarnings(app) })
+		review: func(ctx context.Context, who *asker, app *appv1.App) review {
+			found := s.reviewServed(ctx, who, app, resource.AppSpec(app), func() []string { return validation.AppWarnings(app) })
 			found.paused = app.Spec.Paused
 			return found
 		},

@@ -54,15 +54,15 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the request: %w", err))
 	}
 	found.SetNamespace(req.Namespace) // The proof and the plan are about the same namespace, whatever a forged object states.
-	proven := h.isProven(ctx, &req, found)
-	if proven {
+	who := h.newAsker(req.Namespace, h.isProven(ctx, &req, found))
+	if who.proven {
 		guard.Prove(ctx, func() bool { return true })
 	}
 	if found.GetDeletionTimestamp() != nil || h.keepsSpec(&req, found) {
 		return admission.Allowed("")
 	}
 	typed, err := found.Decode()
-	if errs := h.refuse(ctx, typed, found.Raw().Len(), err); len(errs) > 0 {
+	if errs := h.refuse(ctx, who, typed, found.Raw().Len(), err); len(errs) > 0 {
 		refused := apierrors.NewInvalid(appv1.GroupVersion.WithKind(kindAppDefaults).GroupKind(), found.GetName(), validation.List(errs))
 		status := refused.Status()
 		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
@@ -70,7 +70,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 	if !ptr.Deref(req.DryRun, false) || h.planner == nil || isSilent(req.Options.Raw) {
 		return admission.Allowed("")
 	}
-	return admission.Allowed("").WithWarnings(h.planLine(ctx, typed, proven))
+	return admission.Allowed("").WithWarnings(h.planLine(ctx, who, typed))
 }
 
 // isProven reports whether the author of a review could read the stored AppDefaults: the UID is that in the cache.
@@ -91,7 +91,7 @@ func (h *defaultsHandler) keepsSpec(req *admission.Request, found *stored.AppDef
 }
 
 // refuse returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why it cannot be decoded.
-func (h *defaultsHandler) refuse(ctx context.Context, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
+func (h *defaultsHandler) refuse(ctx context.Context, who *asker, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
 	path := field.NewPath("spec")
 	var wrong *field.Error
 	switch {
@@ -102,7 +102,7 @@ func (h *defaultsHandler) refuse(ctx context.Context, defaults *appv1.AppDefault
 	}
 	errs := validation.AppDefaults(&defaults.Spec, length, h.disabled)
 	name := defaults.Spec.Defaults.Size
-	if len(errs) > 0 || name == "" || h.planner == nil {
+	if len(errs) > 0 || name == "" || h.planner == nil || who.gets(topicDefaults) != full {
 		return errs
 	}
 	present, err := h.planner.PresentWith(ctx, defaults.Namespace, &defaults.Spec)
@@ -112,10 +112,10 @@ func (h *defaultsHandler) refuse(ctx context.Context, defaults *appv1.AppDefault
 	return present.Sizes.Resolve(name).Undefined(present.Sizes, path.Child("defaults", "size"))
 }
 
-// planLine returns the effects of AppDefaults. For an author who has not proved to read the AppDefaults, it names no resource.
-func (h *defaultsHandler) planLine(ctx context.Context, defaults *appv1.AppDefaults, proven bool) string {
-	if !proven && (!h.limits.allLooks.allow("") || !h.limits.looks.allow(defaults.Namespace)) {
-		return "plan: " + messagePlanBusy
+// planLine returns the effects of AppDefaults for an asker who has proved to read the AppDefaults. The effects depend on the specs of others.
+func (h *defaultsHandler) planLine(ctx context.Context, who *asker, defaults *appv1.AppDefaults) string {
+	if who.gets(topicDefaultsPlan) != full {
+		return "plan: " + messagePlanUnproven
 	}
 	done, ok := h.limits.plans.begin(ctx, defaults.Namespace, h.patience/3)
 	if !ok {
@@ -126,9 +126,6 @@ func (h *defaultsHandler) planLine(ctx context.Context, defaults *appv1.AppDefau
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "namespace", defaults.Namespace, "error", err.Error())
 		return "plan: " + messagePlanBusy
-	}
-	if !proven {
-		made.Examples = nil
 	}
 	return "plan: " + made.Line(maxDefaultsLine) + messagePlanOfDefaults
 }

@@ -4,12 +4,32 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
+
+// TestRouteWithoutParents reviews an App whose httpRoute names no Gateway: it is refused only where the AppDefaults are known, as these may name
+// one.
+func TestRouteWithoutParents(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s, _ := secretWorld(t)
+		if !known {
+			s.limits.looks = newPaces(0, 0, rate{time.Hour, 0})
+		}
+		req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: "shop", Name: "web",
+			Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"namespace":"shop","name":"web"},"spec":{"image":"a:1","ports":[{"port":80}],"httpRoute":{}}}`)},
+		}}
+		answer := handlersOf(s)[validatorPath("App")].Handle(t.Context(), req)
+		if answer.Allowed == known || known && !strings.Contains(answer.Result.Message, "spec.httpRoute.parentRefs") {
+			t.Errorf("known %t: %+v", known, answer)
+		}
+	}
+}
 
 // reviewDefaults returns the answer to a review of AppDefaults of the namespace shop.
 func reviewDefaults(t *testing.T, s *validators, operation admissionv1.Operation, uid, old, spec string, dryRun bool) admission.Response {
@@ -38,16 +58,20 @@ func TestReviewOfDefaults(t *testing.T) {
 		refused    bool
 		says, hide string
 	}{
-		"valid":                   {admissionv1.Create, "", "", `{}`, false, false, "", "plan"},
-		"invalid":                 {admissionv1.Create, "", "", `{"sizes":{"custom":{"limits":{"cpu":"1"}}}}`, false, true, "custom", ""},
-		"out of bounds":           {admissionv1.Create, "", "", `{"defaults":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`, false, true, "spec.defaults", ""},
-		"too long":                {admissionv1.Create, "", "", `{"defaults":{"labels":{"a":"` + strings.Repeat("x", 64<<10) + `"}}}`, false, true, "spec", ""},
-		"an unknown size":         {admissionv1.Create, "", "", `{"defaults":{"size":"huge"}}`, false, true, "large, medium, small", ""},
-		"invalid, as before":      {admissionv1.Update, "x", `{"defaults":{"size":"custom"}}`, `{"defaults":{"size":"custom"}}`, false, false, "", ""},
-		"a dry run":               {admissionv1.Create, "", "", `{}`, true, false, "plan: 1 App", "secret-example"},
-		"a dry run without proof": {admissionv1.Update, "guessed", `{"sizes":{}}`, `{}`, true, false, "plan: 1 App", "secret-example"},
-		"a dry run with proof":    {admissionv1.Update, string(trueUID), `{"sizes":{}}`, `{}`, true, false, "secret-example", ""},
-		"a deletion":              {admissionv1.Delete, "", "", `{"sizes":{"custom":{}}}`, false, false, "", ""},
+		"valid":                    {admissionv1.Create, "", "", `{}`, false, false, "", "plan"},
+		"invalid":                  {admissionv1.Create, "", "", `{"sizes":{"custom":{"limits":{"cpu":"1"}}}}`, false, true, "custom", ""},
+		"out of bounds":            {admissionv1.Create, "", "", `{"defaults":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`, false, true, "spec.defaults", ""},
+		"too long":                 {admissionv1.Create, "", "", `{"defaults":{"labels":{"a":"` + strings.Repeat("x", 64<<10) + `"}}}`, false, true, "spec", ""},
+		"an unknown size":          {admissionv1.Create, "", "", `{"defaults":{"size":"huge"}}`, false, true, "large, medium, small", ""},
+		"blocks":                   {admissionv1.Create, "", "", `{"whenStated":{"httpRoute":{"annotations":{"a":"b"}},"ingress":{"className":"a"},"podMonitor":{"labels":{"a":"b"}}}}`, false, false, "", ""},
+		"a parent twice":           {admissionv1.Create, "", "", `{"whenStated":{"httpRoute":{"parentRefs":[{"name":"a"},{"name":"a"}]}}}`, false, true, "spec.whenStated.httpRoute.parentRefs[1]", ""},
+		"a label of a block":       {admissionv1.Create, "", "", `{"whenStated":{"podMonitor":{"labels":{"a":"b c"}}}}`, false, true, "spec.whenStated.podMonitor.labels", ""},
+		"an annotation of a block": {admissionv1.Create, "", "", `{"whenStated":{"ingress":{"annotations":{"a b":"c"}}}}`, false, true, "spec.whenStated.ingress.annotations", ""},
+		"invalid, as before":       {admissionv1.Update, "x", `{"defaults":{"size":"custom"}}`, `{"defaults":{"size":"custom"}}`, false, false, "", ""},
+		"a dry run":                {admissionv1.Create, "", "", `{}`, true, false, "with an empty spec", "17 Apps"},
+		"a dry run without proof":  {admissionv1.Update, "guessed", `{"sizes":{}}`, `{}`, true, false, "with an empty spec", "17 Apps"},
+		"a dry run with proof":     {admissionv1.Update, string(trueUID), `{"sizes":{}}`, `{}`, true, false, "secret-example", ""},
+		"a deletion":               {admissionv1.Delete, "", "", `{"sizes":{"custom":{}}}`, false, false, "", ""},
 	} {
 		answer := reviewDefaults(t, s, c.operation, c.uid, c.old, c.spec, c.dryRun)
 		said := strings.Join(answer.Warnings, "\n")
@@ -57,5 +81,13 @@ func TestReviewOfDefaults(t *testing.T) {
 		if answer.Allowed == c.refused || !strings.Contains(said, c.says) || c.hide != "" && strings.Contains(said, c.hide) || len(said) > 4096 {
 			t.Errorf("%s: allowed is %t: %.500s", name, answer.Allowed, said)
 		}
+	}
+	s.limits.looks = newPaces(0, 0, rate{time.Hour, 0})
+	const unknown = `{"defaults":{"size":"huge"}}`
+	if answer := reviewDefaults(t, s, admissionv1.Create, "", "", unknown, false); !answer.Allowed {
+		t.Errorf("a review without proof gets the names of sizes beyond the rate: %+v", answer.Result)
+	}
+	if answer := reviewDefaults(t, s, admissionv1.Update, string(trueUID), `{}`, unknown, false); answer.Allowed {
+		t.Error("an update with proof is not refused beyond the rate")
 	}
 }

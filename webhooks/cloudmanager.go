@@ -22,8 +22,10 @@ func (s *validators) setUpCloudManager(server webhook.Server) {
 		validators: s, kind: resource.KindCloudManager.Name,
 		spec:  func(cm *appv1.CloudManager) any { return &cm.Spec },
 		empty: func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
-		review: func(ctx context.Context, cm *appv1.CloudManager) review {
-			return reviewCloudManager(cm, func(spec resource.Spec) resource.BuildOptions { return s.newOptions(ctx, cm.Namespace, spec) })
+		review: func(ctx context.Context, who *asker, cm *appv1.CloudManager) review {
+			return reviewCloudManager(cm, func(spec resource.Spec) resource.BuildOptions {
+				return s.newOptions(ctx, who, cm.Namespace, spec)
+			})
 		},
 	})
 }

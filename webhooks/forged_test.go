@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -60,8 +62,11 @@ func (secretPlanner) Adoptions(context.Context, string, client.Object) ([]apply.
 func (secretPlanner) PresentWith(context.Context, string, *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
 	return resource.LayerDefaults(), nil
 }
-func (secretPlanner) PlanDefaults(context.Context, string, *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
-	return &plan.Defaults{Apps: 1, Looked: 1, Invalid: 1, Examples: []string{"secret-example"}}, nil
+func (secretPlanner) PlanDefaults(_ context.Context, namespace string, _ *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	if namespace != "shop" {
+		return &plan.Defaults{}, nil
+	}
+	return &plan.Defaults{Apps: 17, Looked: 17, Invalid: 1, Examples: []string{"secret-example"}}, nil
 }
 func (secretPlanner) Present(context.Context, string) (resource.PresentDefaults, error) {
 	return resource.LayerDefaults(), nil
@@ -69,11 +74,42 @@ func (secretPlanner) Present(context.Context, string) (resource.PresentDefaults,
 func (secretPlanner) Obstacle(context.Context, client.Object) error { return nil }
 func (secretPlanner) Apart(client.Object) bool                      { return false }
 
+// askedPlanner is a secretPlanner that notes which of its methods are called, but for Apart, which reads nothing of the cluster.
+type askedPlanner struct {
+	secretPlanner
+	asked map[string]bool
+}
+
+func (p askedPlanner) Plan(ctx context.Context, kind string, obj client.Object) (*plan.Plan, error) {
+	p.asked["Plan"] = true
+	return p.secretPlanner.Plan(ctx, kind, obj)
+}
+func (p askedPlanner) Adoptions(ctx context.Context, kind string, obj client.Object) ([]apply.Outcome, error) {
+	p.asked["Adoptions"] = true
+	return p.secretPlanner.Adoptions(ctx, kind, obj)
+}
+func (p askedPlanner) PresentWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (resource.PresentDefaults, error) {
+	p.asked["PresentWith"] = true
+	return p.secretPlanner.PresentWith(ctx, namespace, spec)
+}
+func (p askedPlanner) PlanDefaults(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (*plan.Defaults, error) {
+	p.asked["PlanDefaults"] = true
+	return p.secretPlanner.PlanDefaults(ctx, namespace, spec)
+}
+func (p askedPlanner) Present(ctx context.Context, namespace string) (resource.PresentDefaults, error) {
+	p.asked["Present"] = true
+	return p.secretPlanner.Present(ctx, namespace)
+}
+func (p askedPlanner) Obstacle(ctx context.Context, obj client.Object) error {
+	p.asked["Obstacle"] = true
+	return p.secretPlanner.Obstacle(ctx, obj)
+}
+
 // trueUID is the UID of each custom resource of the secret world.
 const trueUID = types.UID("true-uid")
 
 // secrets are what no request without proof may learn of the secret world. Each of them is in the answer to one with proof.
-var secrets = []string{"secret-hpa", "secret-owner", "secret-app", "secret-elder", "secret-plan", "from 17 to"}
+var secrets = []string{"secret-hpa", "secret-owner", "secret-app", "secret-elder", "secret-plan", "from 17 to", "secret-example", "17 Apps"}
 
 // secretWorld has resources of each kind called cart, and, of others, what they could meet.
 func secretWorld(t testing.TB) (*validators, *countedReader) {
@@ -95,6 +131,7 @@ func secretWorld(t testing.TB) (*validators, *countedReader) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		&appsv1.Deployment{ObjectMeta: owned("cart", "ConfigMap", "secret-owner"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](17)}},
 		&corev1.Service{ObjectMeta: owned("cart", "ConfigMap", "secret-owner")},
+		&corev1.ServiceAccount{ObjectMeta: meta("cart")},
 		scaler("secret-hpa-a", "App", "cart"), scaler("secret-hpa-b", "ModelBox", "cart"), scaler("secret-hpa-c", "Deployment", "cart"),
 		&networkingv1.Ingress{ObjectMeta: owned("other", "App", "secret-app"), Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
 			Host: "guessed.example", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{path}}},
@@ -110,7 +147,9 @@ func secretWorld(t testing.TB) (*validators, *countedReader) {
 	}
 	defaults := &stored.AppDefaults{}
 	defaults.Namespace, defaults.Name, defaults.UID = "shop", "default", trueUID
-	objects = append(objects, defaults)
+	mine := &stored.AppDefaults{}
+	mine.Namespace, mine.Name, mine.UID = "mine", "default", "uid-of-mine"
+	objects = append(objects, defaults, mine)
 	elder := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"deploymentName": "other"}}}
 	elder.SetGroupVersionKind(appv1.GroupVersion.WithKind("UnitedDeployment"))
 	elder.SetNamespace("shop")
@@ -155,27 +194,34 @@ var featureSpecs = map[string][]string{
 		`{"image": "a:2", "size": "small", "ports": [{"port": 80}], "ingress": {"rules": [{"host": "guessed.example"}]}}`,
 		`{"image": "a:2", "size": "small", "autoscaling": {"maxReplicas": 6}}`,
 		`{"image": "a:2", "size": "small", "securityContext": {"privileged": true}}`,
+		`{"image": "a:2", "size": "small", "serviceAccount": {}}`,
 	},
 	"UnitedDeployment": {`{"deploymentName": "x"}`, `{"deploymentName": "cart"}`, `{"deploymentName": "other"}`},
 	"CloudManager":     {`{}`, `{"front": {"deployment": {"name": "cart", "image": "a:1"}}}`},
+	"Task":             {`{"image": "a:1", "size": "small"}`, `{"image": "a:2", "size": "huge"}`},
+	"AppDefaults":      {`{}`, `{"defaults": {"size": "small"}}`, `{"defaults": {"size": "huge"}}`},
 }
 
 func init() { featureSpecs["ModelBox"] = featureSpecs["App"] }
 
 // forgedReviews returns reviews of all endpoints with all features, with and without a dry run, as anyone can send them. The UID is that
-// which an update states.
-func forgedReviews(namespace string, uid types.UID) map[string][]admission.Request {
+// which an update states, and stated the namespace that its objects state.
+func forgedReviews(namespace, stated string, uid types.UID) map[string][]admission.Request {
 	reviews := map[string][]admission.Request{}
 	for kind, specs := range featureSpecs {
 		for _, annotations := range []string{`{}`, `{"app.huolala.cn/adopt": "true"}`, `{"app.huolala.cn/plan": "` + plan.Request + `"}`} {
+			name := "cart"
+			if kind == kindAppDefaults {
+				name = appv1.AppDefaultsName
+			}
 			state := func(spec, annotations string) kruntime.RawExtension {
-				return kruntime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": "app.huolala.cn/v1", "kind": %q, "metadata": {"namespace": %q, "name": "cart", "creationTimestamp": "2026-01-01T00:00:00Z", "uid": %q, "annotations": %s}, "spec": %s}`,
-					kind, namespace, uid, annotations, spec)}
+				return kruntime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": "app.huolala.cn/v1", "kind": %q, "metadata": {"namespace": %q, "name": %q, "creationTimestamp": "2026-01-01T00:00:00Z", "uid": %q, "annotations": %s}, "spec": %s}`,
+					kind, stated, name, uid, annotations, spec)}
 			}
 			for _, spec := range specs {
 				for _, dry := range []bool{false, true} {
 					req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-						Operation: admissionv1.Create, Namespace: namespace, Name: "cart", DryRun: &dry, Object: state(spec, annotations),
+						Operation: admissionv1.Create, Namespace: namespace, Name: name, DryRun: &dry, Object: state(spec, annotations),
 					}}
 					update := req
 					update.Operation, update.OldObject = admissionv1.Update, state(specs[0], `{}`)
@@ -190,7 +236,13 @@ func forgedReviews(namespace string, uid types.UID) map[string][]admission.Reque
 // answersTo returns the answers of all endpoints to reviews of all kinds, as JSON.
 func answersTo(t testing.TB, s *validators, namespace string, uid types.UID) []string {
 	t.Helper()
-	handlers, reviews := handlersOf(s), forgedReviews(namespace, uid)
+	return answersToAll(t, s, forgedReviews(namespace, namespace, uid))
+}
+
+// answersToAll returns the answers of all endpoints to reviews by kind, as JSON.
+func answersToAll(t testing.TB, s *validators, reviews map[string][]admission.Request) []string {
+	t.Helper()
+	handlers := handlersOf(s)
 	var all []string
 	for _, path := range slices.Sorted(maps.Keys(handlers)) {
 		for kind := range reviews {
@@ -232,6 +284,43 @@ func TestForgedReviews(t *testing.T) {
 	for _, secret := range secrets {
 		if !strings.Contains(known, secret) {
 			t.Errorf("with the true UID, no answer has %q", secret)
+		}
+	}
+}
+
+// TestForgedNamespace sends reviews of AppDefaults with the UID of the sender's own, whose objects state the namespace of others: the plan is
+// about the namespace of the request.
+func TestForgedNamespace(t *testing.T) {
+	s, _ := secretWorld(t)
+	reviews := map[string][]admission.Request{kindAppDefaults: forgedReviews("mine", "shop", "uid-of-mine")[kindAppDefaults]}
+	said := strings.Join(answersToAll(t, s, reviews), "\n")
+	if !strings.Contains(said, "count for no App") || strings.Contains(said, "secret") || strings.Contains(said, "17 Apps") {
+		t.Errorf("the answers are %s", said)
+	}
+}
+
+// TestNothingIsReadWithoutLeave sends reviews without proof when the rates are used up: no handler asks the planner, as each one asks the
+// table first. With proof, each method of the planner is called.
+func TestNothingIsReadWithoutLeave(t *testing.T) {
+	for uid, most := range map[types.UID]int{"invented": 0, trueUID: reflect.TypeFor[Planner]().NumMethod() - 1} {
+		s, live := secretWorld(t)
+		planner := askedPlanner{asked: map[string]bool{}}
+		s.limits.plans = newPaces(maxPlans, 1, rate{})
+		never := newPaces(0, 0, rate{time.Hour, 0})
+		s.planner = planner
+		if most == 0 {
+			s.limits.looks, s.limits.allLooks, s.limits.asks, s.limits.allAsks = never, never, never, never
+		}
+		answersTo(t, s, "shop", uid)
+		if len(planner.asked) != most || most == 0 && live.requests > 0 {
+			t.Errorf("with the UID %s: the planner is asked for %v, and the API server %d times", uid, slices.Collect(maps.Keys(planner.asked)), live.requests)
+		}
+	}
+	s, _ := secretWorld(t)
+	for path := range handlersOf(s) {
+		of := func(kind string) bool { return validatorPath(kind) == path }
+		if strings.HasPrefix(path, "/validate-") && !slices.ContainsFunc(slices.Collect(maps.Keys(featureSpecs)), of) {
+			t.Errorf("no review is sent to %s", path)
 		}
 	}
 }

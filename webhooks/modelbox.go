@@ -22,8 +22,8 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 		validators: s, kind: resource.KindModelBox.Name,
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
-		review: func(ctx context.Context, box *appv1.ModelBox) review {
-			found := s.reviewServed(ctx, box, resource.ModelBoxSpec(box), func() []string { return validation.ModelBoxWarnings(box) })
+		review: func(ctx context.Context, who *asker, box *appv1.ModelBox) review {
+			found := s.reviewServed(ctx, who, box, resource.ModelBoxSpec(box), func() []string { return validation.ModelBoxWarnings(box) })
 			found.paused = box.Spec.Paused
 			return found
 		},

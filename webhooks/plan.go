@@ -151,7 +151,7 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, rel
 		if told == nothing {
 			return nil, messagePlanBusy
 		}
-		return h.planCreation(ctx, obj, told), ""
+		return h.planCreation(ctx, who, obj, told), ""
 	}
 	if who.gets(topicChangePlan) != full {
 		return nil, messagePlanUnknown
@@ -171,8 +171,8 @@ func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, rel
 }
 
 // planCreation lists the objects of a new resource, and which of their names are taken. It sends no request.
-func (h *handler[T]) planCreation(ctx context.Context, obj T, told disclosure) *plan.Plan {
-	found := h.review(ctx, obj)
+func (h *handler[T]) planCreation(ctx context.Context, who *asker, obj T, told disclosure) *plan.Plan {
+	found := h.review(ctx, who, obj)
 	made := &plan.Plan{
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
 		Objects: []plan.Object{},

@@ -20,12 +20,12 @@ func (s *validators) setUpTask(server webhook.Server) {
 		validators: s, kind: resource.KindTask.Name,
 		spec:  func(task *appv1.Task) any { return &task.Spec },
 		empty: func() storedResource[*appv1.Task] { return &stored.Task{} },
-		review: func(ctx context.Context, task *appv1.Task) review {
+		review: func(ctx context.Context, who *asker, task *appv1.Task) review {
 			found := review{
 				errors: slices.Concat(validation.Task(task), validation.DisabledTask(s.disabled)), warnings: validation.TaskWarnings(task),
 				paused: task.Spec.Paused,
 			}
-			present, known := s.present(ctx, task.Namespace)
+			present, known := s.present(ctx, who, task.Namespace)
 			size := present.Sizes.Resolve(task.Spec.Size)
 			if known {
 				found.errors = append(found.errors, size.Undefined(present.Sizes, field.NewPath("spec", "size"))...)

@@ -19,7 +19,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 		validators: s, kind: resource.KindUnitedDeployment.Name,
 		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
-		review: func(ctx context.Context, ud *appv1.UnitedDeployment) review {
+		review: func(ctx context.Context, who *asker, ud *appv1.UnitedDeployment) review {
 			spec := resource.UnitedDeploymentSpec(ud)
 			found := review{
 				errors: spec.Validate(), warnings: validation.UnitedDeploymentWarnings(ud), paused: ud.Spec.Paused,
@@ -27,7 +27,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
-			w, wrong := spec.Build(s.newOptions(ctx, ud.Namespace, spec))
+			w, wrong := spec.Build(s.newOptions(ctx, who, ud.Namespace, spec))
 			found.errors = append(found.errors, wrong...)
 			children := objects(w)
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.

@@ -28,7 +28,7 @@ type validator[T client.Object] struct {
 	// empty returns an empty stored resource.
 	empty func() storedResource[T]
 	// review checks a resource by itself, and builds its workloads.
-	review func(context.Context, T) review
+	review func(ctx context.Context, who *asker, obj T) review
 	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
 	neighbours func(ctx context.Context, who *asker, obj, old T) []string
 }
@@ -62,7 +62,7 @@ func (c child) is(other child) bool {
 // ValidateCreate looks at a new resource.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	var none T
-	return v.validate(ctx, obj, none, func() []child { return nil })
+	return v.validate(ctx, v.askerOf(ctx, obj, nil), obj, none, func() []child { return nil })
 }
 
 // ValidateUpdate looks at a change. What leaves the spec as it was passes: a resource that was once stored can
@@ -75,22 +75,24 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		if maps.Equal(old.GetAnnotations(), obj.GetAnnotations()) {
 			return nil, nil
 		}
-		found := v.review(ctx, obj)
+		who := v.askerOf(ctx, obj, old)
+		found := v.review(ctx, who, obj)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
-		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, v.askerOf(ctx, obj, old), obj, &found)...), nil
+		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, who, obj, &found)...), nil
 	}
+	who := v.askerOf(ctx, obj, old)
 	// The children of the previous spec exist already, or the status has the obstacle.
-	return v.validate(ctx, obj, old, func() []child { return v.review(ctx, old).children })
+	return v.validate(ctx, who, obj, old, func() []child { return v.review(ctx, who, old).children })
 }
 
 // validate checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
 // begin for a request whose client has left.
-func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []child) (admission.Warnings, error) {
+func (v *validator[T]) validate(ctx context.Context, who *asker, obj, old T, had func() []child) (admission.Warnings, error) {
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil
 	}
-	found := v.review(ctx, obj)
+	found := v.review(ctx, who, obj)
 	if len(found.errors) > 0 && (!found.byDefaults || !v.keepsPods(old, obj)) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
@@ -99,7 +101,7 @@ func (v *validator[T]) validate(ctx context.Context, obj, old T, had func() []ch
 	if ctx.Err() != nil {
 		return found.warnings, nil
 	}
-	earlier, who := had(), v.askerOf(ctx, obj, before(old))
+	earlier := had()
 	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.is) })
 	said := slices.Concat(found.warnings, v.taken(ctx, who, obj, wanted), v.adoptions(ctx, who, obj, &found))
 	if v.neighbours != nil {
@@ -121,11 +123,11 @@ func before[T client.Object](old T) client.Object {
 
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
-func (s *validators) reviewServed(ctx context.Context, obj client.Object, spec resource.Spec, warn func() []string) review {
+func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Object, spec resource.Spec, warn func() []string) review {
 	if errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
 		return review{errors: errs}
 	}
-	seen := s.newOptions(ctx, obj.GetNamespace(), spec)
+	seen := s.newOptions(ctx, who, obj.GetNamespace(), spec)
 	w, errs := s.buildServed(spec, seen)
 	found := review{
 		errors: errs, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
@@ -149,7 +151,10 @@ func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions)
 	with := spec.WithDefaults(seen.Inputs.Defaults)
 	errs := s.enabled(with.Serving(), with.Release(), with.Validate())
 	w, wrong := spec.Build(seen)
-	return w, append(errs, wrong...)
+	if errs = append(errs, wrong...); seen.Sizes == nil {
+		errs = slices.DeleteFunc(errs, validation.LeftToDefaults)
+	}
+	return w, errs
 }
 
 // keepsPods reports whether a change of a resource leaves its pods as they are, so that it takes no other defaults.

@@ -14,8 +14,8 @@ type Defaults struct {
 	Apps, Looked int
 	// Templates is the number of resources whose pod template changes, and Pods the number of their pods.
 	Templates, Pods int
-	// Added and Removed are the numbers of auxiliary objects that are created and deleted, by kind.
-	Added, Removed map[string]int
+	// Added, Changed and Removed are the numbers of auxiliary objects that are created, changed and deleted, by kind.
+	Added, Changed, Removed map[string]int
 	// Invalid is the number of resources that would be invalid, and Examples names the first of them, each with the reason.
 	Invalid  int
 	Examples []string
@@ -39,6 +39,9 @@ func (d *Defaults) Line(most int) string {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(d.Added)) {
 		parts = append(parts, fmt.Sprintf("%d get a %s", d.Added[kind], kind))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.Changed)) {
+		parts = append(parts, fmt.Sprintf("%d get another %s", d.Changed[kind], kind))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(d.Removed)) {
 		parts = append(parts, fmt.Sprintf("%d lose their %s", d.Removed[kind], kind))

@@ -2,12 +2,29 @@ package v1
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
-// DefaultsFields returns the names of the fields of Defaults, in their order. WithoutDefaultsSpec can name each of them.
-func DefaultsFields() []string {
-	t := reflect.TypeFor[Defaults]()
+// DefaultsFields returns the names of the fields of Defaults, in their order.
+func DefaultsFields() []string { return jsonNames(reflect.TypeFor[Defaults]()) }
+
+// WhenStatedBlocks returns the names of the blocks of WhenStated, in their order.
+func WhenStatedBlocks() []string { return jsonNames(reflect.TypeFor[WhenStated]()) }
+
+// OptOuts returns the names that WithoutDefaultsSpec can have: each field of Defaults, and each block of WhenStated.
+func OptOuts() []string {
+	names := DefaultsFields()
+	for _, block := range WhenStatedBlocks() {
+		if !slices.Contains(names, block) {
+			names = append(names, block)
+		}
+	}
+	return names
+}
+
+// jsonNames returns the names of the fields of a struct in JSON.
+func jsonNames(t reflect.Type) []string {
 	names := make([]string, 0, t.NumField())
 	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -23,6 +23,12 @@ type AppDefaultsSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Defaults Defaults `json:"defaults,omitzero"`
 
+	// whenStated has defaults for the fields inside httpRoute, ingress and podMonitor of each App and ModelBox that states the block. They
+	// are merged, recorded and taken as defaults are: annotations and labels by key, all other fields as a whole.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	WhenStated WhenStated `json:"whenStated,omitzero"`
+
 	// sizes are the requests and limits by the name that "size" of a resource selects. small, medium and large exist already,
 	// and can have other amounts. "custom" cannot be defined.
 	// +kubebuilder:validation:MaxProperties=32
@@ -308,7 +314,8 @@ type Defaults struct {
 
 // WithoutDefaultsSpec has the defaults that a resource does not take. It is no part of what the pods run, unless it changes them.
 type WithoutDefaultsSpec struct {
-	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. To name a
+	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. httpRoute, ingress and
+	// podMonitor are also the blocks of whenStated. To name a
 	// field that the pods have from the defaults replaces the pods.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
@@ -336,6 +343,11 @@ type DefaultsInUse struct {
 	// invalid is why the resource cannot take the present defaults; empty if it can.
 	// +optional
 	Invalid string `json:"invalid,omitempty"`
+
+	// digest identifies the defaults that the pods were built with, empty for none. Other clients can edit the record of these
+	// defaults, which is on the workload object; the operator compares the two.
+	// +optional
+	Digest string `json:"digest,omitempty"`
 }
 
 // AppDefaultsStatus is the status of AppDefaults.
@@ -374,6 +386,11 @@ type AppDefaultsStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Failed []FailedDefaults `json:"failed,omitempty"`
+
+	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	LastValid string `json:"lastValid,omitempty"`
 }
 
 // FailedDefaults is a resource that cannot take the present defaults.

@@ -169,11 +169,10 @@ type IngressTLS struct {
 // HTTPRouteSpec describes the HTTPRoute.
 type HTTPRouteSpec struct {
 	// parentRefs are the Gateways or ListenerSets that the route is attached to. The owner of a Gateway decides which
-	// namespaces it accepts routes from.
-	// +kubebuilder:validation:MinItems=1
+	// namespaces it accepts routes from. Required, unless the AppDefaults that count have them.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
-	// +required
+	// +optional
 	ParentRefs []ParentRef `json:"parentRefs,omitempty"`
 
 	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to those of the listeners.

@@ -26,6 +26,16 @@ func (r *AppDefaults) Decode() (*appv1.AppDefaults, error) {
 	return typed, err
 }
 
+// Reduce drops the spec, the last valid one, and the other long parts.
+func (r *AppDefaults) Reduce([]string) {
+	r.drop(nil, "")
+	before := &r.Status.Value
+	common := reduceStatus(&appv1.CommonStatus{Conditions: before.Conditions, ObservedGeneration: before.ObservedGeneration})
+	r.Status.Value = appv1.AppDefaultsStatus{
+		Conditions: common.Conditions, ObservedGeneration: common.ObservedGeneration, Apps: before.Apps, Current: before.Current, Pending: before.Pending,
+	}
+}
+
 // DeepCopyInto copies the AppDefaults.
 func (r *AppDefaults) DeepCopyInto(out *AppDefaults) {
 	r.copyTo(&out.base)

@@ -212,6 +212,9 @@ func (r *Reconciler) build(ctx context.Context, in *Input, want *decision) (fiel
 	if err != nil {
 		return nil, fmt.Errorf("sizes: %w", err)
 	}
+	if present.Unknown != "" && want.spec.Spec.Size.Named() {
+		return workload.UnknownDefaults(present.Unknown, field.NewPath("spec")), nil
+	}
 	want.size = present.Sizes.Resolve(want.spec.Spec.Size)
 	var errs field.ErrorList
 	want.job, errs = resource.Task(want.spec, base, want.size)

@@ -2,9 +2,11 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -22,7 +24,7 @@ func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error
 		return in, nil //nolint:nilerr // The decision has the error.
 	}
 	present, err := r.Defaults.Present(ctx, in.Owner.GetNamespace())
-	if err != nil || present.Fields == nil && in.Before.Defaults.Defaults == nil {
+	if err != nil || present.Fields == nil && present.Unknown == "" && in.Before.Defaults.Defaults == nil {
 		return in, err
 	}
 	live, err := GetOrNil(ctx, r.Client, client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}, &appsv1.Deployment{})
@@ -52,9 +54,72 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 	return recorded.Defaults
 }
 
+// reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is
+// false if the record is not the operator's. A record is the operator's if it has the present defaults, which add nothing that AppDefaults do not, or
+// the digest of the status. Else it counts as far as it makes the live pod template; today's defaults count around the pods. build builds the
+// workload by inputs.
+func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource.Inputs) (*resource.Workload, error)) (defaults resource.DefaultsRecord, ok bool, err error) {
+	if c.knowsDefaults(recorded) {
+		return recorded.Defaults, true, nil
+	}
+	built, err := build(*recorded)
+	if err != nil {
+		return "", false, nil //nolint:nilerr // What cannot be built is not the operator's.
+	}
+	template := templateOnly(built.Template)
+	ok, err = c.compare.Matches(template, templateOnly(c.seen.template()))
+	if err == nil && ok {
+		ok, err = c.compare.StatesTemplate(c.in.manager(), template, c.seen.Object)
+	}
+	if err != nil || !ok {
+		return "", false, err
+	}
+	return recorded.Defaults.WithAround(c.seen.today.Defaults), true, nil
+}
+
+// knowsDefaults reports whether recorded defaults are the present ones or those of the status, or shape no pods.
+func (c decider) knowsDefaults(recorded *resource.Inputs) bool {
+	reported := ""
+	if status := c.in.Before.Defaults.Defaults; status != nil {
+		reported = status.Digest
+	}
+	return recorded.Kept || recorded.Defaults.Digest() == reported || recorded.Defaults.Equal(c.seen.today.Defaults)
+}
+
+// digestOf returns the digest of the defaults of a live workload object. Of a record that the operator has not applied, it returns the former
+// digest.
+func digestOf(in *Input, want *decision, used resource.DefaultsRecord) string {
+	if want.workload != nil {
+		applied, err := resource.DecodeInputs(want.workload.Record[appv1.AnnotationLastAppliedInputs])
+		if err == nil && applied.Defaults.Equal(used) {
+			return used.Digest()
+		}
+	}
+	if before := in.Before.Defaults.Defaults; before != nil {
+		return before.Digest
+	}
+	return ""
+}
+
+// unknownDefaults returns an error for today's inputs where these are not known, as AppDefaults are invalid.
+func (c decider) unknownDefaults() field.ErrorList {
+	if c.seen.unknown == "" || !c.in.Kind.Serves && !c.in.Spec.Workload().Size.Named() {
+		return nil
+	}
+	return UnknownDefaults(c.seen.unknown, field.NewPath("spec"))
+}
+
+// UnknownDefaults returns the error of a spec where the AppDefaults of a namespace are invalid, and no valid spec of them is known.
+func UnknownDefaults(namespace string, path *field.Path) field.ErrorList {
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(messageDefaultsUnknown, namespace))}
+}
+
 // refuseDefaults returns why the present spec cannot have today's defaults, nil if it can, or would be invalid without any.
 func (c decider) refuseDefaults(present *chosenInputs) error {
 	today := c.seen.today
+	if errs := c.unknownDefaults(); len(errs) > 0 {
+		return InvalidSpec(errs)
+	}
 	if !c.seen.defaulted || len(present.errs) == 0 && present.inputs.Defaults.Equal(today.Defaults) && present.inputs.Size.Equal(today.Size) {
 		return nil
 	}
@@ -88,7 +153,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed) appv1.DefaultsStatus 
 	if !seen.defaulted && used.Defaults == "" {
 		return appv1.DefaultsStatus{}
 	}
-	status := &appv1.DefaultsInUse{}
+	status := &appv1.DefaultsInUse{Digest: digestOf(in, want, used.Defaults)}
 	status.Current = known && !used.Kept && want.defaultsInvalid == nil && used.Size.Equal(want.today.Size) &&
 		resource.DefaultsCurrent(in.Spec.WithDefaults(""), used.Defaults, want.today.Defaults)
 	if want.defaultsInvalid != nil {

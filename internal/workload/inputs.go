@@ -26,6 +26,8 @@ type chosenInputs struct {
 	// liveChanged is true if the spec differs from the record on the live object of the operator's. specChanged is the same for the
 	// object that has the inputs: the live object, or the canary of the present spec, which inCanary is true for.
 	liveChanged, specChanged, inCanary bool
+	// isToday is true if the inputs are the inputs of a new workload.
+	isToday bool
 }
 
 // optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
@@ -63,6 +65,9 @@ func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenIn
 	next := *chosen
 	next.inputs = inputs
 	next.workload, next.errs = c.build(inputs)
+	if chosen.isToday {
+		next.errs = append(next.errs, c.unknownDefaults()...)
+	}
 	return &next
 }
 
@@ -85,7 +90,8 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 		history, chosen.inCanary = canary, true
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
-	inputs := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	chosen.isToday = isToday
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)
@@ -120,7 +126,7 @@ func (c decider) historyOf() resource.Provenance {
 		changed, err := in.Spec.Changed(record, resource.ScopePods)
 		h.SpecChanged = err == nil && changed
 	}
-	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours {
+	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours && c.knowsDefaults(&inputs) {
 		// The only parts around the pods that shape them.
 		h.SpecChanged = h.SpecChanged || in.reshapes(&inputs)
 	}
@@ -142,6 +148,20 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	recorded, err := resource.DecodeInputs(h.Inputs)
 	if err != nil || !h.Exists || !h.Ours || live == nil {
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
+	}
+	defaults, reliable, err := c.reliableDefaults(&recorded, func(in resource.Inputs) (*resource.Workload, error) {
+		built, _ := c.build(in)
+		return built, nil
+	})
+	switch {
+	case err != nil:
+		return h, resource.ResolvedSize{}, err
+	case !reliable && !h.SpecChanged:
+		h.Inputs = ""
+		return h, resource.ResolvedSize{}, nil
+	case reliable:
+		recorded.Defaults = defaults
+		h.Inputs = recorded.Encode()
 	}
 	owned := children.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
@@ -212,7 +232,7 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 // mayHaveDefaults reports whether defaults may have made a live pod template whose record of inputs is lost: AppDefaults count now, or the status
 // has defaults, as it does for pods that were built with any.
 func (c decider) mayHaveDefaults() bool {
-	return c.seen.today.Defaults != "" || c.in.Before.Defaults.Defaults != nil
+	return c.seen.today.Defaults != "" || c.seen.unknown != "" || c.in.Before.Defaults.Defaults != nil
 }
 
 // candidates returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.

@@ -86,9 +86,19 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 		return nil, nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
 	}
 	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
-	options := c.optionsFor(inputs)
-	options.Selector, options.Autoscaled = known.selector, known.autoscaled
-	if w, err = resource.BuildRecorded(in.Spec, known.spec, options); err != nil {
+	build := func(inputs resource.Inputs) (*resource.Workload, error) {
+		options := c.optionsFor(inputs)
+		options.Selector, options.Autoscaled = known.selector, known.autoscaled
+		return resource.BuildRecorded(in.Spec, known.spec, options)
+	}
+	if live != nil {
+		defaults, reliable, err := c.reliableDefaults(&inputs, build)
+		if err != nil || !reliable {
+			return nil, nil, err
+		}
+		inputs.Defaults = defaults
+	}
+	if w, err = build(inputs); err != nil {
 		return nil, nil, nil //nolint:nilerr // As above.
 	}
 	if known.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.

@@ -4,6 +4,7 @@ package workload
 // to do.
 const (
 	messageTooManyReferences     = "the pods use more ConfigMaps and Secrets than an annotation can record, so their changes replace no pods. Use fewer of them, or shorter names"
+	messageDefaultsUnknown       = "the AppDefaults of namespace %s are invalid, and no valid ones are known. Fix them; until then the pods stay as they are"
 	messageContentForbidden      = "The operator is not allowed to read ConfigMaps or Secrets that the pods use, so changes of their content replace no pods. Grant the permission that the API server names: "
 	messageContentNotSynced      = "Waiting for the first list of ConfigMaps and Secrets; until it is complete, changes of their content replace no pods"
 	messageContentUnreadable     = "The operator cannot read a ConfigMap or Secret that the pods use, and retries every 10s. Its log names the object and the cause"

@@ -187,7 +187,8 @@ func (r *Reconciler) observeInputs(ctx context.Context, in *Input, seen *Observe
 	if err != nil {
 		return nil, err
 	}
-	after.today, after.sizes, after.defaulted = r.Today, present.Sizes, present.Fields != nil
+	after.today, after.sizes, after.defaulted = r.Today, present.Sizes, present.Fields != nil || present.Unknown != ""
+	after.unknown = present.Unknown
 	with := in
 	if in.Kind.Serves && in.Undecodable == nil {
 		after.today.Defaults = resource.TakeDefaults(&present, in.Spec.WithDefaults(""))

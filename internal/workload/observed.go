@@ -48,6 +48,8 @@ type Observed struct {
 	// sizes are the sizes that exist, and defaulted is true if an AppDefaults counts for the owner.
 	sizes     resource.Sizes
 	defaulted bool
+	// unknown is the namespace of AppDefaults that count and are not known, empty if all are known.
+	unknown string
 	// replicaSet and content are the answers to a need of decide, nil before it has asked.
 	replicaSet *replicaSetRead
 	content    *contentRead

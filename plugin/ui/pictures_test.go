@@ -31,6 +31,7 @@ func owned(uid, owner string) metav1.ObjectMeta {
 func hostileRollout() *view.Snapshot {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: evil, UID: "app"}}
 	app.Spec.Image, app.Status.Ready, app.Status.UpdatedReplicas, app.Status.Endpoint, app.Status.Size = evil, "1/4", 2, evil, evil
+	app.Status.Defaults = &appv1.DefaultsInUse{Invalid: evil}
 	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonProgressing, Message: evil}}
 	r, _ := view.Of(app)
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
@@ -75,6 +76,9 @@ func TestHostilePictures(t *testing.T) {
 	text := visit(s, secret, "app/shop/"+url.PathEscape(evil), nil).Body.String()
 	if strings.Contains(text, "<img") || strings.Contains(text, `href="javascript:`) {
 		t.Errorf("the page has markup of the cluster:\n%s", text)
+	}
+	if !strings.Contains(text, "<dt>Defaults</dt><dd>earlier ones") {
+		t.Errorf("the page does not have the defaults:\n%s", text)
 	}
 	for _, fragment := range resourceFragments {
 		_, part, found := strings.Cut(text, `id="`+fragment+`"`)

@@ -182,6 +182,10 @@ func TestDefaultsAtAdmission(t *testing.T) {
 		"a Service's name":              {"defaults: {service: {name: a}}", "no default"},
 		"a mount of no volume":          {"defaults: {volumeMounts: [{name: a, mountPath: /a}]}", "volumeMounts"},
 		"a probe of a named port":       {"defaults: {probes: {readiness: {httpGet: {port: http}}}}", ""},
+		"a class that is no name":       {"whenStated: {ingress: {className: A}}", "className"},
+		"a block of no kind":            {"whenStated: {httpRoute: {pathType: Regex}}", "pathType"},
+		"a parent twice":                {"whenStated: {httpRoute: {parentRefs: [{name: a}, {name: a}]}}", "parentRefs[1]"},
+		"blocks":                        {"whenStated: {httpRoute: {parentRefs: [{name: a}]}, ingress: {className: a}, podMonitor: {labels: {a: b}}}", ""},
 		"a budget that excludes itself": {"defaults: {disruptionBudget: {minAvailable: 1, maxUnavailable: 1}}", "mutually exclusive"},
 	} {
 		made := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: appv1.AppDefaultsName}}
@@ -271,6 +275,9 @@ func TestExamplesOfThePlatformPage(t *testing.T) {
 			if err := unstructured.SetNestedStringMap(obj.Object, labels, "spec", "matchResources", "namespaceSelector", "matchLabels"); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if obj.GetKind() == "AppDefaults" { // A namespace has one.
+			_ = plane.Client.Delete(t.Context(), obj.DeepCopy())
 		}
 		if err := plane.Client.Create(t.Context(), obj); err != nil {
 			t.Errorf("%s: %v", obj.GetKind(), err)

@@ -155,6 +155,33 @@ func TestRefresh(t *testing.T) {
 	checkRendering(t, app, `{"rendering":0,"refresh":"1"}`, 0, 0)
 }
 
+// TestDowngradeWithDefaults starts an older release over an App that has defaults, with edited AppDefaults: the App keeps them until it changes.
+func TestDowngradeWithDefaults(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	defaults := newDefaults(t, ns, "podAnnotations: {a: '1'}")
+	m := plane.Start(t, ns)
+	app := newApp(ns, "web")
+	d, _ := createInPlace(t, app)
+	awaitDefaults(t, app, "1", "true")
+	plane.Read(t, d)
+	template := d.Spec.Template
+	m.Idle(t)
+	m.Stop(t)
+
+	plane.Read(t, defaults)
+	plane.Change(t, defaults, func() { setDefaultFields(t, defaults, "podAnnotations: {a: '2'}") })
+	m = plane.Start(t, ns, older)
+	checkAppRequests(t, m, "downgrade", map[string]int{"patch apps/status": 1})
+	sameTemplate(t, d, template)
+	awaitDefaults(t, app, "1", "false")
+	setImage(t, app, "nginx:1.17")
+	awaitDefaults(t, app, "2", "true")
+	if plane.Read(t, app); app.Status.Rendering != 0 {
+		t.Errorf("with the next change, the rendering is %d", app.Status.Rendering)
+	}
+}
+
 // TestDowngrade starts an older release over an App of a newer one that it can still read. It must not restart the pods
 // either.
 func TestDowngrade(t *testing.T) {

@@ -281,7 +281,8 @@ func TestSizeWithoutItsRecords(t *testing.T) {
 	}
 }
 
-// TestWrongSizes stores AppDefaults with mistakes that no schema finds, while no webhook runs: the last valid ones stay in force.
+// TestWrongSizes stores AppDefaults with mistakes that no schema finds, while no webhook runs: before any valid ones, workloads wait; later the last
+// valid ones stay in force.
 func TestWrongSizes(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -289,12 +290,13 @@ func TestWrongSizes(t *testing.T) {
 	m := plane.Start(t, ns)
 	awaitValid(t, defaults, "False", "spec.sizes[small].requests[cpu]")
 	app := sizedApp(ns, "first", appv1.SizeSmall)
-	createInPlace(t, app)
-	awaitSize(t, app, builtInSmall, "")
+	plane.Create(t, app)
+	plane.Stands(t, app, "Ready=False/Invalid")
 
 	good, calledGood := newCPUSize("small", "2")
 	defineSize(t, defaults, "small", good)
 	awaitValid(t, defaults, "True", "in force")
+	awaitSize(t, app, calledGood, "")
 	app = sizedApp(ns, "second", appv1.SizeSmall)
 	createInPlace(t, app)
 	awaitSize(t, app, calledGood, "")

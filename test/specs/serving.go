@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Served returns a spec like Accepted, with some of what can stand around the pods of an App or a ModelBox.
@@ -35,11 +37,24 @@ func Serve(src Source, spec map[string]any, without ...string) {
 		{"rollback", true, func() any { return g.rollback(spec) }},
 		{"canary", spec["strategy"] != "Recreate", g.canary},
 		{"beforeRollout", true, g.beforeRollout},
+		{"withoutDefaults", true, g.withoutDefaults},
 	} {
 		if block.can && !slices.Contains(without, block.name) && g.IntN(2) == 1 {
 			spec[block.name] = block.make()
 		}
 	}
+}
+
+// withoutDefaults returns names of fields that the AppDefaults may have.
+func (g *generator) withoutDefaults() any {
+	fields := appv1.OptOuts()
+	names := []any{}
+	for range g.IntN(4) {
+		if name := pick(g, fields...); !slices.Contains(names, any(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // tcpPorts returns those of a spec's ports that the Service offers by TCP.

@@ -71,8 +71,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.GoodRevisionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HistoryStatus"):
 		return &apiv1.HistoryStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HTTPRouteDefaults"):
+		return &apiv1.HTTPRouteDefaultsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HTTPRouteSpec"):
 		return &apiv1.HTTPRouteSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IngressDefaults"):
+		return &apiv1.IngressDefaultsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IngressRule"):
 		return &apiv1.IngressRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IngressSpec"):
@@ -91,6 +95,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.ParentRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodFields"):
 		return &apiv1.PodFieldsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodMonitorDefaults"):
+		return &apiv1.PodMonitorDefaultsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodMonitorSpec"):
 		return &apiv1.PodMonitorSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Port"):
@@ -135,6 +141,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.UnitedDeploymentSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UnitedDeploymentStatus"):
 		return &apiv1.UnitedDeploymentStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WhenStated"):
+		return &apiv1.WhenStatedApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WithoutDefaultsSpec"):
 		return &apiv1.WithoutDefaultsSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WorkloadSpec"):

@@ -14,8 +14,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// maxDefaultsSpec is the maximum length of the JSON of the spec of AppDefaults, in bytes. Each manager keeps all of them decoded.
-const maxDefaultsSpec = 64 << 10
+// MaxDefaultsSpec is the maximum length of the JSON of the spec of AppDefaults, in bytes. Each manager keeps all of them decoded.
+const MaxDefaultsSpec = 64 << 10
 
 // maxSizes is the maximum number of sizes of AppDefaults.
 const maxSizes = 32
@@ -24,8 +24,8 @@ const maxSizes = 32
 // length of the JSON of the spec in bytes, and disabled are the features that are switched off.
 func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) field.ErrorList {
 	path := field.NewPath("spec")
-	if length > maxDefaultsSpec {
-		return field.ErrorList{field.TooLong(path, "", maxDefaultsSpec)}
+	if length > MaxDefaultsSpec {
+		return field.ErrorList{field.TooLong(path, "", MaxDefaultsSpec)}
 	}
 	errs := sizes(spec.Sizes, path.Child("sizes"))
 	path = path.Child("defaults")
@@ -44,7 +44,34 @@ func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) fie
 		w.Size = appv1.SizeSmall
 	}
 	w.Ports = append([]appv1.Port{{Port: 1}}, namedPorts(&w)...)
-	return slices.Concat(errs, DisabledFeatures(&s, disabled, path), workload(&w, kindDefaults{container: "main"}, path), serving(&s, &w, path))
+	return slices.Concat(errs, DisabledFeatures(&s, disabled, path), workload(&w, kindDefaults{container: "main"}, path), serving(&s, &w, path),
+		whenStated(&spec.WhenStated, field.NewPath("spec", "whenStated")))
+}
+
+// whenStated validates the defaults of blocks: as blocks of an App that states the rest.
+func whenStated(d *appv1.WhenStated, path *field.Path) field.ErrorList {
+	var s appv1.ServingSpec
+	if block := d.HTTPRoute; block != nil {
+		s.HTTPRoute = &appv1.HTTPRouteSpec{ParentRefs: block.ParentRefs, PathType: block.PathType, Annotations: block.Annotations}
+		if len(block.ParentRefs) == 0 {
+			s.HTTPRoute.ParentRefs = []appv1.ParentRef{{Name: "gateway"}}
+		}
+	}
+	if block := d.Ingress; block != nil {
+		s.Ingress = &appv1.IngressSpec{
+			ClassName: block.ClassName, PathType: block.PathType, TLS: block.TLS, Annotations: block.Annotations,
+			Rules: []appv1.IngressRule{{Host: "host.example"}},
+		}
+	}
+	if block := d.PodMonitor; block != nil {
+		s.PodMonitor = &appv1.PodMonitorSpec{Path: block.Path, Interval: block.Interval, Labels: block.Labels}
+	}
+	return serving(&s, &appv1.WorkloadSpec{Ports: []appv1.Port{{Port: 1}}}, path)
+}
+
+// LeftToDefaults reports whether an error is about a field that AppDefaults may have, which are not known.
+func LeftToDefaults(err *field.Error) bool {
+	return err.Type == field.ErrorTypeRequired && err.Field == field.NewPath("spec", "httpRoute", "parentRefs").String()
 }
 
 // namedPorts returns ports with the names that the probes and the hooks of a container refer to: each App states its own ports.
@@ -108,8 +135,8 @@ func withoutDefaults(names []string, path *field.Path) field.ErrorList {
 		if full(errs) {
 			break
 		}
-		if !slices.Contains(appv1.DefaultsFields(), name) {
-			errs = append(errs, field.Invalid(path.Index(i), name, fmt.Sprintf(messageNoDefaultOfName, strings.Join(appv1.DefaultsFields(), ", "))))
+		if !slices.Contains(appv1.OptOuts(), name) {
+			errs = append(errs, field.Invalid(path.Index(i), name, fmt.Sprintf(messageNoDefaultOfName, strings.Join(appv1.OptOuts(), ", "))))
 		}
 	}
 	return errs

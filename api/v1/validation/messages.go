@@ -263,6 +263,7 @@ const (
 	messageHTTPPathMustNotContain     = "must not contain %s"
 	messageHTTPPathMustNotEndWith     = "must not end with %s"
 	messageHTTPPathCharactersInvalid  = "must consist of the characters of a URL's path; escape another one as % and two hexadecimal digits, and leave out the query"
+	messageRouteNeedsParents          = "names no Gateway, and neither do the AppDefaults that count; name one. A resource that runs takes later AppDefaults with a new value of the annotation app.huolala.cn/refresh"
 	messageParentMustBeUnique         = "is the same parent as parentRefs[%d]; name another listener in sectionName on each, or remove one"
 )
 

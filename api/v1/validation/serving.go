@@ -248,6 +248,9 @@ func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.P
 			errs = append(errs, field.Invalid(at.Child("paths").Index(i), string(path), messageHTTPPathCharactersInvalid))
 		}
 	}
+	if len(s.ParentRefs) == 0 {
+		errs = append(errs, field.Required(at.Child("parentRefs"), messageRouteNeedsParents))
+	}
 	errs = append(errs, parents(s.ParentRefs, at.Child("parentRefs"))...)
 	return append(errs, httpPaths(s.Paths, true, at.Child("paths"))...)
 }

@@ -20,6 +20,9 @@ type AppDefaultsSpecApplyConfiguration struct {
 	// change of its spec, or with a new value of the annotation app.huolala.cn/refresh, and never by itself. The defaults that one
 	// App takes may have 4 KiB compressed.
 	Defaults *DefaultsApplyConfiguration `json:"defaults,omitempty"`
+	// whenStated has defaults for the fields inside httpRoute, ingress and podMonitor of each App and ModelBox that states the block. They
+	// are merged, recorded and taken as defaults are: annotations and labels by key, all other fields as a whole.
+	WhenStated *WhenStatedApplyConfiguration `json:"whenStated,omitempty"`
 	// sizes are the requests and limits by the name that "size" of a resource selects. small, medium and large exist already,
 	// and can have other amounts. "custom" cannot be defined.
 	Sizes map[apiv1.Size]SizeAmountsApplyConfiguration `json:"sizes,omitempty"`
@@ -36,6 +39,14 @@ func AppDefaultsSpec() *AppDefaultsSpecApplyConfiguration {
 // If called multiple times, the Defaults field is set to the value of the last call.
 func (b *AppDefaultsSpecApplyConfiguration) WithDefaults(value *DefaultsApplyConfiguration) *AppDefaultsSpecApplyConfiguration {
 	b.Defaults = value
+	return b
+}
+
+// WithWhenStated sets the WhenStated field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WhenStated field is set to the value of the last call.
+func (b *AppDefaultsSpecApplyConfiguration) WithWhenStated(value *WhenStatedApplyConfiguration) *AppDefaultsSpecApplyConfiguration {
+	b.WhenStated = value
 	return b
 }
 

@@ -27,6 +27,8 @@ type AppDefaultsStatusApplyConfiguration struct {
 	Pending *int32 `json:"pending,omitempty"`
 	// failed are resources that cannot take the present defaults, ten at most.
 	Failed []FailedDefaultsApplyConfiguration `json:"failed,omitempty"`
+	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
+	LastValid *string `json:"lastValid,omitempty"`
 }
 
 // AppDefaultsStatusApplyConfiguration constructs a declarative configuration of the AppDefaultsStatus type for use with
@@ -90,5 +92,13 @@ func (b *AppDefaultsStatusApplyConfiguration) WithFailed(values ...*FailedDefaul
 		}
 		b.Failed = append(b.Failed, *values[i])
 	}
+	return b
+}
+
+// WithLastValid sets the LastValid field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastValid field is set to the value of the last call.
+func (b *AppDefaultsStatusApplyConfiguration) WithLastValid(value string) *AppDefaultsStatusApplyConfiguration {
+	b.LastValid = &value
 	return b
 }

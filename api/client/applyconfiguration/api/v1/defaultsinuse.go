@@ -15,6 +15,9 @@ type DefaultsInUseApplyConfiguration struct {
 	Current *bool `json:"current,omitempty"`
 	// invalid is why the resource cannot take the present defaults; empty if it can.
 	Invalid *string `json:"invalid,omitempty"`
+	// digest identifies the defaults that the pods were built with, empty for none. Other clients can edit the record of these
+	// defaults, which is on the workload object; the operator compares the two.
+	Digest *string `json:"digest,omitempty"`
 }
 
 // DefaultsInUseApplyConfiguration constructs a declarative configuration of the DefaultsInUse type for use with
@@ -36,5 +39,13 @@ func (b *DefaultsInUseApplyConfiguration) WithCurrent(value bool) *DefaultsInUse
 // If called multiple times, the Invalid field is set to the value of the last call.
 func (b *DefaultsInUseApplyConfiguration) WithInvalid(value string) *DefaultsInUseApplyConfiguration {
 	b.Invalid = &value
+	return b
+}
+
+// WithDigest sets the Digest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Digest field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithDigest(value string) *DefaultsInUseApplyConfiguration {
+	b.Digest = &value
 	return b
 }

@@ -16,7 +16,7 @@ import (
 // HTTPRouteSpec describes the HTTPRoute.
 type HTTPRouteSpecApplyConfiguration struct {
 	// parentRefs are the Gateways or ListenerSets that the route is attached to. The owner of a Gateway decides which
-	// namespaces it accepts routes from.
+	// namespaces it accepts routes from. Required, unless the AppDefaults that count have them.
 	ParentRefs []ParentRefApplyConfiguration `json:"parentRefs,omitempty"`
 	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to those of the listeners.
 	Hostnames []apiv1.Hostname `json:"hostnames,omitempty"`

@@ -10,7 +10,8 @@ package v1
 //
 // WithoutDefaultsSpec has the defaults that a resource does not take. It is no part of what the pods run, unless it changes them.
 type WithoutDefaultsSpecApplyConfiguration struct {
-	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. To name a
+	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. httpRoute, ingress and
+	// podMonitor are also the blocks of whenStated. To name a
 	// field that the pods have from the defaults replaces the pods.
 	WithoutDefaults []string `json:"withoutDefaults,omitempty"`
 }
