@@ -5,6 +5,10 @@
 
 package v1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // DefaultsInUseApplyConfiguration represents a declarative configuration of the DefaultsInUse type for use
 // with apply.
 //
@@ -14,7 +18,8 @@ type DefaultsInUseApplyConfiguration struct {
 	// next change of its spec, or with a new value of the annotation app.huolala.cn/refresh.
 	Current *bool `json:"current,omitempty"`
 	// invalid is why the resource cannot take the present defaults; empty if it can.
-	Invalid *string `json:"invalid,omitempty"`
+	Invalid                     *string `json:"invalid,omitempty"`
+	WaveInUseApplyConfiguration `json:""`
 }
 
 // DefaultsInUseApplyConfiguration constructs a declarative configuration of the DefaultsInUse type for use with
@@ -36,5 +41,21 @@ func (b *DefaultsInUseApplyConfiguration) WithCurrent(value bool) *DefaultsInUse
 // If called multiple times, the Invalid field is set to the value of the last call.
 func (b *DefaultsInUseApplyConfiguration) WithInvalid(value string) *DefaultsInUseApplyConfiguration {
 	b.Invalid = &value
+	return b
+}
+
+// WithWave sets the Wave field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Wave field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithWave(value metav1.Time) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.Wave = &value
+	return b
+}
+
+// WithWasReady sets the WasReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WasReady field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithWasReady(value bool) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.WasReady = &value
 	return b
 }
