@@ -40,8 +40,9 @@ type Defaults struct {
 // knownDefaults is the last reading of the AppDefaults of a namespace.
 type knownDefaults struct {
 	// uid and version identify the AppDefaults.
-	uid     types.UID
-	version string
+	uid        types.UID
+	version    string
+	generation int64
 	// valid is the spec in force, nil if none is.
 	valid *appv1.AppDefaultsSpec
 	// wrong is why the present spec is not in force, nil if it is.
@@ -129,7 +130,7 @@ func (d *Defaults) read(ctx context.Context, namespace string) (knownDefaults, e
 	if known.uid != found.UID { // A new object has no earlier spec.
 		known = knownDefaults{}
 	}
-	known.uid, known.version, known.wrong = found.UID, found.ResourceVersion, nil
+	known.uid, known.version, known.generation, known.wrong = found.UID, found.ResourceVersion, found.Generation, nil
 	typed, err := found.Decode()
 	if known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled); len(known.wrong) == 0 {
 		known.valid = &typed.Spec

@@ -85,7 +85,7 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 		history, chosen.inCanary = canary, true
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
-	inputs := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	inputs := c.takeWave(resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs)), chosen.specChanged)
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)

@@ -42,6 +42,8 @@ type Reconciler struct {
 	Today resource.Inputs
 	// Defaults reads the defaults and the sizes.
 	Defaults DefaultsReader
+	// Waves grants the present defaults to resources whose wave has come; nil for a manager that has no waves.
+	Waves WaveGrants
 	// Content watches the ConfigMaps and Secrets that pods use.
 	Content *content.Watch
 	// Records remembers the last applied records of workloads whose spec is invalid.
