@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -18,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/play"
 )
@@ -378,5 +382,204 @@ func TestAWaveThatStalls(t *testing.T) {
 		if uid := f.deploymentOf(name).UID; uid != before[name] {
 			t.Errorf("Deployment %s is another one", name)
 		}
+	}
+}
+
+// waveWith has the leader and all Apps go on for a number of rounds in which the pods of all Apps but some become ready.
+func (f *fleet) waveWith(rounds int, stalled ...string) {
+	f.t.Helper()
+	for range rounds {
+		f.look()
+		f.everyApp()
+		for _, name := range f.names {
+			set := play.SetAvailable
+			if slices.Contains(stalled, name) {
+				set = play.SetTimedOut
+			}
+			f.setPods(name, set)
+		}
+		f.everyApp()
+		f.pass(time.Minute)
+	}
+	f.look()
+}
+
+// TestWhoseRolloutCounts checks which AppDefaults decide on the rollout in a namespace: the nearest that state one.
+func TestWhoseRolloutCounts(t *testing.T) {
+	const nextChange = `{"rollout":{}}`
+	for name, c := range map[string]struct {
+		operators, own string
+		taken          int
+	}{
+		"waves of the operator":                 {inWaves("2", `"100%"`, "0s"), "", 2},
+		"waves of the operator, own defaults":   {inWaves("2", `"100%"`, "0s"), `{"defaults":{"minReadySeconds":1}}`, 2},
+		"waves of the operator, own NextChange": {inWaves("2", `"100%"`, "0s"), nextChange, 0},
+		"own waves":                             {`{"defaults":{"podAnnotations":{"a":"2"}}}`, `{"rollout":{"type":"Waves","size":"100%","soak":"0s"}}`, 0},
+		"no rollout":                            {`{"defaults":{"podAnnotations":{"a":"2"}}}`, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+			if c.own != "" {
+				f.setDefaults(namespace, c.own)
+			}
+			f.setDefaults("platform", c.operators)
+			f.waveWith(2)
+			if got := len(f.with("2")); got != c.taken {
+				t.Errorf("%d Apps have taken the defaults, want %d: %s", got, c.taken, f.rolledOut())
+			}
+			if name != "own waves" {
+				return
+			}
+			key := types.NamespacedName{Namespace: namespace, Name: appv1.AppDefaultsName}
+			if _, err := f.leader.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			f.everyApp()
+			if got := len(f.with("2")); got != 2 {
+				t.Errorf("by the AppDefaults of their namespace, %d Apps have taken the defaults", got)
+			}
+		})
+	}
+}
+
+// TestAGrantLapses removes what a grant depends on before its App has acted on it: the App takes nothing, and another one may.
+func TestAGrantLapses(t *testing.T) {
+	change := func(f *fleet, name string, do func(*stored.App)) {
+		app := &stored.App{}
+		app.Name = name
+		f.read(app)
+		do(app)
+		app.Generation++
+		f.update(app)
+	}
+	for name, lapse := range map[string]func(f *fleet, name string){
+		"paused": func(f *fleet, name string) {
+			change(f, name, func(app *stored.App) { mustUnmarshal(f.t, &app.Spec, `{"image":"nginx:1","replicas":1,"paused":true}`) })
+		},
+		"held": func(f *fleet, name string) {
+			change(f, name, func(app *stored.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "none"} })
+		},
+		"a canary": func(f *fleet, name string) {
+			change(f, name, func(app *stored.App) { mustUnmarshal(f.t, &app.Spec, `{"image":"nginx:1","replicas":1,"canary":{}}`) })
+		},
+		"not ready": func(f *fleet, name string) {
+			f.setPods(name, play.SetTimedOut)
+			f.leader.grants.Forget(waves.ID{Kind: "App", NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+			f.app(name) // Its status has that before the grant is acted on.
+			f.leader.grants.Give(types.NamespacedName{Namespace: "platform", Name: "default"}, 1, f.clock.Now(),
+				[]waves.ID{{Kind: "App", NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}})
+		},
+		"NextChange": func(f *fleet, _ string) {
+			f.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"2"}},"rollout":{"type":"NextChange"}}`)
+		},
+		"those of before": func(f *fleet, _ string) { f.setDefaults("platform", inWaves("1", "1", "0s")) },
+		"deleted":         func(f *fleet, _ string) { f.remove(newAppDefaults(f.t, "platform", "{}")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+			f.setDefaults("platform", inWaves("2", "1", "0s"))
+			f.look()
+			var granted string
+			for id := range f.leader.grants.All() {
+				granted = id.Name
+			}
+			lapse(f, granted)
+			f.app(granted)
+			f.app(granted)
+			if got := f.with("2"); len(got) > 0 {
+				t.Errorf("%v have taken the defaults", got)
+			}
+			if left := f.leader.grants.All(); len(left) > 0 {
+				t.Errorf("the grants are %v", left)
+			}
+			f.waveWith(1)
+			other := f.names[0]
+			if granted == other {
+				other = f.names[1]
+			}
+			wanted := !slices.Contains([]string{"NextChange", "those of before", "deleted"}, name)
+			if took := slices.Contains(f.with("2"), other); took != wanted {
+				t.Errorf("the other App has taken the defaults: %t, want %t", took, wanted)
+			}
+		})
+	}
+}
+
+// TestAWaveThatIsRefused has the API server refuse the Deployments of a wave: the rollout stops, and is not tried with the other Apps.
+func TestAWaveThatIsRefused(t *testing.T) {
+	f := newFleet(t, 3, plainApp, inWaves("1", "1", "0s"))
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	tried := map[string]bool{}
+	refuse := true
+	f.fail = func(verb string, obj client.Object) error {
+		if _, ok := obj.(*appsv1.Deployment); ok && refuse && strings.Contains(fmt.Sprint(obj), `a:2`) {
+			tried[obj.GetName()] = true
+			return apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), obj.GetName(), nil)
+		}
+		return nil
+	}
+	f.waveWith(4)
+	if len(tried) != 1 || f.rolledOut() != "False/Stalled" || len(f.defaults().Failed) != 1 {
+		t.Errorf("it was tried with %v: %s, %+v", tried, f.rolledOut(), f.defaults().Failed)
+	}
+	refuse = false
+	f.waveWith(6)
+	if got := f.with("2"); len(got) != 3 || f.rolledOut() != "True/RolledOut" {
+		t.Errorf("once it is accepted, %v have the defaults: %s", got, f.rolledOut())
+	}
+}
+
+// TestDefaultsThatAnAppCannotTake has a wave leave an App out that the defaults make invalid: it is named, and granted nothing again and again.
+func TestDefaultsThatAnAppCannotTake(t *testing.T) {
+	f := newFleet(t, 2, `{"image":"nginx:1","replicas":1,"revisionHistoryLimit":0}`, inWaves("1", "2", "0s"))
+	f.setDefaults("platform", `{"defaults":{"rollback":"OnStall","podAnnotations":{"a":"2"}},"rollout":{"type":"Waves","size":2,"soak":"0s"}}`)
+	f.waveWith(3)
+	status := f.defaults()
+	if len(f.with("2")) > 0 || f.rolledOut() != "False/Skipped" || len(status.Failed) != 2 || !strings.Contains(status.Failed[0].Message, "rollback") {
+		t.Errorf("%v have the defaults: %s, %+v", f.with("2"), f.rolledOut(), status)
+	}
+	f.requests = nil
+	f.everyApp()
+	if again := f.look(); again != 0 || len(f.requests) > 0 || len(f.leader.grants.All()) > 0 {
+		t.Errorf("at rest, it writes %q, looks again in %s and has granted %v", f.requests, again, f.leader.grants.All())
+	}
+}
+
+// TestANewLeaderWaits checks that a manager begins no wave before its cache can have what the leader before it has written.
+func TestANewLeaderWaits(t *testing.T) {
+	f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	f.leader = &AppDefaultsReconciler{Deps: *f.Deps}
+	if again := f.look(); again != waveHandover || len(f.leader.grants.All()) > 0 {
+		t.Errorf("at first, it looks again in %s and has granted %v", again, f.leader.grants.All())
+	}
+	f.pass(waveHandover - time.Second)
+	if again := f.look(); again != time.Second || len(f.leader.grants.All()) > 0 {
+		t.Errorf("a second before, it looks again in %s and has granted %v", again, f.leader.grants.All())
+	}
+	f.pass(time.Second)
+	if f.look(); len(f.leader.grants.All()) != 1 {
+		t.Errorf("then it has granted %v", f.leader.grants.All())
+	}
+}
+
+// TestInvalidDefaultsBeginNoWave breaks AppDefaults in a rollout: the wave that has begun goes on, and no other begins.
+func TestInvalidDefaultsBeginNoWave(t *testing.T) {
+	f := newFleet(t, 3, plainApp, inWaves("1", "1", "0s"))
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	f.waveWith(1)
+	taken := len(f.with("2"))
+	f.setDefaults("platform", `{"defaults":{"minReadySeconds":700},"rollout":{"type":"Waves","size":1,"soak":"0s"}}`)
+	f.waveWith(3)
+	if got := len(f.with("2")); got > taken+1 || f.rolledOut() != "False/Invalid" {
+		t.Errorf("%d Apps have the defaults after %d: %s", got, taken, f.rolledOut())
+	}
+}
+
+// mustUnmarshal decodes JSON.
+func mustUnmarshal(t *testing.T, into json.Unmarshaler, text string) {
+	t.Helper()
+	if err := into.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
 	}
 }
