@@ -103,7 +103,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 func (made *rolloutResult) state() (reason, words string) {
 	switch left := made.Rest - made.Skipped; {
 	case len(made.Stalled) > 0:
-		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, made.Wave, listIDs(made.Stalled), left)
+		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
 	case len(made.Take) > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(made.Take), made.Waiting, made.Skipped)
 	case made.Busy > 0:

@@ -180,12 +180,12 @@ func (s *survey) newMember(k *kind, obj stored.Observed, in *namespaceSurvey) (w
 	}
 	judged := s.memory.judge(obj, live, in)
 	grant, granted := s.grants[id]
-	made := waves.Member{ID: id, Current: judged.current, Granted: granted, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil}
+	made := waves.Member{ID: id, Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil}
 	if wave := judged.used.Wave; !wave.IsZero() {
 		made.Wave, made.TakenAt = wave.Number, wave.At.Time
 		if granted && grant.IsUsed(wave.Number, wave.At.Time) {
 			s.deps.grants.Forget(id)
-			made.Granted = false
+			made.Granted = 0
 		}
 	}
 	if ready := obj.Condition(appv1.ConditionReady); ready != nil {

@@ -32,8 +32,8 @@ type Grant struct {
 	Wave int32
 	// At is when it was given.
 	At time.Time
-	// Tried is true once a reconcile of the resource has begun to write.
-	Tried bool
+	// Tried is true once a reconcile of the resource has begun to write, and Refused if the API server has refused the last write.
+	Tried, Refused bool
 }
 
 // IsUsed reports whether a record is that of the grant: a wave of a number, taken at a time, in seconds.
@@ -100,6 +100,15 @@ func (g *Grants) Try(id ID) {
 	defer g.mu.Unlock()
 	if grant := g.granted[id]; grant != nil {
 		grant.Tried = true
+	}
+}
+
+// Note notes whether the API server has refused what a resource with a grant has written.
+func (g *Grants) Note(id ID, refused bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if grant := g.granted[id]; grant != nil {
+		grant.Refused = refused
 	}
 }
 

@@ -36,8 +36,10 @@ type Member struct {
 	RolledBack, RolledBackEarlier bool
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
 	Exempt, Invalid bool
-	// Granted is true from the decision that the resource takes the defaults until its record has them.
-	Granted bool
+	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
+	// Refused is true while the API server refuses the objects of a resource with a grant.
+	Granted int32
+	Refused bool
 }
 
 // Rollout is the state of a rollout.
@@ -79,7 +81,8 @@ const (
 func Decide(r *Rollout) Decision {
 	made := Decision{}
 	for i := range r.Members {
-		if m := &r.Members[i]; m.Current {
+		m := &r.Members[i]
+		if made.Wave = max(made.Wave, m.Granted); m.Current {
 			made.Wave = max(made.Wave, m.Wave)
 		}
 	}
@@ -92,12 +95,12 @@ func Decide(r *Rollout) Decision {
 		switch {
 		case m.Current:
 			made.Current++
-			if m.Granted || m.Wave > 0 && m.Wave == made.Wave && !m.isLeftAlone() && !r.hasSoaked(m) {
+			if m.Granted > 0 || m.Wave > 0 && m.Wave == made.Wave && !m.isLeftAlone() && !r.hasSoaked(m) {
 				made.Busy++
 				made.Again = max(made.Again, r.soakLeft(m))
 			}
 			continue
-		case m.Granted:
+		case m.Granted > 0:
 			made.Busy++
 		case m.Invalid:
 		case m.Exempt:
@@ -128,8 +131,8 @@ func (m *Member) hasStalled() bool {
 	switch {
 	case m.isLeftAlone():
 		return false
-	case m.Granted && m.Stalled: // The API server refuses its objects.
-		return true
+	case m.Granted > 0: // A condition is that of before.
+		return m.Refused
 	}
 	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
 }

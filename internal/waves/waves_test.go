@@ -49,8 +49,9 @@ func TestDecide(t *testing.T) {
 		"not ready":                         {Member{}, "[a b]", "", 0, 1, 0, 1},
 		"left out":                          {Member{Ready: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
 		"cannot take them":                  {Member{Ready: true, Invalid: true}, "[a b]", "", 0, 0, 0, 1},
-		"granted":                           {Member{Ready: true, Granted: true}, "[]", "", 1, 0, 0, 0},
-		"granted, and refused":              {Member{Stalled: true, Granted: true}, "[]", "[x]", 1, 0, 0, 0},
+		"granted":                           {Member{Ready: true, Granted: 1}, "[]", "", 1, 0, 0, 1},
+		"granted, stalled by earlier ones":  {with(earlier, func(m *Member) { m.Stalled, m.Granted = true, 1 }), "[]", "", 1, 0, 0, 1},
+		"granted, and refused":              {Member{Stalled: true, Granted: 1, Refused: true}, "[]", "[x]", 1, 0, 0, 1},
 		"taken, status of before":           {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, 0, 3},
 		"taken, not ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 0, 3},
 		"taken, stalled":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 0, 3},
@@ -152,8 +153,6 @@ type simApp struct {
 	out bool
 	// readyAt is when the pods become ready.
 	readyAt time.Time
-	// grant is the number of the wave of a grant.
-	grant int32
 }
 
 // simulation is a cluster in which a random order of events happens.
@@ -176,7 +175,7 @@ func (s *simulation) look() *Rollout {
 	for _, app := range s.apps {
 		app.Current = app.text == s.text
 		if app.Current {
-			app.Granted = false
+			app.Granted = 0
 		}
 		r.Members = append(r.Members, app.Member)
 	}
@@ -189,7 +188,7 @@ func (s *simulation) decide() Decision {
 	for _, id := range made.Take {
 		for _, app := range s.apps {
 			if app.ID == id {
-				app.Granted, app.grant = true, made.Wave
+				app.Granted = made.Wave
 			}
 		}
 	}
@@ -198,11 +197,11 @@ func (s *simulation) decide() Decision {
 
 // write has a resource write its record, if it has a grant.
 func (s *simulation) write(app *simApp) {
-	if !app.Granted || app.text == s.text || !app.Ready && !app.out && app.Reported {
-		app.Granted = false
+	if app.Granted == 0 || app.text == s.text || !app.Ready && !app.out && app.Reported {
+		app.Granted = 0
 		return
 	}
-	app.text, app.spoilt, app.out, app.Granted, app.Wave = s.text, s.text == s.bad, true, false, app.grant
+	app.text, app.spoilt, app.out, app.Granted, app.Wave = s.text, s.text == s.bad, true, 0, app.Granted
 	app.TakenAt, app.Reported, app.readyAt = s.now, false, s.now.Add(time.Duration(s.IntN(600))*time.Second)
 }
 
@@ -234,11 +233,11 @@ func (s *simulation) step() {
 	case 10: // The leader changes, and the grants are lost.
 		if s.IntN(10) == 0 {
 			for _, app := range s.apps {
-				app.Granted = false
+				app.Granted = 0
 			}
 		}
 	case 11: // A user changes a resource, which takes the present defaults.
-		if s.IntN(20) == 0 && !app.Granted {
+		if s.IntN(20) == 0 && app.Granted == 0 {
 			app.text, app.spoilt, app.out, app.Wave, app.Reported, app.readyAt = s.text, false, false, 0, true, s.now
 		}
 	}

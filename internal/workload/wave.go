@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,8 @@ type WaveGrants interface {
 	InWaves(ctx context.Context, namespace string) (bool, error)
 	// Try notes that a resource with a grant begins to write.
 	Try(id waves.ID)
+	// Note notes whether the API server has refused what a resource with a grant has written.
+	Note(id waves.ID, refused bool)
 	// Decline ends the grant of a resource in a state, in which it cannot take the defaults.
 	Decline(id waves.ID, state string)
 }
@@ -67,6 +70,15 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 	r.Waves.Try(id)
 	joined.wave, joined.awaitsWave = newWave(grant.Wave, r.Clock.Now()), false
 	return &joined, nil
+}
+
+// noteWave notes the end of a reconcile in which the workload takes defaults in a wave.
+func (r *Reconciler) noteWave(in *Input, err error) {
+	if in.wave.IsZero() {
+		return
+	}
+	var stalled *reconciler.StalledError
+	r.Waves.Note(in.waveID(), errors.As(err, &stalled))
 }
 
 // newWave returns the record of a wave at a time.

@@ -85,7 +85,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 	if err != nil {
 		return Result{Status: in.Before}, err
 	}
-	return r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+	result, err := r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+	r.noteWave(in, err)
+	return result, err
 }
 
 // ReconcileObserved is Reconcile for a workload that was observed already, with the function that applies its objects. If a part of the
