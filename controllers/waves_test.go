@@ -167,7 +167,7 @@ func (f *fleet) measure() {
 	f.most = max(f.most, out)
 }
 
-// status returns the status of the AppDefaults.
+// defaults returns the status of the AppDefaults.
 func (f *fleet) defaults() *appv1.AppDefaultsStatus {
 	f.t.Helper()
 	found := newAppDefaults(f.t, "platform", "{}")
