@@ -108,6 +108,7 @@ func (r *AppDefaultsReconciler) recount() handler.EventHandler {
 			enqueueIf(ctx, e.ObjectNew, queue, func(ns string) bool { return changed || rolloutChanged(e) && r.inWaves(ctx, ns) })
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			r.judged.forget(e.Object.GetUID())
 			enqueue(ctx, e.Object, queue)
 		},
 	}

@@ -583,3 +583,40 @@ func mustUnmarshal(t *testing.T, into json.Unmarshaler, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestJudgementsFollowTheirSources checks that a judgement is remembered for a generation, a record and the texts, and that each of these ends it.
+func TestJudgementsFollowTheirSources(t *testing.T) {
+	f := newFleet(t, 1, plainApp, inWaves("1", "1", "0s"))
+	judge := func() *judgement {
+		t.Helper()
+		f.look()
+		return f.leader.judged.known[types.UID("uid-of-app-web-0")]
+	}
+	first := judge()
+	if first == nil || !first.current || judge() != first {
+		t.Fatalf("the judgement is %+v", first)
+	}
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	second := judge()
+	if second == first || second.current || second.digest == first.digest {
+		t.Errorf("with another text: %+v", second)
+	}
+	f.app("web-0")
+	third := judge()
+	if third == second || !third.current || third.wave.Number != 1 {
+		t.Errorf("with another record: %+v", third)
+	}
+	app := &stored.App{}
+	app.Name = "web-0"
+	f.read(app)
+	app.Generation++
+	mustUnmarshal(t, &app.Spec, `{"image":"nginx:1","replicas":1,"paused":true}`)
+	f.update(app)
+	if fourth := judge(); fourth == third || !fourth.exempt {
+		t.Errorf("with another spec: %+v", fourth)
+	}
+	f.leader.judged.forget(types.UID("uid-of-app-web-0"))
+	if len(f.leader.judged.known) > 0 {
+		t.Error("a resource that is gone is remembered")
+	}
+}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,14 +51,15 @@ type namespaceSurvey struct {
 
 // judgement is what follows from a spec, a record and the present defaults.
 type judgement struct {
-	// generation, record and version are those of the judgement.
-	generation      int64
-	record, version string
-	// current is true if the record has the present defaults, which digest stands for. exempt is true for a resource that is left out by its spec
-	// or by its record.
+	// generation and version are those of the judgement, and record is the sum of the record: the record itself is long.
+	generation int64
+	record     [sha256.Size]byte
+	version    string
+	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec
+	// or by its record. wave is the wave of the record.
 	current, exempt bool
-	today           resource.Inputs
-	used            resource.Inputs
+	digest          string
+	wave            resource.Wave
 }
 
 // judgements remembers the judgement on each resource: most have not changed since the last survey. The zero value is ready for use.
@@ -101,7 +103,6 @@ func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*
 			return nil, err
 		}
 	}
-	made.memory.forget(made.counted.Apps)
 	return made, nil
 }
 
@@ -181,7 +182,7 @@ func (s *survey) newMember(k *kind, obj stored.Observed, in *namespaceSurvey) (w
 	judged := s.memory.judge(obj, live, in)
 	grant, granted := s.grants[id]
 	made := waves.Member{ID: id, Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil}
-	if wave := judged.used.Wave; !wave.IsZero() {
+	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt = wave.Number, wave.At.Time
 		if granted && grant.IsUsed(wave.Number, wave.At.Time) {
 			s.deps.grants.Forget(id)
@@ -202,11 +203,11 @@ func (s *survey) newMember(k *kind, obj stored.Observed, in *namespaceSurvey) (w
 	if obj.GetAnnotations()[appv1.AnnotationHold] != "" {
 		made.Exempt = true
 	}
-	if state := s.deps.grants.Declined(id); state != "" && state == workload.WaveState(obj, &judged.today) {
+	if state := s.deps.grants.Declined(id); state != "" && state == workload.WaveState(obj, judged.digest) {
 		made.Exempt = true
 	}
 	if live != nil {
-		made.RolledBack, made.RolledBackEarlier = workload.RolledBackFrom(k.Kind, live, &judged.today)
+		made.RolledBack, made.RolledBackEarlier = workload.RolledBackFrom(k.Kind, live, judged.digest)
 	}
 	return made, judged
 }
@@ -220,7 +221,7 @@ func (j *judgements) judge(obj stored.Observed, live *appsv1.Deployment, in *nam
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := j.known[obj.GetUID()]
-	if known == nil || known.generation != obj.GetGeneration() || known.record != record || known.version != in.version {
+	if known == nil || known.generation != obj.GetGeneration() || known.record != sha256.Sum256([]byte(record)) || known.version != in.version {
 		known = newJudgement(obj, record, in)
 		if j.known == nil {
 			j.known = map[types.UID]*judgement{}
@@ -230,29 +231,27 @@ func (j *judgements) judge(obj stored.Observed, live *appsv1.Deployment, in *nam
 	return known
 }
 
-// forget drops all judgements once there are many more of them than resources.
-func (j *judgements) forget(resources int32) {
+// forget drops the judgement on a resource that is gone.
+func (j *judgements) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.known) > 2*int(resources)+maxPlannedApps {
-		j.known = nil
-	}
+	delete(j.known, uid)
 }
 
 // newJudgement judges a resource.
 func newJudgement(obj stored.Observed, record string, in *namespaceSurvey) *judgement {
-	made := &judgement{generation: obj.GetGeneration(), record: record, version: in.version, exempt: true}
+	made := &judgement{generation: obj.GetGeneration(), record: sha256.Sum256([]byte(record)), version: in.version, exempt: true}
 	spec, typed := decodeServed(obj)
 	if spec == nil {
 		return made
 	}
-	made.today = resource.Inputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
+	today := resource.Inputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
+	made.digest = today.DefaultsDigest()
 	used, err := resource.DecodeInputs(record)
 	if err != nil {
 		return made
 	}
-	made.used = used
-	made.current = used.HasPresentDefaults(spec, &made.today)
+	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
 	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
 	return made
 }

@@ -33,9 +33,9 @@ type WaveGrants interface {
 	Decline(id waves.ID, state string)
 }
 
-// WaveState returns the state of a resource in which it declines a grant of today's inputs.
-func WaveState(owner client.Object, today *resource.Inputs) string {
-	return owner.GetResourceVersion() + " " + today.DefaultsDigest()
+// WaveState returns the state of a resource in which it declines a grant of defaults with a digest.
+func WaveState(owner client.Object, digest string) string {
+	return owner.GetResourceVersion() + " " + digest
 }
 
 // waveID returns the ID of the resource in a rollout.
@@ -64,7 +64,7 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 	}
 	today := r.Today.WithPresentDefaults(present, in.Spec, in.Name)
 	if !in.canTake(live, &today) || !grant.Tried && !in.isFit(live) || len(in.errorsWith(&today, present.Sizes)) > 0 {
-		r.Waves.Decline(id, WaveState(in.Owner, &today))
+		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
 		return &joined, nil
 	}
 	r.Waves.Try(id)
@@ -98,7 +98,7 @@ func (in *Input) canTake(live *appsv1.Deployment, today *resource.Inputs) bool {
 	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != recorded.Refresh {
 		return false
 	}
-	if mark := in.markOf(live); mark.ReplicaSet != "" && !mark.failedWithOthers(today) {
+	if mark := in.markOf(live); mark.ReplicaSet != "" && !mark.failedWithOthers(today.DefaultsDigest()) {
 		return false
 	}
 	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
@@ -152,17 +152,17 @@ func waveOf(in *Input, used *resource.Inputs, ready bool) appv1.WaveInUse {
 	return made
 }
 
-// failedWithOthers reports whether the hold is a rollback from defaults that are not today's.
-func (h *holdMark) failedWithOthers(today *resource.Inputs) bool {
-	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != today.DefaultsDigest()
+// failedWithOthers reports whether the hold is a rollback from other defaults than those with a digest.
+func (h *holdMark) failedWithOthers(digest string) bool {
+	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
 }
 
-// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from today's, or from others.
-func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, today *resource.Inputs) (present, others bool) {
+// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others.
+func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others bool) {
 	mark := (&Input{Kind: k}).markOf(live)
 	if !mark.rolledBack() || mark.Failed.Defaults == "" {
 		return false, false
 	}
-	others = mark.failedWithOthers(today)
+	others = mark.failedWithOthers(digest)
 	return !others, others
 }
