@@ -1,19 +1,15 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -30,6 +27,7 @@ import (
 	"huolala.cn/app-operator/internal/metrics"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 )
 
 // defaultsValid has for each AppDefaults whether they are in force.
@@ -46,12 +44,22 @@ const (
 
 // AppDefaultsReconciler writes the status of AppDefaults: whether they are in force, and how many resources have them. The kinds take
 // the defaults.
-type AppDefaultsReconciler struct{ Deps }
+type AppDefaultsReconciler struct {
+	Deps
+	// WaveHandover is for how long after its start the manager begins no wave; nil for waveHandover.
+	WaveHandover *time.Duration
+
+	judged judgements
+	mu     sync.Mutex
+	// first is the time of the first reconcile.
+	first time.Time
+}
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults/status,verbs=patch
 // +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=system,resources=events,verbs=create;patch
 
 // setupWithManager adds the controller to the manager.
 func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
@@ -59,9 +67,13 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 		Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(r.onChange), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	for _, k := range kinds() {
 		if k.Serves {
-			b.Watches(k.empty(), r.recount(), builder.WithPredicates(defaultsChanged()))
+			b.Watches(k.empty(), r.recount())
 		}
 	}
+	b.WatchesRawSource(source.Func(func(_ context.Context, queue waves.Queue) error {
+		r.grants.RegisterLeader(queue)
+		return nil
+	}))
 	return b.Complete(r)
 }
 
@@ -85,34 +97,40 @@ func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object)
 
 // recount has the AppDefaults that count for a resource be looked at a little later, so that many resources that change cost one count.
 func (r *AppDefaultsReconciler) recount() handler.EventHandler {
-	enqueue := func(ctx context.Context, obj client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	enqueueIf := func(ctx context.Context, obj client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request], counts func(string) bool) {
 		for _, ns := range r.defaults.namespacesFor(obj.GetNamespace()) {
+			if !counts(ns) {
+				continue
+			}
 			key := types.NamespacedName{Namespace: ns, Name: appv1.AppDefaultsName}
 			for _, request := range r.requestIfExists(ctx, &stored.AppDefaults{}, key) {
 				queue.AddAfter(request, countDelay)
 			}
 		}
 	}
+	enqueue := func(ctx context.Context, obj client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		enqueueIf(ctx, obj, queue, func(string) bool { return true })
+	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			enqueue(ctx, e.Object, queue)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-			enqueue(ctx, e.ObjectNew, queue)
+			changed := defaultsChanged(e)
+			enqueueIf(ctx, e.ObjectNew, queue, func(ns string) bool { return changed || rolloutChanged(e) && r.inWaves(ctx, ns) })
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			r.judged.forget(e.Object.GetUID())
 			enqueue(ctx, e.Object, queue)
 		},
 	}
 }
 
-// defaultsChanged selects the events of resources that change a count.
-func defaultsChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(stored.Observed)
-		after, also := e.ObjectNew.(stored.Observed)
-		return !ok || !also || !equality.Semantic.DeepEqual(before.Defaults(), after.Defaults())
-	}}
+// defaultsChanged reports whether an event of a resource changes a count.
+func defaultsChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(stored.Observed)
+	after, also := e.ObjectNew.(stored.Observed)
+	return !ok || !also || !equality.Semantic.DeepEqual(before.Defaults(), after.Defaults())
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -136,18 +154,24 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		valid = 0
 	}
 	defaultsValid.WithLabelValues(req.Namespace).Set(valid)
-	counted, err := r.count(ctx, req.Namespace)
+	counted, err := r.survey(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	rollout := r.decideRollout(&known, counted)
+	again := ctrl.Result{RequeueAfter: rollout.again}
 	typed, _ := found.Decode() // The status has why the spec cannot be decoded.
 	before := typed.DeepCopy()
-	counted.LastValid = keepLastValid(found, &known)
-	typed.Status = newDefaultsStatus(typed, &known, counted)
-	if equality.Semantic.DeepEqual(before.Status, typed.Status) {
-		return ctrl.Result{}, nil
+	typed.Status = newDefaultsStatus(typed, &known, counted, &rollout)
+	typed.Status.LastValid = keepLastValid(found, &known)
+	if !equality.Semantic.DeepEqual(before.Status, typed.Status) {
+		if err := r.patchStatus(ctx, before, typed); err != nil {
+			return ctrl.Result{}, err
+		}
+		r.emitRollout(found, &before.Status, &typed.Status)
 	}
-	return ctrl.Result{}, r.patchStatus(ctx, before, typed)
+	r.give(found, &rollout)
+	return again, nil
 }
 
 // keepLastValid returns the last valid spec for the status: the present one if it is valid. A text with the same meaning stays as it is.
@@ -156,7 +180,20 @@ func keepLastValid(found *stored.AppDefaults, known *knownDefaults) string {
 	if len(known.wrong) > 0 || equality.Semantic.DeepEqual(decodeLastValid(before), known.valid) {
 		return before
 	}
-	return encodeLastValid(found.Raw())
+	if !found.Reduced() {
+		return encodeLastValid(found.Raw())
+	}
+	return encodeTyped(known.valid)
+}
+
+// encodeTyped is encodeLastValid for AppDefaults that the cache has in part.
+func encodeTyped(valid *appv1.AppDefaultsSpec) string {
+	var spec stored.Spec
+	plain, err := json.Marshal(valid)
+	if err != nil || spec.UnmarshalJSON(plain) != nil {
+		return ""
+	}
+	return encodeLastValid(spec)
 }
 
 // patchStatus writes the status.
@@ -170,65 +207,12 @@ func (r *AppDefaultsReconciler) patchStatus(ctx context.Context, before, after *
 	return nil
 }
 
-// count counts the resources that the AppDefaults of a namespace count for.
-func (r *AppDefaultsReconciler) count(ctx context.Context, namespace string) (appv1.AppDefaultsStatus, error) {
-	var made appv1.AppDefaultsStatus
-	for _, k := range kinds() {
-		if !k.Serves {
-			continue
-		}
-		list := k.list()
-		// The list is not changed.
-		if err := r.Client.List(ctx, list, r.defaults.scopeOf(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return made, fmt.Errorf("list %s: %w", k.Plural, err)
-		}
-		if err := meta.EachListItem(list, func(item runtime.Object) error {
-			obj, ok := item.(stored.Observed)
-			if !ok {
-				return errors.New("the list has another type")
-			}
-			countDefaults(&made, k.Name, obj)
-			return nil
-		}); err != nil {
-			return made, err
-		}
-	}
-	slices.SortFunc(made.Failed, func(a, b appv1.FailedDefaults) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
-	})
-	made.Failed = made.Failed[:min(len(made.Failed), maxFailedDefaults)]
-	return made, nil
-}
-
-// countDefaults counts one resource.
-func countDefaults(made *appv1.AppDefaultsStatus, kind string, obj stored.Observed) {
-	made.Apps++
-	switch used := obj.Defaults(); {
-	case used != nil && used.Current:
-		made.Current++
-	case used != nil && used.Invalid != "":
-		made.Failed = append(made.Failed, appv1.FailedDefaults{
-			Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Message: message.Quote(used.Invalid),
-		})
-		made.Pending++
-	default:
-		made.Pending++
-	}
-}
-
 // newDefaultsStatus returns the status of AppDefaults.
-func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, counted appv1.AppDefaultsStatus) appv1.AppDefaultsStatus {
-	made := counted
+func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, found *survey, rollout *rolloutResult) appv1.AppDefaultsStatus {
+	made := found.counted
+	made.Failed = sortFailed(made.Failed)
 	made.Conditions, made.ObservedGeneration = slices.Clone(of.Status.Conditions), of.Generation
-	set := func(kind string, is bool, reason, text string) {
-		status := metav1.ConditionFalse
-		if is {
-			status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&made.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: text, ObservedGeneration: of.Generation,
-		})
-	}
+	set := newSetCondition(&made.Conditions, of.Generation)
 	valid, reason, text := len(known.wrong) == 0, appv1.ReasonApplied, messageDefaultsInForce
 	if !valid {
 		reason, text = appv1.ReasonInvalid, messageDefaultsLastValid
@@ -238,11 +222,22 @@ func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, counted appv
 		text += message.Quote(validation.List(known.wrong).ToAggregate().Error())
 	}
 	set(appv1.ConditionValid, valid, reason, text)
+	if valid && rollout.inWaves {
+		setWaves(&made, found, rollout, set)
+		return made
+	}
 	set(appv1.ConditionStalled, !valid, reason, text)
 	set(appv1.ConditionReconciling, false, reason, text)
 	if valid {
 		text = fmt.Sprintf(messageDefaultsCounted, made.Apps, made.Current, made.Pending)
 	}
 	set(appv1.ConditionReady, valid, reason, text)
+	switch {
+	case valid && made.Pending > 0:
+		reason, text = appv1.ReasonNextChange, fmt.Sprintf(messageNextChange, made.Pending)
+	case valid:
+		reason, text = appv1.ReasonRolledOut, fmt.Sprintf(messageRolledOut, made.Current)
+	}
+	set(appv1.ConditionRolledOut, valid && made.Pending == 0, reason, text)
 	return made
 }

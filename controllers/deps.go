@@ -6,6 +6,7 @@ import (
 
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/internal/workload"
 )
 
@@ -20,6 +21,8 @@ type Deps struct {
 	Pending *pendingPlans
 	// defaults reads the AppDefaults. The Reconciler takes defaults and sizes from them.
 	defaults *Defaults
+	// grants are the waves of Apps, as the Reconciler has them.
+	grants *waves.Grants
 	// watched has the types that are watched, and how.
 	watched watchSet
 }
@@ -39,6 +42,7 @@ func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconcile
 			s.PodCauses.ForgetOwner(k.manager, name)
 			s.Pending.forget(pendingKey{manager: k.manager, owner: name})
 			s.Content.Forget(content.Owner{Kind: k.Name, NamespacedName: name})
+			s.grants.Forget(waves.ID{Kind: k.Name, NamespacedName: name})
 		},
 	}
 }

@@ -71,6 +71,9 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	if k.watchMore != nil {
 		k.watchMore(k, s, b)
 	}
+	if k.Serves {
+		watchGrants(k, s, b)
+	}
 	if k.Serves || k.Scheduled {
 		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *children.Type) handler.EventHandler {
 			if !k.watches(row) {

@@ -31,6 +31,7 @@ import (
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 )
@@ -74,6 +75,8 @@ type Options struct {
 	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor;
 	// nil for a minute.
 	ServiceGrace *time.Duration
+	// WaveHandover is for how long after its start the manager begins no wave of a rollout of AppDefaults; nil for 10 seconds.
+	WaveHandover *time.Duration
 	// NamespaceCache is how many bytes the resources of one namespace and their children may take in the cache beyond what plain ones need; 0
 	// for DefaultNamespaceCache. See package budget.
 	NamespaceCache int
@@ -142,7 +145,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	noteBuild(&opts)
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
-		(&AppDefaultsReconciler{Deps: *shared}).setupWithManager(mgr),
+		(&AppDefaultsReconciler{Deps: *shared, WaveHandover: opts.WaveHandover}).setupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
 	}
 	for _, k := range kinds() {
@@ -170,8 +173,10 @@ func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchS
 		Disabled: opts.DisabledFeatures,
 		Pending:  newPendingPlans(),
 		defaults: defaults,
+		grants:   waves.NewGrants(),
 		watched:  watched,
 	}
+	shared.Waves = &waveGrants{Grants: shared.grants, defaults: defaults}
 	if shared.Content, err = content.New(mgr, content.Options{
 		Cache: opts.Cache, Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: opts.Clock,
 		Secrets: opts.FollowSecrets, OwnNamespace: opts.OwnNamespace,

@@ -45,6 +45,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/play"
@@ -134,6 +135,8 @@ func (w *world) restart() {
 	w.defaults = newDefaults("platform", nil)
 	w.defaults.reader = w.Client
 	w.Defaults = w.defaults
+	w.grants = waves.NewGrants()
+	w.Waves = &waveGrants{Grants: w.grants, defaults: w.defaults}
 	w.reconcilers = map[string]reconcile.Reconciler{}
 }
 

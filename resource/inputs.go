@@ -46,6 +46,8 @@ type Inputs struct {
 	// Kept is true if the operator does not build the pod template: the template of an adopted Deployment stays until the spec
 	// changes.
 	Kept bool `json:"kept,omitempty"`
+	// Wave is the wave in which the defaults were taken, the zero value if they were taken with a change of the resource. It shapes nothing.
+	Wave Wave `json:"wave,omitzero"`
 	// Job is the name of the Job that ran before the rollout, empty if none did. It shapes nothing, and stays until another Job has run.
 	Job string `json:"job,omitempty"`
 }
@@ -84,6 +86,9 @@ func DecodeInputs(recorded string) (Inputs, error) {
 		return Inputs{}, err
 	}
 	if _, err := in.Defaults.decode(); err != nil {
+		return Inputs{}, err
+	}
+	if err := in.Wave.check(); err != nil {
 		return Inputs{}, err
 	}
 	if in.Size.Name == "" {

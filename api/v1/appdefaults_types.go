@@ -17,7 +17,7 @@ type AppDefaultsSpec struct {
 	// defaults count as if each App and ModelBox stated them. The value of the App takes precedence, then the value of its
 	// namespace, then the value of the namespace of the operator. Labels, annotations and the node selector are merged by key;
 	// lists with names by name; all other fields are taken as a whole. An App that runs takes changed defaults with the next
-	// change of its spec, or with a new value of the annotation app.huolala.cn/refresh, and never by itself. The defaults that one
+	// change of its spec, with a new value of the annotation app.huolala.cn/refresh, or in a wave of the rollout. The defaults that one
 	// App takes may have 4 KiB compressed.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
@@ -36,6 +36,12 @@ type AppDefaultsSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Sizes map[Size]SizeAmounts `json:"sizes,omitempty"`
+
+	// rollout is how a change of the defaults and the sizes reaches the Apps that run. The AppDefaults of a namespace takes precedence over
+	// the AppDefaults of the namespace of the operator if it states a rollout. Without any, the type is NextChange.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	Rollout *DefaultsRollout `json:"rollout,omitempty"`
 }
 
 // SizeAmounts are requests and limits of a container.
@@ -348,12 +354,15 @@ type DefaultsInUse struct {
 	// defaults, which is on the workload object; the operator compares the two.
 	// +optional
 	Digest string `json:"digest,omitempty"`
+
+	WaveInUse `json:",inline"`
 }
 
 // AppDefaultsStatus is the status of AppDefaults.
 type AppDefaultsStatus struct {
-	// conditions are the present state. Valid and Ready are True when the spec is in force. Stalled is True while the spec is invalid
-	// and the last valid one counts. Reconciling is always False.
+	// conditions are the present state. Valid is True when the spec is in force. RolledOut is True when each resource that the rollout is
+	// about has the present defaults. Ready is True when the spec is in force and no wave is under way. Reconciling is True while a rollout in waves
+	// goes on. Stalled is True while the spec is invalid and the last valid one counts, or while a resource of a wave has stalled.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -380,7 +389,7 @@ type AppDefaultsStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Pending int32 `json:"pending,omitempty"`
 
-	// failed are resources that cannot take the present defaults, ten at most.
+	// failed are resources that cannot take the present defaults, or have stalled since they took them in a wave; ten at most.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	// +optional
@@ -391,9 +400,11 @@ type AppDefaultsStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	LastValid string `json:"lastValid,omitempty"`
+
+	DefaultsRolloutStatus `json:",inline"`
 }
 
-// FailedDefaults is a resource that cannot take the present defaults.
+// FailedDefaults is a resource that cannot take the present defaults, or has stalled with them.
 type FailedDefaults struct {
 	// kind is the kind of the resource.
 	// +required
@@ -407,14 +418,14 @@ type FailedDefaults struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// message is why the resource cannot take the defaults.
+	// message is why the resource cannot take the defaults, or why it has stalled.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
 // AppDefaults has the defaults of Apps and ModelBoxes, and the amounts of their sizes. In the namespace of the
 // operator it counts for all namespaces that the operator serves, in another namespace for that one. A changed AppDefaults restarts
-// nothing: an App takes it with its next change.
+// nothing at once: an App takes it with its next change, or in a wave of the rollout.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -424,6 +435,9 @@ type FailedDefaults struct {
 // +kubebuilder:printcolumn:name="Apps",type=integer,JSONPath=`.status.apps`,description="Apps and ModelBoxes that the AppDefaults count for"
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.current`,description="Apps and ModelBoxes that have the present defaults"
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pending`,description="Apps and ModelBoxes that take the present defaults with their next change"
+// +kubebuilder:printcolumn:name="RolledOut",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].status`,description="Whether all Apps and ModelBoxes of the rollout have the present defaults"
+// +kubebuilder:printcolumn:name="Wave",type=integer,priority=1,JSONPath=`.status.wave`,description="Number of the latest wave of the present defaults"
+// +kubebuilder:printcolumn:name="Skipped",type=integer,priority=1,JSONPath=`.status.skipped`,description="Apps and ModelBoxes that the rollout leaves out for now"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the AppDefaults were created"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong with the AppDefaults, or for whom they count"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="metadata.name must be default: a namespace has at most one AppDefaults"

@@ -48,6 +48,10 @@ const ConditionSynced = "Synced"
 // counts. It is good when True.
 const ConditionValid = "Valid"
 
+// ConditionRolledOut is a condition of AppDefaults. It is True when each resource that the rollout is about has the present defaults. It is
+// good when True.
+const ConditionRolledOut = "RolledOut"
+
 // Conditions of a CloudManager. The condition of a tier is good when True: every desired pod of the tier runs the current spec
 // and is available.
 const (
@@ -123,6 +127,20 @@ const (
 	ReasonTooManyRuns = "TooManyRuns"
 	// ReasonSuspended: spec.suspended starts no runs.
 	ReasonSuspended = "Suspended"
+)
+
+// Reasons of the condition RolledOut of AppDefaults.
+const (
+	// ReasonRolledOut: each resource that the rollout is about has the present defaults.
+	ReasonRolledOut = "RolledOut"
+	// ReasonNextChange: resources take the present defaults with their next change.
+	ReasonNextChange = "NextChange"
+	// ReasonWave: a wave is under way, or soaks, or the next one is about to begin.
+	ReasonWave = "Wave"
+	// ReasonWaveStalled: a resource of a wave has stalled, and no further wave begins.
+	ReasonWaveStalled = "Stalled"
+	// ReasonSkipped: all that is left are resources that the rollout leaves out, or that cannot take the defaults.
+	ReasonSkipped = "Skipped"
 )
 
 // Reasons of the events of a canary.

@@ -53,7 +53,9 @@ func reduceDefaults(status *appv1.DefaultsStatus) appv1.DefaultsStatus {
 	if status.Defaults == nil {
 		return appv1.DefaultsStatus{}
 	}
-	return appv1.DefaultsStatus{Defaults: &appv1.DefaultsInUse{Current: status.Defaults.Current, Invalid: shorten(status.Defaults.Invalid)}}
+	return appv1.DefaultsStatus{Defaults: &appv1.DefaultsInUse{
+		Current: status.Defaults.Current, Invalid: shorten(status.Defaults.Invalid), WaveInUse: status.Defaults.WaveInUse,
+	}}
 }
 
 func reduceTier(status *appv1.TierStatus) appv1.TierStatus {

@@ -159,7 +159,7 @@ func wantedObject(in *Input, seen *observed, job *resource.ScheduledJob) (*batch
 		return withSince(job.CronJob, seen.object, in.manager(), seen.at), nil
 	}
 	live := seen.cronJob(in.Task)
-	if live == nil || in.Undecodable != nil || isSuspended(live) == in.Task.Spec.Suspended || !children.Applies(live, in.manager()) {
+	if live == nil || !children.Applies(live, in.manager()) || !in.resuspends(live) {
 		return nil, nil
 	}
 	kept, err := keepJob(live, in.manager(), in.Task.Spec.Suspended)
@@ -167,6 +167,11 @@ func wantedObject(in *Input, seen *observed, job *resource.ScheduledJob) (*batch
 		return nil, err
 	}
 	return withSince(kept, live, in.manager(), seen.at), nil
+}
+
+// resuspends reports whether the present spec states another suspension than a live CronJob has.
+func (in *Input) resuspends(live *batchv1.CronJob) bool {
+	return in.Undecodable == nil && isSuspended(live) != in.Task.Spec.Suspended
 }
 
 // earlier returns the decision for the recorded spec of the live CronJob, with the suspension of the present spec; and for no CronJob without

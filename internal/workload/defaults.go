@@ -31,12 +31,16 @@ func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error
 	if err != nil {
 		return nil, err
 	}
-	return in.withDefaults(in.defaultsInForce(live, resource.TakeDefaults(&present, in.Spec))), nil
+	joined, err := r.joinWave(ctx, in, live, &present)
+	if err != nil {
+		return nil, err
+	}
+	return joined.withDefaults(joined.defaultsInForce(live, resource.TakeDefaults(&present, in.Spec))), nil
 }
 
 // defaultsInForce returns the defaults that the present spec has: the recorded ones of a live Deployment with the same spec, else today's.
 func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.DefaultsRecord) resource.DefaultsRecord {
-	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) {
+	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || !in.wave.IsZero() {
 		return today
 	}
 	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
@@ -138,8 +142,9 @@ func (c decider) refuseDefaults(present *chosenInputs) error {
 // maxDefaultsMessage is the maximum length in bytes of status.defaults.invalid.
 const maxDefaultsMessage = 512
 
-// defaultsOf returns the status about the defaults of a live Deployment, an empty one without AppDefaults now and before.
-func defaultsOf(in *Input, want *decision, seen *Observed) appv1.DefaultsStatus {
+// defaultsOf returns the status about the defaults of a live Deployment, an empty one without AppDefaults now and before. ready is true if the
+// pods are ready.
+func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.DefaultsStatus {
 	live := seen.Deployment()
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return in.Before.Defaults
@@ -154,8 +159,8 @@ func defaultsOf(in *Input, want *decision, seen *Observed) appv1.DefaultsStatus 
 		return appv1.DefaultsStatus{}
 	}
 	status := &appv1.DefaultsInUse{Digest: digestOf(in, want, used.Defaults)}
-	status.Current = known && !used.Kept && want.defaultsInvalid == nil && used.Size.Equal(want.today.Size) &&
-		resource.DefaultsCurrent(in.Spec.WithDefaults(""), used.Defaults, want.today.Defaults)
+	status.Current = known && !used.Kept && want.defaultsInvalid == nil && used.HasPresentDefaults(in.Spec.WithDefaults(""), &want.today)
+	status.WaveInUse = waveOf(in, &used, ready)
 	if want.defaultsInvalid != nil {
 		_, status.Invalid = reconciler.ReasonAndMessageOf(want.defaultsInvalid)
 		status.Invalid = cutText(status.Invalid, maxDefaultsMessage)

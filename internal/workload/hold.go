@@ -205,6 +205,9 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 		if cause := c.unfitForRollback(source, set); cause != "" {
 			return nil, reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause), nil
 		}
+		failed := *mark.Failed
+		failed.Defaults = c.failedDefaults(source)
+		source.mark.Failed = &failed
 	}
 	return source, nil, nil
 }

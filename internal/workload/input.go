@@ -31,6 +31,10 @@ type Input struct {
 	disabled []string
 	// Around is the valid part of the spec's fields for auxiliary objects, nil for a kind without such fields.
 	Around *appv1.ServingSpec
+	// wave is the wave in which the workload takes the present defaults now, the zero value for none. awaitsWave is true where a wave brings
+	// them later.
+	wave       resource.Wave
+	awaitsWave bool
 	// MustWait is true where the spec may not be applied for now, Paused where the user wants no write.
 	MustWait, Paused bool
 	// Before is the status as the last reconcile has reported it.
@@ -64,7 +68,7 @@ func (in *Input) withDefaults(record resource.DefaultsRecord) *Input {
 		return in
 	}
 	with := NewServedInput(in.Kind, in.Owner, in.Spec.WithDefaults(record), in.Paused, nil, in.disabled, in.Before)
-	with.Defaults = record
+	with.Defaults, with.wave, with.awaitsWave = record, in.wave, in.awaitsWave
 	return with
 }
 

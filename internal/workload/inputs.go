@@ -91,7 +91,8 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
 	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
-	chosen.isToday = isToday
+	inputs, joins := c.takeWave(inputs, chosen.specChanged)
+	chosen.isToday = isToday || joins
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)

@@ -13,6 +13,7 @@ const (
 	messageNothingReferred       = "The pods use no ConfigMap or Secret"
 	messageHeld                  = "ReplicaSet %s (%s) is held by the annotation app.huolala.cn/hold; the spec waits until the annotation is removed"
 	messageRolledBack            = "image %s did not come up: %s. The operator rolled back to image %s (ReplicaSet %s). Change the spec, or set app.huolala.cn/refresh to a new value to try again"
+	messageDefaultsRolledBack    = "the pods did not come up with the present defaults of AppDefaults: %s. The operator rolled back to the defaults of before (ReplicaSet %s). Change the AppDefaults or the spec, name the default in spec.withoutDefaults, or set app.huolala.cn/refresh to a new value to try again"
 	messageCanaryRolledBack      = "the canary of image %s was aborted: %s. The pods of image %s are unchanged. Change the spec, set app.huolala.cn/refresh to a new value to try again, or remove spec.canary to roll out without a canary"
 	messageAbortedByUser         = "the annotation app.huolala.cn/abort asked for it"
 	messageAbortNeedsRecord      = "Deployment %s cannot be aborted, because of the earlier spec of Deployment %s only a hash is recorded. Set the spec as it was before, which removes the canary"

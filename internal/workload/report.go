@@ -85,6 +85,11 @@ func (want *decision) specInForce() (reconciler.InForce, reconciler.ReasonAndMes
 			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
 		}
 	}
+	if mark.rolledBack() && mark.Failed.Defaults != "" {
+		return reconciler.RolledBack, reconciler.ReasonAndMessage{
+			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageDefaultsRolledBack, mark.Failed.Cause, mark.ReplicaSet),
+		}
+	}
 	if mark.rolledBack() {
 		return reconciler.RolledBack, reconciler.ReasonAndMessage{
 			Reason:  appv1.ReasonRolledBack,
@@ -189,7 +194,7 @@ func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) 
 	live.addServing(in, want, done, earlier)
 	live.addContent(in, &want.content, deployment)
 	live.conditions = append(live.conditions, unstatedReplicas(in, seen))
-	live.status.History, live.status.Defaults = historyOf(in, want, seen, live.pods.Ready), defaultsOf(in, want, seen)
+	live.status.History, live.status.Defaults = historyOf(in, want, seen, live.pods.Ready), defaultsOf(in, want, seen, live.pods.Ready)
 	return live
 }
 

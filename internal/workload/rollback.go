@@ -41,6 +41,8 @@ type failedSpec struct {
 	// Canary is true for the spec of a canary that was aborted, and Config is the sum of the content of its pods.
 	Canary bool   `json:"canary,omitempty"`
 	Config string `json:"config,omitempty"`
+	// Defaults is the digest of the defaults that were rolled back, empty if the spec was.
+	Defaults string `json:"defaults,omitempty"`
 }
 
 // declinedRollback is a rollout that has stalled and is not undone.
@@ -61,6 +63,9 @@ func (c decider) stillFailed(failed *failedSpec) *failedSpec {
 		return nil
 	}
 	if changed, err := c.in.Spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
+		return nil
+	}
+	if failed.Defaults != "" && failed.Defaults != c.seen.today.DefaultsDigest() && !c.staysBack() {
 		return nil
 	}
 	return failed
@@ -120,7 +125,7 @@ func (c decider) rolloutOf(live *appsv1.Deployment) string {
 // unfitForRollback returns the reason why a rollback to a ReplicaSet is no help: its spec is the failed spec, or makes the same pods. The
 // reason is empty for a ReplicaSet that a rollback can use.
 func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) string {
-	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); err != nil || !changed {
+	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); (err != nil || !changed) && c.failedDefaults(source) == "" {
 		if names := changedContent(c.seen.Object, source); names != "" {
 			return fmt.Sprintf(messageSameSpecOtherContent, set.Name, names)
 		}
@@ -130,6 +135,32 @@ func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) st
 		return fmt.Sprintf(messageSameTemplate, set.Name)
 	}
 	return ""
+}
+
+// failedDefaults returns the digest of the defaults of a rollout that has stalled, if they are all that differs from a record; empty otherwise.
+func (c decider) failedDefaults(source *holdSource) string {
+	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); err != nil || changed {
+		return ""
+	}
+	is, err := resource.DecodeInputs(c.seen.Object.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return ""
+	}
+	if was, err := resource.DecodeInputs(source.inputs); err != nil || was.HasPresentDefaults(c.in.Spec.WithDefaults(""), &is) {
+		return ""
+	}
+	return is.DefaultsDigest()
+}
+
+// staysBack reports whether a workload that has gone back from defaults stays there though others count by now: until its wave, which takes
+// those first that have failed.
+func (c decider) staysBack() bool {
+	source := c.recordInForce()
+	if !c.in.awaitsWave || source == nil {
+		return false
+	}
+	used, err := resource.DecodeInputs(source.inputs)
+	return err == nil && !c.in.reshapes(&used) && !used.HasPresentDefaults(c.in.Spec.WithDefaults(""), &c.seen.today)
 }
 
 // changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.

@@ -42,6 +42,8 @@ type Reconciler struct {
 	Today resource.Inputs
 	// Defaults reads the defaults and the sizes.
 	Defaults DefaultsReader
+	// Waves grants the present defaults to resources whose wave has come; nil for a manager that has no waves.
+	Waves WaveGrants
 	// Content watches the ConfigMaps and Secrets that pods use.
 	Content *content.Watch
 	// Records remembers the last applied records of workloads whose spec is invalid.
@@ -83,7 +85,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 	if err != nil {
 		return Result{Status: in.Before}, err
 	}
-	return r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+	result, err := r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+	r.noteWave(in, err)
+	return result, err
 }
 
 // ReconcileObserved is Reconcile for a workload that was observed already, with the function that applies its objects. If a part of the

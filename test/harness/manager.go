@@ -179,7 +179,7 @@ func managerOptions() controllers.Options {
 	opts.HealthProbeBindAddress = "0"
 	opts.Controller.SkipNameValidation = ptr.To(true)
 	opts.GracefulShutdownTimeout = ptr.To(Patience)
-	opts.ServiceGrace = new(time.Duration)
+	opts.ServiceGrace, opts.WaveHandover = new(time.Duration), new(time.Duration)
 	return opts
 }
 

@@ -61,6 +61,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.DefaultsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DefaultsInUse"):
 		return &apiv1.DefaultsInUseApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DefaultsRollout"):
+		return &apiv1.DefaultsRolloutApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DefaultsRolloutStatus"):
+		return &apiv1.DefaultsRolloutStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DefaultsStatus"):
 		return &apiv1.DefaultsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DisruptionBudgetSpec"):
@@ -141,6 +145,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.UnitedDeploymentSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UnitedDeploymentStatus"):
 		return &apiv1.UnitedDeploymentStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WaveInUse"):
+		return &apiv1.WaveInUseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WhenStated"):
 		return &apiv1.WhenStatedApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WithoutDefaultsSpec"):

@@ -27,7 +27,7 @@ func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) fie
 	if length > MaxDefaultsSpec {
 		return field.ErrorList{field.TooLong(path, "", MaxDefaultsSpec)}
 	}
-	errs := sizes(spec.Sizes, path.Child("sizes"))
+	errs := append(sizes(spec.Sizes, path.Child("sizes")), rollout(spec.Rollout, path.Child("rollout"))...)
 	path = path.Child("defaults")
 	if spec.Defaults.Service.Name != "" {
 		errs = append(errs, field.Forbidden(path.Child("service", "name"), messageNoDefaultServiceName))

@@ -367,4 +367,8 @@ const (
 	messageCustomNotDefined      = "stands for the resources that a resource states; choose another name"
 	messageSizeNeedsAmounts      = "requests or limits"
 	messageNoDefaultOfName       = "is no field of AppDefaults; choose of: %s"
+	messageWaveSize              = "must be a number of at least 1, or a percentage from 1% to 100%; write \"size: 10%\""
+	messageSizeNeedsWaves        = "is valid only with waves; write \"type: Waves\" next to it, or remove size"
+	messageWaveSoak              = "must be a time from 0s to 168h, like 5m or 1h30m"
+	messageSoakNeedsWaves        = "is valid only with waves; write \"type: Waves\" next to it, or remove soak"
 )

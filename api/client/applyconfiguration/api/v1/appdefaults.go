@@ -16,7 +16,7 @@ import (
 //
 // AppDefaults has the defaults of Apps and ModelBoxes, and the amounts of their sizes. In the namespace of the
 // operator it counts for all namespaces that the operator serves, in another namespace for that one. A changed AppDefaults restarts
-// nothing: an App takes it with its next change.
+// nothing at once: an App takes it with its next change, or in a wave of the rollout.
 type AppDefaultsApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// metadata is what all objects of Kubernetes have: name, namespace, labels and the like.

@@ -17,7 +17,7 @@ type AppDefaultsSpecApplyConfiguration struct {
 	// defaults count as if each App and ModelBox stated them. The value of the App takes precedence, then the value of its
 	// namespace, then the value of the namespace of the operator. Labels, annotations and the node selector are merged by key;
 	// lists with names by name; all other fields are taken as a whole. An App that runs takes changed defaults with the next
-	// change of its spec, or with a new value of the annotation app.huolala.cn/refresh, and never by itself. The defaults that one
+	// change of its spec, with a new value of the annotation app.huolala.cn/refresh, or in a wave of the rollout. The defaults that one
 	// App takes may have 4 KiB compressed.
 	Defaults *DefaultsApplyConfiguration `json:"defaults,omitempty"`
 	// whenStated has defaults for the fields inside httpRoute, ingress and podMonitor of each App and ModelBox that states the block. They
@@ -26,6 +26,9 @@ type AppDefaultsSpecApplyConfiguration struct {
 	// sizes are the requests and limits by the name that "size" of a resource selects. small, medium and large exist already,
 	// and can have other amounts. "custom" cannot be defined.
 	Sizes map[apiv1.Size]SizeAmountsApplyConfiguration `json:"sizes,omitempty"`
+	// rollout is how a change of the defaults and the sizes reaches the Apps that run. The AppDefaults of a namespace takes precedence over
+	// the AppDefaults of the namespace of the operator if it states a rollout. Without any, the type is NextChange.
+	Rollout *DefaultsRolloutApplyConfiguration `json:"rollout,omitempty"`
 }
 
 // AppDefaultsSpecApplyConfiguration constructs a declarative configuration of the AppDefaultsSpec type for use with
@@ -61,5 +64,13 @@ func (b *AppDefaultsSpecApplyConfiguration) WithSizes(entries map[apiv1.Size]Siz
 	for k, v := range entries {
 		b.Sizes[k] = v
 	}
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *AppDefaultsSpecApplyConfiguration) WithRollout(value *DefaultsRolloutApplyConfiguration) *AppDefaultsSpecApplyConfiguration {
+	b.Rollout = value
 	return b
 }

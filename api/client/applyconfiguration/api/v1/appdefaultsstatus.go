@@ -14,8 +14,9 @@ import (
 //
 // AppDefaultsStatus is the status of AppDefaults.
 type AppDefaultsStatusApplyConfiguration struct {
-	// conditions are the present state. Valid and Ready are True when the spec is in force. Stalled is True while the spec is invalid
-	// and the last valid one counts. Reconciling is always False.
+	// conditions are the present state. Valid is True when the spec is in force. RolledOut is True when each resource that the rollout is
+	// about has the present defaults. Ready is True when the spec is in force and no wave is under way. Reconciling is True while a rollout in waves
+	// goes on. Stalled is True while the spec is invalid and the last valid one counts, or while a resource of a wave has stalled.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation of the spec that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -25,10 +26,11 @@ type AppDefaultsStatusApplyConfiguration struct {
 	Current *int32 `json:"current,omitempty"`
 	// pending is the number of these resources that take the present defaults with their next change.
 	Pending *int32 `json:"pending,omitempty"`
-	// failed are resources that cannot take the present defaults, ten at most.
+	// failed are resources that cannot take the present defaults, or have stalled since they took them in a wave; ten at most.
 	Failed []FailedDefaultsApplyConfiguration `json:"failed,omitempty"`
 	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
-	LastValid *string `json:"lastValid,omitempty"`
+	LastValid                               *string `json:"lastValid,omitempty"`
+	DefaultsRolloutStatusApplyConfiguration `json:""`
 }
 
 // AppDefaultsStatusApplyConfiguration constructs a declarative configuration of the AppDefaultsStatus type for use with
@@ -100,5 +102,21 @@ func (b *AppDefaultsStatusApplyConfiguration) WithFailed(values ...*FailedDefaul
 // If called multiple times, the LastValid field is set to the value of the last call.
 func (b *AppDefaultsStatusApplyConfiguration) WithLastValid(value string) *AppDefaultsStatusApplyConfiguration {
 	b.LastValid = &value
+	return b
+}
+
+// WithSkipped sets the Skipped field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Skipped field is set to the value of the last call.
+func (b *AppDefaultsStatusApplyConfiguration) WithSkipped(value int32) *AppDefaultsStatusApplyConfiguration {
+	b.DefaultsRolloutStatusApplyConfiguration.Skipped = &value
+	return b
+}
+
+// WithWave sets the Wave field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Wave field is set to the value of the last call.
+func (b *AppDefaultsStatusApplyConfiguration) WithWave(value int32) *AppDefaultsStatusApplyConfiguration {
+	b.DefaultsRolloutStatusApplyConfiguration.Wave = &value
 	return b
 }

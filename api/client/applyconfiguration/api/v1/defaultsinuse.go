@@ -5,6 +5,10 @@
 
 package v1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // DefaultsInUseApplyConfiguration represents a declarative configuration of the DefaultsInUse type for use
 // with apply.
 //
@@ -17,7 +21,8 @@ type DefaultsInUseApplyConfiguration struct {
 	Invalid *string `json:"invalid,omitempty"`
 	// digest identifies the defaults that the pods were built with, empty for none. Other clients can edit the record of these
 	// defaults, which is on the workload object; the operator compares the two.
-	Digest *string `json:"digest,omitempty"`
+	Digest                      *string `json:"digest,omitempty"`
+	WaveInUseApplyConfiguration `json:""`
 }
 
 // DefaultsInUseApplyConfiguration constructs a declarative configuration of the DefaultsInUse type for use with
@@ -47,5 +52,21 @@ func (b *DefaultsInUseApplyConfiguration) WithInvalid(value string) *DefaultsInU
 // If called multiple times, the Digest field is set to the value of the last call.
 func (b *DefaultsInUseApplyConfiguration) WithDigest(value string) *DefaultsInUseApplyConfiguration {
 	b.Digest = &value
+	return b
+}
+
+// WithWave sets the Wave field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Wave field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithWave(value metav1.Time) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.Wave = &value
+	return b
+}
+
+// WithWasReady sets the WasReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WasReady field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithWasReady(value bool) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.WasReady = &value
 	return b
 }

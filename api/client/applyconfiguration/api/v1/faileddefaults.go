@@ -8,7 +8,7 @@ package v1
 // FailedDefaultsApplyConfiguration represents a declarative configuration of the FailedDefaults type for use
 // with apply.
 //
-// FailedDefaults is a resource that cannot take the present defaults.
+// FailedDefaults is a resource that cannot take the present defaults, or has stalled with them.
 type FailedDefaultsApplyConfiguration struct {
 	// kind is the kind of the resource.
 	Kind *string `json:"kind,omitempty"`
@@ -16,7 +16,7 @@ type FailedDefaultsApplyConfiguration struct {
 	Namespace *string `json:"namespace,omitempty"`
 	// name is the name of the resource.
 	Name *string `json:"name,omitempty"`
-	// message is why the resource cannot take the defaults.
+	// message is why the resource cannot take the defaults, or why it has stalled.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -1,0 +1,185 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
+)
+
+// waveHandover is for how long after its first reconcile a manager begins no wave. Within that time its cache has what the leader before it has
+// written.
+const waveHandover = 10 * time.Second
+
+// rolloutResult is the result of a look at the rollout of AppDefaults.
+type rolloutResult struct {
+	waves.Decision
+	// inWaves is false where changed defaults reach the resources with their next change.
+	inWaves bool
+	// again is when to look again where no event comes, 0 for none.
+	again time.Duration
+}
+
+// decideRollout decides on the rollout of AppDefaults in a namespace. Invalid AppDefaults begin no wave.
+func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *survey) rolloutResult {
+	if known.valid == nil || !known.valid.Rollout.IsWaves() {
+		return rolloutResult{}
+	}
+	now := r.Clock.Now()
+	rollout, left := known.valid.Rollout, r.began(now).Add(r.handover()).Sub(now)
+	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
+		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0,
+	})}
+	made.again = made.Again
+	if left > 0 && made.Waiting > 0 {
+		made.again = reconciler.MinRequeue(made.again, left)
+	}
+	return made
+}
+
+// began returns the time of the first reconcile of this manager.
+func (r *AppDefaultsReconciler) began(now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first.IsZero() {
+		r.first = now
+	}
+	return r.first
+}
+
+// handover returns for how long the manager begins no wave.
+func (r *AppDefaultsReconciler) handover() time.Duration {
+	if r.WaveHandover != nil {
+		return *r.WaveHandover
+	}
+	return waveHandover
+}
+
+// give grants the defaults to the resources of a wave that begins.
+func (r *AppDefaultsReconciler) give(of *stored.AppDefaults, made *rolloutResult) {
+	if len(made.Take) == 0 {
+		return
+	}
+	r.grants.Give(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, made.Wave, r.Clock.Now(), made.Take)
+	r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, appv1.ReasonWave, "Reconcile", messageWaveBegins, made.Wave, len(made.Take), listIDs(made.Take))
+}
+
+// setWaves adds a rollout in waves to the status of valid AppDefaults.
+func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResult, set setCondition) {
+	status.Wave, status.Skipped = made.Wave, int32(made.Skipped) //nolint:gosec // Resources are counted.
+	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
+	for i := range made.Stalled {
+		failed = append(failed, newFailed(&made.Stalled[i], found.messages[made.Stalled[i]]))
+	}
+	// Those that have stopped the rollout come first.
+	failed = append(sortFailed(failed), status.Failed...)
+	status.Failed = failed[:min(len(failed), maxFailedDefaults)]
+	if len(status.Failed) == 0 {
+		status.Failed = nil
+	}
+	reason, words := made.state()
+	rolledOut := reason == appv1.ReasonRolledOut
+	set(appv1.ConditionRolledOut, rolledOut, reason, words)
+	stalled, going := reason == appv1.ReasonWaveStalled, reason == appv1.ReasonWave
+	set(appv1.ConditionStalled, stalled, reason, words)
+	set(appv1.ConditionReconciling, going, reason, words)
+	set(appv1.ConditionReady, !stalled && !going, reason, words)
+}
+
+// state returns the reason and the message of the condition RolledOut of a rollout in waves.
+func (made *rolloutResult) state() (reason, words string) {
+	switch left := made.Rest - made.Skipped; {
+	case len(made.Stalled) > 0:
+		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
+	case len(made.Take) > 0:
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(made.Take), made.Waiting, made.Skipped)
+	case made.Busy > 0:
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, made.Busy, made.Waiting, made.Skipped)
+	case made.Waiting > 0:
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, made.Waiting)
+	case made.Rest > 0:
+		return appv1.ReasonSkipped, fmt.Sprintf(messageWaveSkipped, made.Skipped, left)
+	}
+	return appv1.ReasonRolledOut, fmt.Sprintf(messageRolledOut, made.Current)
+}
+
+// maxListed is how many names a message has at most.
+const maxListed = 5
+
+// listIDs returns the names of resources, the first ones of many.
+func listIDs(ids []waves.ID) string {
+	var names []string
+	for i := range ids {
+		names = append(names, ids[i].String())
+	}
+	slices.Sort(names)
+	if more := len(names) - maxListed; more > 0 {
+		return fmt.Sprintf(messageListedMore, strings.Join(names[:maxListed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// setCondition sets a condition.
+type setCondition func(kind string, is bool, reason, text string)
+
+// emitRollout sends an event when a rollout has stalled, or stalls with others, and when it has ended.
+func (r *AppDefaultsReconciler) emitRollout(of *stored.AppDefaults, before, after *appv1.AppDefaultsStatus) {
+	was, is := meta.FindStatusCondition(before.Conditions, appv1.ConditionRolledOut), meta.FindStatusCondition(after.Conditions, appv1.ConditionRolledOut)
+	if was == nil || is == nil || was.Reason == is.Reason && (was.Message == is.Message || is.Reason != appv1.ReasonWaveStalled) {
+		return
+	}
+	switch is.Reason {
+	case appv1.ReasonWaveStalled:
+		r.Recorder.Eventf(of, nil, corev1.EventTypeWarning, "Err"+is.Reason, "Reconcile", "%s", is.Message)
+	case appv1.ReasonRolledOut, appv1.ReasonSkipped:
+		if was.Reason == appv1.ReasonWave || was.Reason == appv1.ReasonWaveStalled {
+			r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
+		}
+	}
+}
+
+// rolloutChanged reports whether an event of a resource changes a rollout in waves.
+func rolloutChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(stored.Observed)
+	after, also := e.ObjectNew.(stored.Observed)
+	if !ok || !also {
+		return true
+	}
+	same := func(kind string) bool {
+		was, is := before.Condition(kind), after.Condition(kind)
+		return was == nil && is == nil || was != nil && is != nil && was.Status == is.Status && was.ObservedGeneration == is.ObservedGeneration &&
+			was.LastTransitionTime.Equal(&is.LastTransitionTime)
+	}
+	return before.GetGeneration() != after.GetGeneration() || !equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+		!same(appv1.ConditionReady) || !same(appv1.ConditionStalled)
+}
+
+// inWaves reports whether the AppDefaults of a namespace roll out in waves.
+func (r *AppDefaultsReconciler) inWaves(ctx context.Context, namespace string) bool {
+	known, err := r.defaults.read(ctx, namespace)
+	return err == nil && known.valid != nil && known.valid.Rollout.IsWaves()
+}
+
+// newSetCondition returns a function that sets conditions of AppDefaults of a generation.
+func newSetCondition(conditions *[]metav1.Condition, generation int64) setCondition {
+	return func(kind string, is bool, reason, text string) {
+		status := metav1.ConditionFalse
+		if is {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: text, ObservedGeneration: generation})
+	}
+}

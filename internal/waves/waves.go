@@ -1,0 +1,193 @@
+// Package waves decides which resources take changed defaults next. Decide is pure: it follows from the records on the workloads and from the
+// statuses of the resources alone, so that each leader comes to the same decision. Grants hands the decision to the reconciles of the resources.
+package waves
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ID names a resource.
+type ID struct {
+	Kind string
+	types.NamespacedName
+}
+
+// Member is a resource that a rollout is about.
+type Member struct {
+	ID
+	// Current is true if the resource has the present defaults by the record on its workload.
+	Current bool
+	// Wave is the number of the wave in which the workload took the defaults that it has, and TakenAt the time of that; 0 if it took them
+	// with a change of its own. Reported is true once the status of the resource is about these defaults, and WasReady once that status had the
+	// resource ready.
+	Wave               int32
+	TakenAt            time.Time
+	Reported, WasReady bool
+	// Ready and Stalled are the conditions of the resource, and Since is the time of the last change of the condition Ready.
+	Ready, Stalled bool
+	Since          time.Time
+	// RolledBack is true if the present defaults have failed, and RolledBackEarlier if others have: the resource has gone back to the
+	// defaults of before.
+	RolledBack, RolledBackEarlier bool
+	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
+	Exempt, Invalid bool
+	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
+	// Refused is true while the API server refuses the objects of a resource with a grant.
+	Granted int32
+	Refused bool
+}
+
+// Rollout is the state of a rollout.
+type Rollout struct {
+	Members []Member
+	// Size is the number of resources of a wave, at least 1. Soak is for how long these must have been ready before the next wave.
+	Size int
+	Soak time.Duration
+	Now  time.Time
+	// Pending is true while no wave may begin, though resources wait: see Grants.
+	Pending bool
+}
+
+// Decision is the decision on a rollout.
+type Decision struct {
+	// Take are the resources that take the defaults now, as the wave of the number Wave. Without any, Wave is the latest wave.
+	Take []ID
+	Wave int32
+	// Stalled are the resources of waves that have stalled: no wave begins. Busy is the number of resources of the latest wave that
+	// are not ready yet, or have not been ready for the soak.
+	Stalled []ID
+	Busy    int
+	// Current and Rest are the numbers of resources with the present defaults and without, and Skipped the number of the latter that are left out for now.
+	// Waiting is the number of those that a later wave has.
+	Current, Rest, Skipped, Waiting int
+	// Again is when the soak of the latest wave ends if all its resources stay ready, 0 if no time ends anything.
+	Again time.Duration
+}
+
+const (
+	// failTime is for how long after a resource took defaults, and after the soak, the loss of its readiness counts as an effect of these.
+	failTime = 10 * time.Minute
+	// maxSkew is how far in the future a recorded time may be. Beyond, it is not believed.
+	maxSkew = time.Minute
+)
+
+// Decide returns the decision on a rollout: the wave under way, or the next wave once all resources of the latest one have been ready for the
+// soak. Resources that earlier defaults have made not ready come first, and count: with the new ones, at most Size are not ready.
+func Decide(r *Rollout) Decision {
+	made := Decision{}
+	for i := range r.Members {
+		m := &r.Members[i]
+		if made.Wave = max(made.Wave, m.Granted); m.Current {
+			made.Wave = max(made.Wave, m.Wave)
+		}
+	}
+	var out, ready []*Member
+	for i := range r.Members {
+		m := &r.Members[i]
+		if m.hasStalled() {
+			made.Stalled = append(made.Stalled, m.ID)
+		}
+		switch {
+		case m.Current:
+			made.Current++
+			if m.Granted > 0 || m.Wave > 0 && m.Wave == made.Wave && !m.isLeftAlone() && !r.hasSoaked(m) {
+				made.Busy++
+				made.Again = max(made.Again, r.soakLeft(m))
+			}
+			continue
+		case m.Granted > 0:
+			made.Busy++
+		case m.Invalid:
+		case m.Exempt:
+			made.Skipped++
+		case m.RolledBack:
+		case r.isOut(m):
+			out = append(out, m)
+		case m.Ready:
+			ready = append(ready, m)
+		default:
+			made.Skipped++
+		}
+		made.Rest++
+	}
+	made.Waiting = len(out) + len(ready)
+	if len(made.Stalled) > 0 || made.Busy > 0 || r.Pending {
+		return made
+	}
+	made.Take = append(first(out, r.Size), first(ready, r.Size-len(out))...)
+	if made.Waiting -= len(made.Take); len(made.Take) > 0 {
+		made.Wave++
+	}
+	return made
+}
+
+// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall.
+func (m *Member) hasStalled() bool {
+	switch {
+	case m.isLeftAlone():
+		return false
+	case m.Granted > 0: // A condition is that of before.
+		return m.Refused
+	}
+	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
+}
+
+// isLeftAlone reports whether a user has taken a resource that has stalled out of the rollout.
+func (m *Member) isLeftAlone() bool { return m.Exempt && (m.Stalled || m.RolledBack) }
+
+// isOut reports whether a resource is not ready because of defaults that it took in a wave and that are no longer the present ones.
+func (r *Rollout) isOut(m *Member) bool {
+	switch {
+	case m.RolledBackEarlier:
+		return true
+	case m.Wave == 0:
+		return false
+	case !m.Reported || !m.WasReady:
+		return true
+	}
+	return !m.Ready && !m.Since.After(m.TakenAt.Add(r.Soak+failTime))
+}
+
+// hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them.
+func (r *Rollout) hasSoaked(m *Member) bool { return m.Reported && m.Ready && r.soakLeft(m) <= 0 }
+
+// soakLeft returns the rest of the soak of a resource, 0 if it is not ready.
+func (r *Rollout) soakLeft(m *Member) time.Duration {
+	if !m.Reported || !m.Ready {
+		return 0
+	}
+	var since time.Time
+	for _, at := range []time.Time{m.Since, m.TakenAt} {
+		if at.After(since) && !at.After(r.Now.Add(maxSkew)) {
+			since = at
+		}
+	}
+	return max(0, since.Add(r.Soak).Sub(r.Now))
+}
+
+// first returns the IDs of the first n of some resources. The order is fixed, and spreads the resources of a namespace over the waves.
+func first(members []*Member, n int) []ID {
+	slices.SortFunc(members, func(a, b *Member) int { return cmp.Or(cmp.Compare(a.order(), b.order()), a.compare(&b.ID)) })
+	var ids []ID
+	for _, m := range members[:max(0, min(n, len(members)))] {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// order returns a number that has nothing in common with the name.
+func (id *ID) order() uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(id.Kind + "/" + id.String())) // It never fails.
+	return sum.Sum64()
+}
+
+// compare compares IDs by namespace, name and kind.
+func (id *ID) compare(other *ID) int {
+	return cmp.Or(cmp.Compare(id.Namespace, other.Namespace), cmp.Compare(id.Name, other.Name), cmp.Compare(id.Kind, other.Kind))
+}

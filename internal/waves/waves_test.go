@@ -1,0 +1,328 @@
+package waves
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// began is the time at which the tests begin.
+var began = time.Unix(1e9, 0)
+
+func idOf(name string) ID {
+	return ID{Kind: "App", NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}
+}
+
+// names returns the names of resources, sorted.
+func names(ids []ID) string {
+	var all []string
+	for _, id := range ids {
+		all = append(all, id.Name)
+	}
+	slices.Sort(all)
+	return fmt.Sprint(all)
+}
+
+// TestDecide checks the decision on each state of a resource, next to two that are ready and wait.
+func TestDecide(t *testing.T) {
+	const soak = 5 * time.Minute
+	taken := func(ago, since time.Duration) Member {
+		return Member{Current: true, Wave: 3, TakenAt: began.Add(-ago), Reported: true, WasReady: true, Ready: true, Since: began.Add(-since)}
+	}
+	with := func(m Member, change func(*Member)) Member {
+		change(&m)
+		return m
+	}
+	earlier := with(taken(time.Minute, time.Minute), func(m *Member) { m.Current, m.Ready = false, false })
+	for name, c := range map[string]struct {
+		member        Member
+		take, stalled string
+		busy, skipped int
+		again         time.Duration
+		wave          int32
+	}{
+		"ready":                             {Member{Ready: true}, "2 of 3", "", 0, 0, 0, 1},
+		"not ready":                         {Member{}, "[a b]", "", 0, 1, 0, 1},
+		"left out":                          {Member{Ready: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
+		"cannot take them":                  {Member{Ready: true, Invalid: true}, "[a b]", "", 0, 0, 0, 1},
+		"granted":                           {Member{Ready: true, Granted: 1}, "[]", "", 1, 0, 0, 1},
+		"granted, stalled by earlier ones":  {with(earlier, func(m *Member) { m.Stalled, m.Granted = true, 1 }), "[]", "", 1, 0, 0, 1},
+		"granted, and refused":              {Member{Stalled: true, Granted: 1, Refused: true}, "[]", "[x]", 1, 0, 0, 1},
+		"taken, status of before":           {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, 0, 3},
+		"taken, not ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 0, 3},
+		"taken, stalled":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, stalled, paused":            {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
+		"taken, soaks":                      {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
+		"taken, soaks since it was ready":   {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
+		"taken, has soaked":                 {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
+		"taken in a time to come":           {taken(-time.Hour, time.Hour), "[a b]", "", 0, 0, 0, 4},
+		"taken with a change of its own":    {Member{Current: true, Stalled: true}, "[a b]", "", 0, 0, 0, 1},
+		"rolled back":                       {Member{RolledBack: true, Stalled: true}, "[]", "[x]", 0, 0, 0, 0},
+		"rolled back, and held":             {Member{RolledBack: true, Stalled: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
+		"rolled back from earlier ones":     {Member{RolledBackEarlier: true, Stalled: true}, "x and one", "", 0, 0, 0, 1},
+		"stalled by earlier ones":           {with(earlier, func(m *Member) { m.Stalled = true }), "x and one", "", 0, 0, 0, 1},
+		"progresses by earlier ones":        {earlier, "x and one", "", 0, 0, 0, 1},
+		"status of before earlier ones":     {with(earlier, func(m *Member) { m.Ready, m.Reported = true, false }), "x and one", "", 0, 0, 0, 1},
+		"earlier ones, failed much later":   {with(earlier, func(m *Member) { m.TakenAt = began.Add(-time.Hour) }), "[a b]", "", 0, 1, 0, 1},
+		"never ready with earlier ones":     {with(earlier, func(m *Member) { m.TakenAt, m.WasReady = began.Add(-time.Hour), false }), "x and one", "", 0, 0, 0, 1},
+		"stalled by earlier ones, and held": {with(earlier, func(m *Member) { m.Stalled, m.Exempt = true, true }), "[a b]", "", 0, 1, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.member.ID = idOf("x")
+			members := []Member{{ID: idOf("a"), Ready: true}, {ID: idOf("b"), Ready: true}, c.member}
+			rollout := Rollout{Members: members, Size: 2, Soak: soak, Now: began}
+			got := Decide(&rollout)
+			switch c.take {
+			case "2 of 3":
+				if len(got.Take) != 2 {
+					t.Errorf("it takes %s", names(got.Take))
+				}
+			case "x and one":
+				if len(got.Take) != 2 || got.Take[0].Name != "x" {
+					t.Errorf("it takes %s", names(got.Take))
+				}
+			default:
+				if names(got.Take) != c.take {
+					t.Errorf("it takes %s, want %s", names(got.Take), c.take)
+				}
+			}
+			if stalled := names(got.Stalled); stalled != "["+trim(c.stalled)+"]" || got.Busy != c.busy || got.Skipped != c.skipped || got.Again != c.again || got.Wave != c.wave {
+				t.Errorf("the decision is %+v", got)
+			}
+			rollout.Pending = true
+			if got := Decide(&rollout); len(got.Take) > 0 {
+				t.Errorf("a wave begins that may not: %s", names(got.Take))
+			}
+		})
+	}
+}
+
+// trim returns a list without its brackets.
+func trim(list string) string {
+	if list == "" {
+		return ""
+	}
+	return list[1 : len(list)-1]
+}
+
+// TestAFormerWaveDoesNotHoldUpTheNext has a resource of an earlier wave lose its readiness for a while, as each autoscaler makes it.
+func TestAFormerWaveDoesNotHoldUpTheNext(t *testing.T) {
+	members := []Member{
+		{ID: idOf("former"), Current: true, Wave: 1, TakenAt: began.Add(-time.Hour), Reported: true, Since: began},
+		{ID: idOf("latest"), Current: true, Wave: 2, TakenAt: began.Add(-time.Hour), Reported: true, WasReady: true, Ready: true, Since: began.Add(-time.Hour)},
+		{ID: idOf("next"), Ready: true},
+	}
+	if got := Decide(&Rollout{Members: members, Size: 1, Soak: time.Minute, Now: began}); names(got.Take) != "[next]" || got.Wave != 3 {
+		t.Errorf("the decision is %+v", got)
+	}
+	members[0].Stalled = true
+	if got := Decide(&Rollout{Members: members, Size: 1, Soak: time.Minute, Now: began}); len(got.Take) > 0 || names(got.Stalled) != "[former]" {
+		t.Errorf("once it has stalled: %+v", got)
+	}
+}
+
+// TestAWaveSpreadsOverNamespaces checks that a wave of a tenth has no namespace as a whole.
+func TestAWaveSpreadsOverNamespaces(t *testing.T) {
+	var members []Member
+	for i := range 200 {
+		name := types.NamespacedName{Namespace: fmt.Sprintf("team-%d", i/20), Name: fmt.Sprintf("web-%d", i%20)}
+		members = append(members, Member{ID: ID{Kind: "App", NamespacedName: name}, Ready: true})
+	}
+	in := map[string]int{}
+	for _, id := range Decide(&Rollout{Members: members, Size: 20, Now: began}).Take {
+		in[id.Namespace]++
+	}
+	for namespace, n := range in {
+		if n > 10 {
+			t.Errorf("the first wave has %d of 20 resources of %s", n, namespace)
+		}
+	}
+}
+
+// simApp is a resource of a simulation as it is, next to what a leader sees of it.
+type simApp struct {
+	Member
+	// text is the number of the text whose defaults the workload has, and spoilt is true while the pods of these do not become ready.
+	text   int
+	spoilt bool
+	// out is true from a write in a wave until the pods were ready.
+	out bool
+	// readyAt is when the pods become ready.
+	readyAt time.Time
+}
+
+// simulation is a cluster in which a random order of events happens.
+type simulation struct {
+	*rand.Rand
+	apps []*simApp
+	now  time.Time
+	text int
+	size int
+	soak time.Duration
+	// bad is the number of the text whose pods do not become ready, 0 for none.
+	bad int
+	// most is the highest number of resources that were not ready because of a rollout.
+	most int
+}
+
+// look returns the rollout as a leader sees it, which has no memory but the grants.
+func (s *simulation) look() *Rollout {
+	r := &Rollout{Size: s.size, Soak: s.soak, Now: s.now}
+	for _, app := range s.apps {
+		app.Current = app.text == s.text
+		if app.Current {
+			app.Granted = 0
+		}
+		r.Members = append(r.Members, app.Member)
+	}
+	return r
+}
+
+// decide has a leader decide.
+func (s *simulation) decide() Decision {
+	made := Decide(s.look())
+	for _, id := range made.Take {
+		for _, app := range s.apps {
+			if app.ID == id {
+				app.Granted = made.Wave
+			}
+		}
+	}
+	return made
+}
+
+// write has a resource write its record, if it has a grant.
+func (s *simulation) write(app *simApp) {
+	if app.Granted == 0 || app.text == s.text || !app.Ready && !app.out && app.Reported {
+		app.Granted = 0
+		return
+	}
+	app.text, app.spoilt, app.out, app.Granted, app.Wave = s.text, s.text == s.bad, true, 0, app.Granted
+	app.TakenAt, app.Reported, app.readyAt = s.now, false, s.now.Add(time.Duration(s.IntN(600))*time.Second)
+}
+
+// report has a resource report the state of its pods.
+func (s *simulation) report(app *simApp) {
+	ready := !app.spoilt && !s.now.Before(app.readyAt)
+	if app.Ready != ready || !app.Reported && !app.Ready {
+		app.Since = s.now
+	}
+	app.Ready, app.Reported, app.WasReady = ready, true, app.Reported && app.WasReady || ready
+	app.Stalled = app.spoilt && s.now.Sub(app.TakenAt) > 3*time.Minute
+	if ready {
+		app.out = false
+	}
+}
+
+// step has one event happen.
+func (s *simulation) step() {
+	app := s.apps[s.IntN(len(s.apps))]
+	switch s.IntN(12) {
+	case 0:
+		s.now = s.now.Add(time.Duration(s.IntN(30)) * time.Second)
+	case 1, 2, 3:
+		s.decide()
+	case 4, 5, 6:
+		s.write(app)
+	case 7, 8, 9:
+		s.report(app)
+	case 10: // The leader changes, and the grants are lost.
+		if s.IntN(10) == 0 {
+			for _, app := range s.apps {
+				app.Granted = 0
+			}
+		}
+	case 11: // A user changes a resource, which takes the present defaults.
+		if s.IntN(20) == 0 && app.Granted == 0 {
+			app.text, app.spoilt, app.out, app.Wave, app.Reported, app.readyAt = s.text, false, false, 0, true, s.now
+		}
+	}
+	out := 0
+	for _, app := range s.apps {
+		if app.out {
+			out++
+		}
+	}
+	s.most = max(s.most, out)
+}
+
+// settle has all go on in order, without mishaps, until nothing more happens.
+func (s *simulation) settle() Decision {
+	for range 20 * len(s.apps) {
+		for _, app := range s.apps {
+			s.report(app)
+		}
+		made := s.decide()
+		for _, app := range s.apps {
+			s.write(app)
+		}
+		if s.step(); made.Rest == 0 && made.Busy == 0 {
+			return made
+		}
+		s.now = s.now.Add(time.Minute)
+	}
+	return Decide(s.look())
+}
+
+// TestRandomRollouts plays random orders of events: readiness that comes late, new texts, changes by users, and leaders that end. At no time are
+// more resources out than a wave has. A text that fails stops, the next one takes the failed ones first, and all arrive.
+func TestRandomRollouts(t *testing.T) {
+	full := 0
+	for seed := range uint64(300) {
+		s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), now: began, text: 1}
+		for i := range 5 + s.IntN(30) {
+			s.apps = append(s.apps, &simApp{Member: Member{ID: idOf(fmt.Sprint(i)), Ready: true, Since: began.Add(-time.Hour), Reported: true}})
+		}
+		s.size, s.soak = 1+s.IntN(len(s.apps)), time.Duration(s.IntN(5))*time.Minute
+		if s.IntN(2) == 0 {
+			s.bad = 2
+		}
+		for range 3 {
+			for range 50 * len(s.apps) {
+				s.step()
+			}
+			s.text++
+		}
+		s.text++ // None of these fails.
+		if end := s.settle(); end.Current != len(s.apps) || len(end.Stalled) > 0 {
+			t.Errorf("seed %d: %d of %d have the defaults at the end: %+v", seed, end.Current, len(s.apps), end)
+		}
+		if s.most > s.size {
+			t.Errorf("seed %d: %d were out, want at most %d", seed, s.most, s.size)
+		}
+		if s.most == s.size {
+			full++
+		}
+	}
+	if full < 30 {
+		t.Errorf("%d of 300 rollouts had a full wave: the test tries too little", full)
+	}
+}
+
+// TestAFailureStops checks that a text whose pods do not become ready reaches one wave alone, and that the next text takes these first.
+func TestAFailureStops(t *testing.T) {
+	s := &simulation{Rand: rand.New(rand.NewPCG(1, 1)), now: began, text: 2, bad: 2, size: 3}
+	for i := range 20 {
+		s.apps = append(s.apps, &simApp{Member: Member{ID: idOf(fmt.Sprint(i)), Ready: true, Since: began.Add(-time.Hour), Reported: true}})
+	}
+	for range 20 {
+		s.decide()
+		for _, app := range s.apps {
+			s.write(app)
+			s.report(app)
+		}
+		s.now = s.now.Add(time.Minute)
+	}
+	failed := s.decide()
+	if len(failed.Stalled) != 3 || failed.Current != 3 || s.most > 3 {
+		t.Fatalf("the decision is %+v", failed)
+	}
+	s.text++
+	if next := s.decide(); names(next.Take) != names(failed.Stalled) || next.Waiting != 17 {
+		t.Errorf("the next text takes %s, want %s; %+v", names(next.Take), names(failed.Stalled), next)
+	}
+}

@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/waves"
+	"huolala.cn/app-operator/resource"
+)
+
+// In a wave of a rollout of AppDefaults, a workload takes the present defaults without a change of its spec. The leader grants that; this file
+// finds out whether the workload still can, and records the wave with the defaults.
+
+// WaveGrants has the resources that may take the present defaults in a wave.
+type WaveGrants interface {
+	// Grant returns the grant of a resource, and whether there is one.
+	Grant(ctx context.Context, id waves.ID) (waves.Grant, bool, error)
+	// InWaves reports whether the present defaults reach the resources of a namespace in waves.
+	InWaves(ctx context.Context, namespace string) (bool, error)
+	// Try notes that a resource with a grant begins to write.
+	Try(id waves.ID)
+	// Note notes whether the API server has refused what a resource with a grant has written.
+	Note(id waves.ID, refused bool)
+	// Decline ends the grant of a resource in a state, in which it cannot take the defaults.
+	Decline(id waves.ID, state string)
+}
+
+// WaveState returns the state of a resource in which it declines a grant of defaults with a digest.
+func WaveState(owner client.Object, digest string) string {
+	return owner.GetResourceVersion() + " " + digest
+}
+
+// waveID returns the ID of the resource in a rollout.
+func (in *Input) waveID() waves.ID {
+	return waves.ID{Kind: in.Kind.Name, NamespacedName: client.ObjectKeyFromObject(in.Owner)}
+}
+
+// joinWave returns the input with the wave that the workload takes the present defaults in, if it has a grant. A workload that cannot take
+// them declines. A plan has no wave: it is about a change.
+func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deployment, present *resource.PresentDefaults) (*Input, error) {
+	if r.Waves == nil {
+		return in, nil
+	}
+	joined, id := *in, in.waveID()
+	rolls, err := r.Waves.InWaves(ctx, in.Owner.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	joined.awaitsWave = rolls
+	if r.Journal != nil {
+		return &joined, nil
+	}
+	grant, granted, err := r.Waves.Grant(ctx, id)
+	if err != nil || !granted {
+		return &joined, err
+	}
+	today := r.Today.WithPresentDefaults(present, in.Spec, in.Name)
+	if present.Unknown != "" || !in.canTake(live, &today) || !grant.Tried && !in.isFit(live) || len(in.errorsWith(&today, present.Sizes)) > 0 {
+		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
+		return &joined, nil
+	}
+	r.Waves.Try(id)
+	joined.wave, joined.awaitsWave = newWave(grant.Wave, r.Clock.Now()), false
+	return &joined, nil
+}
+
+// noteWave notes the end of a reconcile in which the workload takes defaults in a wave.
+func (r *Reconciler) noteWave(in *Input, err error) {
+	if in.wave.IsZero() {
+		return
+	}
+	var stalled *reconciler.StalledError
+	r.Waves.Note(in.waveID(), errors.As(err, &stalled))
+}
+
+// newWave returns the record of a wave at a time.
+func newWave(number int32, at time.Time) resource.Wave {
+	return resource.Wave{Number: number, At: metav1.NewTime(at.UTC().Truncate(time.Second))}
+}
+
+// canTake reports whether the workload can take today's defaults, which it does not have, without another change.
+func (in *Input) canTake(live *appsv1.Deployment, today *resource.Inputs) bool {
+	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || in.Paused || in.Owner.GetAnnotations()[appv1.AnnotationHold] != "" {
+		return false
+	}
+	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || recorded.Kept || recorded.HasPresentDefaults(in.Spec, today) || in.reshapes(&recorded) || HasOwnRelease(in.Spec) {
+		return false
+	}
+	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != recorded.Refresh {
+		return false
+	}
+	if mark := in.markOf(live); mark.ReplicaSet != "" && !mark.failedWithOthers(today.DefaultsDigest()) {
+		return false
+	}
+	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
+	return err == nil && !changed
+}
+
+// HasOwnRelease reports whether a change of the pods waits for more than the readiness of the pods: for a promotion, or for a command.
+func HasOwnRelease(spec resource.Spec) bool {
+	release := spec.Release()
+	return release != nil && (release.Canary != nil || release.BeforeRollout != nil)
+}
+
+// isFit reports whether the resource is ready, or is not because of the defaults that it took in an earlier wave.
+func (in *Input) isFit(live *appsv1.Deployment) bool {
+	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err == nil && !recorded.Wave.IsZero() || in.markOf(live).ReplicaSet != "" {
+		return true
+	}
+	owner, ok := in.Owner.(reconciler.Resource)
+	return ok && meta.IsStatusConditionTrue(owner.CommonStatus().Conditions, appv1.ConditionReady)
+}
+
+// errorsWith returns the errors of the spec with today's inputs.
+func (in *Input) errorsWith(today *resource.Inputs, sizes resource.Sizes) []error {
+	with := in.withDefaults(today.Defaults)
+	_, wrong := in.Spec.Build(resource.BuildOptions{Inputs: *today, Sizes: sizes, Unrecorded: true})
+	var errs []error
+	for _, err := range append(wrong, with.Errs...) {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// takeWave returns chosen inputs with today's defaults, and joins is true, if the workload takes them in a wave.
+func (c decider) takeWave(chosen resource.Inputs, specChanged bool) (inputs resource.Inputs, joins bool) {
+	if c.in.wave.IsZero() || specChanged || chosen.Kept {
+		return chosen, false
+	}
+	return chosen.TakeDefaults(&c.seen.today, c.in.wave), true
+}
+
+// waveOf returns the status about the wave in which the workload took the defaults that it has. ready is true if its pods are ready.
+func waveOf(in *Input, used *resource.Inputs, ready bool) appv1.WaveInUse {
+	if used.Wave.IsZero() {
+		return appv1.WaveInUse{}
+	}
+	made := appv1.WaveInUse{Wave: used.Wave.At.DeepCopy(), WasReady: ready}
+	if before := in.Before.Defaults.Defaults; before != nil && before.Wave != nil && before.Wave.Equal(made.Wave) {
+		made.WasReady = ready || before.WasReady
+	}
+	return made
+}
+
+// failedWithOthers reports whether the hold is a rollback from other defaults than those with a digest.
+func (h *holdMark) failedWithOthers(digest string) bool {
+	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
+}
+
+// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others.
+func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others bool) {
+	mark := (&Input{Kind: k}).markOf(live)
+	if !mark.rolledBack() || mark.Failed.Defaults == "" {
+		return false, false
+	}
+	others = mark.failedWithOthers(digest)
+	return !others, others
+}

@@ -1,0 +1,61 @@
+package resource
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Wave records that a workload took its defaults in a wave of a rollout of AppDefaults.
+type Wave struct {
+	// Number is the number of the wave, from 1 on.
+	Number int32 `json:"number"`
+	// At is when the defaults were taken, in seconds.
+	At metav1.Time `json:"at"`
+}
+
+// IsZero reports whether there is no wave.
+func (w Wave) IsZero() bool { return w.Number == 0 && w.At.IsZero() }
+
+// check returns an error for a record that no wave makes.
+func (w Wave) check() error {
+	if !w.IsZero() && (w.Number < 1 || w.At.IsZero()) {
+		return errors.New("unreadable inputs: a wave has a number from 1 on, and a time")
+	}
+	return nil
+}
+
+// HasPresentDefaults reports whether a workload that was built with the inputs has the defaults and the size that today's inputs have. spec is without
+// defaults.
+func (in *Inputs) HasPresentDefaults(spec Spec, today *Inputs) bool {
+	return !in.Kept && in.Size.Equal(today.Size) && DefaultsCurrent(spec, in.Defaults, today.Defaults)
+}
+
+// TakeDefaults returns inputs with the defaults and the size of today's inputs, in a wave. All other inputs stay.
+func (in Inputs) TakeDefaults(today *Inputs, wave Wave) Inputs {
+	in.Defaults, in.Size, in.ServiceAccount, in.Wave = today.Defaults, today.Size, today.ServiceAccount, wave
+	return in
+}
+
+// WithPresentDefaults returns inputs with the present defaults and the size that a spec without defaults takes, and with the account of a
+// resource of a name.
+func (in Inputs) WithPresentDefaults(present *PresentDefaults, spec Spec, name string) Inputs {
+	in.Defaults = TakeDefaults(present, spec)
+	with := spec.WithDefaults(in.Defaults)
+	in.Size, in.ServiceAccount = present.Sizes.Resolve(with.Workload().Size), AccountName(with.Serving(), name)
+	return in
+}
+
+// DefaultsDigest returns a short text that differs between inputs with other defaults, or with another size. It does not depend on the version of Go.
+func (in *Inputs) DefaultsDigest() string {
+	var content []byte
+	if taken, err := in.Defaults.decode(); err == nil {
+		content = canonical(taken)
+	}
+	content = bytes.Join([][]byte{content, canonical(&in.Size)}, []byte{0})
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:10])
+}
