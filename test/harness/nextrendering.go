@@ -24,6 +24,10 @@ var nextRendering = []struct{ file, old, new string }{
 // WriteNextRendering writes to a folder what the go command needs to build a later release, whose latest rendering is NextRendering. It
 // returns the path of the overlay.
 func WriteNextRendering(folder string) (string, error) {
+	folder, err := filepath.Abs(folder) // The go command may run in another folder.
+	if err != nil {
+		return "", err
+	}
 	texts := map[string]string{}
 	for _, edit := range nextRendering {
 		if _, read := texts[edit.file]; !read {
