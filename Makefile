@@ -221,6 +221,12 @@ test-workload: ## Run the tests with pods on simulated nodes. RUN= chooses.
 examples: ## Test the Apps in examples/: accepted without warnings, and different from the originals only as wanted.
 	@$(MAKE) --no-print-directory test-operator PKG=./test/examples
 
+# The versions of Kubernetes that hack/versions pins, the oldest one first.
+VERSIONS ?= $(patsubst hack/versions/v%.mod,%,$(sort $(wildcard hack/versions/v*.mod)))
+.PHONY: test-versions
+test-versions: ## Run test/integration and test/examples on the oldest and the newest supported Kubernetes; prints a table. VERSIONS=, PKG= and RUN= choose.
+	@PKG='$(filter-out ./...,$(PKG))' RUN='$(RUN)' TESTFLAGS='$(TESTFLAGS)' hack/versions/test.sh $(VERSIONS)
+
 .PHONY: test-race
 test-race: ## Run all tests with the race detector. Needs a C compiler.
 	@$(MAKE) --no-print-directory test RACE=-race

@@ -78,7 +78,8 @@ image() {
   return $missing
 }
 
-tidy() { (cd "$1" && go mod tidy -diff); }
+# tidy FOLDER [FLAG...]: flags of go mod tidy.
+tidy() { (cd "$1" && shift && go mod tidy -diff "$@"); }
 
 check 'generated files and CRD sizes' regenerate
 check 'config/components' components
@@ -94,6 +95,9 @@ check 'hack/cluster/go.mod' tidy hack/cluster
 check 'hack/chart/go.mod' tidy hack/chart
 for client in stage flux argocd; do
   check "test/gitops/$client/go.mod" tidy "test/gitops/$client"
+done
+for file in hack/versions/v*.mod; do
+  check "$file" tidy hack/versions -modfile="$(basename "$file")"
 done
 check 'the rooms in the image' image
 check 'go vet' make --no-print-directory vet

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +133,11 @@ func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 		if p.TargetPort.Type == intstr.Int || slices.Contains(known[name], p.Protocol) {
 			continue
 		}
-		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, fmt.Sprintf(messagePortNotFound, name, p.Protocol)))
+		message := fmt.Sprintf(messagePortNotFound, name, p.Protocol)
+		if _, err := strconv.ParseUint(name, 10, 16); err == nil { // No port of a container has a number for a name.
+			message = fmt.Sprintf(messageNumberAsName, name)
+		}
+		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, message))
 	}
 	return errs
 }

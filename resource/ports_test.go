@@ -122,6 +122,11 @@ func TestNamedPorts(t *testing.T) {
 			service:   []servicePort{{"tcp-80", 80, *named("http")}, {"tcp-81", 81, *number(8081)}, {"tcp-82", 82, *named("metrics")}},
 			container: []listens{{"", 8081, tcp}}, refused: []string{"spec.ports[0].targetPort", "spec.ports[2].targetPort"},
 		},
+		"targets that no port has for a name": {
+			spec:    `{ports: [{port: 80, targetPort: UPPER}, {port: 81, targetPort: a--b}, {port: 82, targetPort: -a}, {port: 83, targetPort: "80000"}]}`,
+			service: []servicePort{{"tcp-80", 80, *named("UPPER")}, {"tcp-81", 81, *named("a--b")}, {"tcp-82", 82, *named("-a")}, {"tcp-83", 83, *named("80000")}},
+			refused: []string{"spec.ports[0].targetPort", "spec.ports[1].targetPort", "spec.ports[2].targetPort", "spec.ports[3].targetPort"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := appOf(t, c.spec)
@@ -149,6 +154,14 @@ func TestNamedPorts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNumberAsName checks the message for a number in quotation marks, which YAML reads as a name.
+func TestNumberAsName(t *testing.T) {
+	_, errs := App(appOf(t, `{ports: [{port: 80, targetPort: "8080"}]}`), latest)
+	if want := "without quotation marks, like targetPort: 8080"; len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
+		t.Errorf("errors %v, want one with %q", errs, want)
 	}
 }
 

@@ -352,8 +352,11 @@ type Port struct {
 
 	// targetPort is the port that the container listens on: a number from 1 to 65535, or the name of a container port, of
 	// at most 15 characters. Defaults to port.
+	// +kubebuilder:validation:Type=integer
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 65535 : self.matches('^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$')",message="must be a number from 1 to 65535, or the name of a container port: lower-case letters, digits and single '-' between them, with at least one letter"
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`

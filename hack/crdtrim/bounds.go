@@ -65,8 +65,10 @@ var removedSources = []string{
 func bound(node map[string]any, t reflect.Type, path string) (bool, error) {
 	switch t {
 	case reflect.TypeFor[intstr.IntOrString]():
-		// The type is stated by x-kubernetes-int-or-string already.
+		// The type is stated by x-kubernetes-int-or-string already. A marker states integer where another one has the bounds of the number:
+		// controller-gen has no such bounds without a type.
 		delete(node, "anyOf")
+		delete(node, "type")
 		within(node, "minimum", "maximum", math.MinInt32, math.MaxInt32)
 		atMost(node, "maxLength", stringLength)
 		return true, nil

@@ -19,6 +19,7 @@ import (
 // bounded is what is bounded in these tests. Each field is one whose Go type takes less than its JSON type.
 type bounded struct {
 	Port     intstr.IntOrString    `json:"port"`
+	Target   intstr.IntOrString    `json:"target"`
 	Quantity resource.Quantity     `json:"quantity"`
 	Small    int32                 `json:"small"`
 	Narrow   *int32                `json:"narrow"`
@@ -31,7 +32,9 @@ func TestBoundStatesWhatTheGoTypeTakes(t *testing.T) {
 	anyOf := []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 	number := func(text string) json.Number { return json.Number(text) }
 	root := map[string]any{"properties": props{
-		"port":             map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "maxLength": number("15")},
+		"port": map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "maxLength": number("15")},
+		"target": map[string]any{"anyOf": anyOf, "type": "integer", "x-kubernetes-int-or-string": true, "maxLength": number("15"),
+			"minimum": number("1"), "maximum": number("65535")},
 		"quantity":         map[string]any{"anyOf": anyOf, "x-kubernetes-int-or-string": true, "pattern": "controller-gen's"},
 		"small":            map[string]any{"type": "integer", "format": "int32"},
 		"narrow":           map[string]any{"type": "integer", "format": "int32", "minimum": number("0"), "maximum": number("4294967296")},
@@ -50,6 +53,8 @@ func TestBoundStatesWhatTheGoTypeTakes(t *testing.T) {
 	want := props{
 		"port": map[string]any{"x-kubernetes-int-or-string": true, "maxLength": number("15"),
 			"minimum": number("-2147483648"), "maximum": number("2147483647")},
+		"target": map[string]any{"x-kubernetes-int-or-string": true, "maxLength": number("15"),
+			"minimum": number("1"), "maximum": number("65535")},
 		"quantity": map[string]any{"x-kubernetes-int-or-string": true, "maxLength": number("64"), "pattern": appv1.QuantityPattern},
 		"small":    map[string]any{"type": "integer", "minimum": number("-2147483648"), "maximum": number("2147483647")},
 		"narrow":   map[string]any{"type": "integer", "minimum": number("0"), "maximum": number("2147483647")},

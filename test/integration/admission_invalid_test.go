@@ -67,14 +67,10 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, ports: [{port: 1, name: Web}]}`, `spec.ports[0].name: Invalid value: "Web": must be lower-case letters`},
 		{`{image: a, ports: [{port: 1, name: web-}]}`, `spec.ports[0].name: Invalid value: "web-": must be lower-case letters`},
 		{`{image: a, ports: [{port: 1, name: ` + strings.Repeat("a", 64) + `}]}`, "spec.ports[0].name: Too long"},
-		{`{image: a, ports: [{port: 1, targetPort: 0}]}`, "spec.ports[0].targetPort: Invalid value: 0: must be a number from 1 to 65535"},
-		{`{image: a, ports: [{port: 1, targetPort: 65536}]}`, "spec.ports[0].targetPort: Invalid value: 65536: must be a number from 1 to 65535"},
-		{`{image: a, ports: [{port: 1, targetPort: -1}]}`, "spec.ports[0].targetPort: Invalid value: -1: must be a number from 1 to 65535"},
-		{`{image: a, ports: [{port: 1, targetPort: "80"}]}`, `spec.ports[0].targetPort: Invalid value: "80": must be a number from 1 to 65535, or the name of a container port`},
+		{`{image: a, ports: [{port: 1, targetPort: 0}]}`, "spec.ports[0].targetPort: Invalid value: 0"},
+		{`{image: a, ports: [{port: 1, targetPort: 65536}]}`, "spec.ports[0].targetPort: Invalid value: 65536"},
+		{`{image: a, ports: [{port: 1, targetPort: -1}]}`, "spec.ports[0].targetPort: Invalid value: -1"},
 		{`{image: a, ports: [{port: 1, targetPort: ""}]}`, "spec.ports[0].targetPort: Invalid value"},
-		{`{image: a, ports: [{port: 1, targetPort: UPPER}]}`, "spec.ports[0].targetPort: Invalid value"},
-		{`{image: a, ports: [{port: 1, targetPort: a--b}]}`, "spec.ports[0].targetPort: Invalid value"},
-		{`{image: a, ports: [{port: 1, targetPort: -a}]}`, "spec.ports[0].targetPort: Invalid value"},
 		{`{image: a, ports: [{port: 1, targetPort: sixteen-chars-xx}]}`, "spec.ports[0].targetPort: Too long"},
 		{`{image: a, ports: [{port: 1, nodePort: 0}]}`, "spec.ports[0].nodePort: Invalid value: 0"},
 		{`{image: a, ports: [{port: 1, nodePort: 65536}]}`, "spec.ports[0].nodePort: Invalid value: 65536"},
@@ -123,7 +119,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`{image: a, resources: {claims: [{name: gpu}]}}`, "spec.resources.claims: Invalid value: claims are not supported; remove them"},
 	} {
 		err := plane.Client.Create(t.Context(), parseApp(t, ns, "web", c.spec))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
+		if !apierrors.IsInvalid(err) || !saysOf(t, err, c.says) {
 			t.Errorf("%.100s\ngot  %v\nwant %s", c.spec, err, c.says)
 		}
 	}
@@ -381,7 +377,7 @@ func checkRefusals(t *testing.T, kind string, cases []struct{ name, spec, says s
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%s %s is rejected by the API server: %v", c.name, c.spec, err)
-		case c.says != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says)):
+		case c.says != "" && (!apierrors.IsInvalid(err) || !saysOf(t, err, c.says)):
 			t.Errorf("%s %s\ngot  %v\nwant %s", c.name, c.spec, err, c.says)
 		}
 	}

@@ -51,11 +51,15 @@ func awaitJob(t *testing.T, namespace string) *batchv1.Job {
 // endJob plays the Job's controller: the Job succeeds, or fails.
 func endJob(t *testing.T, job *batchv1.Job, succeeds bool) {
 	t.Helper()
-	plane.ChangeStatus(t, job, func() { setEnd(job, succeeds) })
+	plane.ChangeStatus(t, job, func() { setEnd(job, succeeds, plane.Minor(t)) })
 }
 
-// setEnd sets the status of a Job that has succeeded, or failed.
-func setEnd(job *batchv1.Job, succeeds bool) {
+// successCriteria is the minor version since which the Job's controller sets SuccessCriteriaMet before Complete. Older API servers refuse
+// the condition.
+const successCriteria = 31
+
+// setEnd sets the status of a Job that has succeeded, or failed, as the Job's controller of a minor version of Kubernetes.
+func setEnd(job *batchv1.Job, succeeds bool, minor int) {
 	now := metav1.Now()
 	job.Status.StartTime = ptr.To(metav1.NewTime(now.Add(-time.Second)))
 	first, last := batchv1.JobFailureTarget, batchv1.JobFailed
@@ -66,6 +70,9 @@ func setEnd(job *batchv1.Job, succeeds bool) {
 		job.Status.Failed = 1
 	}
 	for _, name := range []batchv1.JobConditionType{first, last} {
+		if name == batchv1.JobSuccessCriteriaMet && minor < successCriteria {
+			continue
+		}
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
 			Type: name, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now, Reason: "Played",
 		})
@@ -78,9 +85,10 @@ func endReportedJobs(t *testing.T, p *harness.Plane, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
+	minor := p.Minor(t)
 	done.Go(func() {
 		for ctx.Err() == nil {
-			if err := endReported(ctx, p, namespace); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			if err := endReported(ctx, p, namespace, minor); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 			select {
@@ -93,7 +101,7 @@ func endReportedJobs(t *testing.T, p *harness.Plane, namespace string) {
 }
 
 // endReported has the Jobs of a namespace succeed that the status of their owner names.
-func endReported(ctx context.Context, p *harness.Plane, namespace string) error {
+func endReported(ctx context.Context, p *harness.Plane, namespace string, minor int) error {
 	var jobs batchv1.JobList
 	if err := p.Client.List(ctx, &jobs, client.InNamespace(namespace)); err != nil {
 		return err
@@ -120,7 +128,7 @@ func endReported(ctx context.Context, p *harness.Plane, namespace string) error 
 		if applied == nil || applied.Reason != appv1.ReasonBeforeRollout || !strings.Contains(applied.Message, job.Name) {
 			continue
 		}
-		setEnd(job, true)
+		setEnd(job, true, minor)
 		if err := p.Client.Status().Update(ctx, job); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -299,4 +300,22 @@ func checkContains(is, want string) error {
 		return fmt.Errorf("it is %q, want %q", is, want)
 	}
 	return nil
+}
+
+// refusedValue matches the value in a refusal: a text, a number, or nothing.
+var refusedValue = regexp.MustCompile(`: Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|-?[0-9]+): )?`)
+
+// saysOf reports whether a refusal by a schema has the words. API servers before Kubernetes 1.35 state the type of the value that a rule
+// refuses in place of the value.
+func saysOf(t *testing.T, err error, words string) bool {
+	t.Helper()
+	if err == nil || strings.Contains(err.Error(), words) || plane.Minor(t) >= 35 {
+		return err != nil && strings.Contains(err.Error(), words)
+	}
+	for _, typ := range []string{"string", "integer", "object", "array"} {
+		if strings.Contains(err.Error(), refusedValue.ReplaceAllString(words, `: Invalid value: "`+typ+`": `)) {
+			return true
+		}
+	}
+	return false
 }

@@ -37,6 +37,7 @@ const mirror = "mirror.example/nginx:1"
 // makeMirrorPolicy makes an admission policy that replaces the images of a namespace's Deployments, and waits until it does.
 func makeMirrorPolicy(t *testing.T, ns string) *admissionregistrationv1.MutatingAdmissionPolicyBinding {
 	t.Helper()
+	plane.Needs(t, 36, "MutatingAdmissionPolicy")
 	rule := admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 		FailurePolicy:      ptr.To(admissionregistrationv1.Fail),

@@ -163,7 +163,7 @@ func TestSizeRules(t *testing.T) {
 			obj := parseApp(t, ns, fmt.Sprintf("a-%d", i), c.spec)
 			obj.SetKind(kind)
 			err := plane.Client.Create(t.Context(), obj)
-			if (err == nil) != (c.says == "") || (err != nil && !strings.Contains(err.Error(), c.says)) {
+			if (err == nil) != (c.says == "") || (err != nil && !saysOf(t, err, c.says)) {
 				t.Errorf("%s %s: %v; want %q", kind, c.spec, err, c.says)
 			}
 		}
