@@ -25,32 +25,36 @@ const (
 // BenchmarkDefaults makes Apps with AppDefaults, and as many without on a control plane of their own: what an edit of the AppDefaults writes, what
 // the records cost in memory, what an idle minute asks for, and what a restart does while all Apps have earlier defaults.
 func BenchmarkDefaults(b *testing.B) {
-	memory := map[bool]float64{}
-	for _, with := range []bool{false, true} {
-		w := headless(b)
-		defaults := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: appv1.AppDefaultsName}}
-		if with {
-			defaults.Spec.Defaults.PodAnnotations = annotations(0)
-			if err := w.client.Create(b.Context(), defaults); err != nil {
-				b.Fatal(err)
-			}
+	without, with := defaultsOf(b, false), defaultsOf(b, true)
+	found.add("memory, Apps with defaults ÷ without", defaulted, manager, "×", with/without)
+	progress("%d Apps: %.0f MiB with defaults, %.0f MiB without", defaulted, with, without)
+}
+
+// defaultsOf makes Apps with AppDefaults or without any on a control plane of their own, and returns the memory of the manager, in MiB.
+func defaultsOf(b *testing.B, with bool) (memory float64) {
+	b.Helper()
+	w := headless(b)
+	defer w.end(b)
+	defaults := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: appv1.AppDefaultsName}}
+	if with {
+		defaults.Spec.Defaults.PodAnnotations = annotations(0)
+		if err := w.client.Create(b.Context(), defaults); err != nil {
+			b.Fatal(err)
 		}
-		o := w.start(b, "")
-		o.settle(b)
-		each(b, defaulted, w.submit)
-		o.settle(b)
-		memory[with] = o.figures(b).resident
-		if with {
-			w.editDefaults(b, o, defaults)
-		}
-		o.stop(b)
-		if with {
-			w.restartOverDefaults(b)
-		}
-		w.end(b)
 	}
-	found.add("memory, Apps with defaults ÷ without", defaulted, manager, "×", memory[true]/memory[false])
-	progress("%d Apps: %.0f MiB with defaults, %.0f MiB without", defaulted, memory[true], memory[false])
+	o := w.start(b, "")
+	o.settle(b)
+	each(b, defaulted, w.submit)
+	o.settle(b)
+	memory = o.figures(b).resident
+	if with {
+		w.editDefaults(b, o, defaults)
+	}
+	o.stop(b)
+	if with {
+		w.restartOverDefaults(b)
+	}
+	return memory
 }
 
 // editDefaults changes the AppDefaults, and counts what the manager writes until each App says that it has earlier ones.

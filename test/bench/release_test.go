@@ -24,6 +24,7 @@ const idleCanaries = "requests in 60 idle seconds, canaries"
 // nothing happens. The benchmark writes the status of the Deployments in place of their controller.
 func BenchmarkCanaries(b *testing.B) {
 	w := headless(b)
+	defer w.end(b)
 	o := w.start(b, "")
 	o.settle(b)
 	each(b, canaries, func(ctx context.Context, i int) error {
@@ -63,7 +64,6 @@ func BenchmarkCanaries(b *testing.B) {
 	found.add("restart over canaries, writes", canaries, manager, "", float64(again.writes()))
 	progress("a new manager over %d canaries is idle after %.2f s; %s", canaries, took, again)
 	o.stop(b)
-	w.end(b)
 }
 
 // becomesAvailable writes the status of a Deployment, as its controller does once all its pods are available.

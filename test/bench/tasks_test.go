@@ -22,6 +22,7 @@ const idleTasks = "requests in 60 idle seconds, Tasks"
 // BenchmarkTasks makes Tasks of one App that are not due: what the manager asks for each, and what in a minute in which nothing happens.
 func BenchmarkTasks(b *testing.B) {
 	w := headless(b)
+	defer w.end(b)
 	o := w.start(b, "")
 	o.settle(b)
 	if err := w.submit(b.Context(), 0); err != nil {
@@ -43,7 +44,6 @@ func BenchmarkTasks(b *testing.B) {
 	found.add("memory, Tasks", scheduled, manager, "MiB", o.figures(b).resident)
 	progress("%d Tasks: %d requests in an idle minute, %.0f MiB; %s", scheduled, idle.total(), o.figures(b).resident, cost)
 	o.stop(b)
-	w.end(b)
 }
 
 // awaitTasks waits until each Task is ready.
