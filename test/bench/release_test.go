@@ -34,14 +34,15 @@ func BenchmarkCanaries(b *testing.B) {
 	})
 	o.settle(b)
 	each(b, canaries, func(ctx context.Context, i int) error { return w.becomesAvailable(ctx, w.app(i).Name) })
+	w.awaitApps(b, func(*appv1.AppStatus) bool { return true })
 	o.settle(b)
 	asked := w.requests(b)
 	each(b, canaries, w.change)
-	o.settle(b)
+	w.awaitApps(b, func(s *appv1.AppStatus) bool { return s.Canary != nil })
 	each(b, canaries, func(ctx context.Context, i int) error {
 		return w.becomesAvailable(ctx, w.app(i).Name+appv1.CanarySuffix)
 	})
-	w.awaitCanaries(b)
+	w.awaitApps(b, func(s *appv1.AppStatus) bool { return s.Canary != nil && s.Canary.Ready == s.Canary.Pods })
 	o.settle(b)
 	cost := w.requests(b).since(asked)
 	for _, own := range []string{"patch apps", "get apps", "get deployments", "list apps", "put deployments/status"} {
@@ -78,8 +79,8 @@ func (w *world) becomesAvailable(ctx context.Context, name string) error {
 	return w.client.Status().Update(ctx, &d)
 }
 
-// awaitCanaries waits until all pods of each canary are ready.
-func (w *world) awaitCanaries(b *testing.B) {
+// awaitApps waits until each App is ready, and its status is as it should be.
+func (w *world) awaitApps(b *testing.B, is func(*appv1.AppStatus) bool) {
 	b.Helper()
 	harness.Eventually(b, func() error {
 		var apps appv1.AppList
@@ -87,9 +88,8 @@ func (w *world) awaitCanaries(b *testing.B) {
 			return err
 		}
 		for i := range apps.Items {
-			if canary := apps.Items[i].Status.Canary; canary == nil || canary.Ready != canary.Pods ||
-				!meta.IsStatusConditionTrue(apps.Items[i].Status.Conditions, appv1.ConditionReady) {
-				return fmt.Errorf("the canary of App %s is not ready: %+v", apps.Items[i].Name, canary)
+			if app := &apps.Items[i]; !meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionReady) || !is(&app.Status) {
+				return fmt.Errorf("App %s is not there yet: %+v", app.Name, app.Status)
 			}
 		}
 		return nil
