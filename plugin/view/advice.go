@@ -95,6 +95,7 @@ var advices = map[string]advice{
 	},
 	appv1.ReasonRunMissed: {text: "Look at the events of its CronJob: {kubectl describe CRONJOB}. If runs are missed again and again, see " +
 		"spec.startingDeadlineSeconds and spec.concurrency; start a run by hand: {kubectl create job JOB FROM}."},
+	appv1.ReasonWaveStalled:   {text: "Look at the resources in status.failed of the AppDefaults, and correct the AppDefaults or these resources."},
 	appv1.ReasonTooManyRuns:   {text: "Find out which client creates the Jobs: {kubectl happ tree NAME}. A ResourceQuota limits them, count/jobs.batch."},
 	appv1.ReasonRunning:       {text: "Nothing while it runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. Why it has no pod is in the message."},
 	appv1.ReasonSuspended:     {text: "Resume it: {kubectl happ resume NAME}."},
@@ -105,6 +106,7 @@ var advices = map[string]advice{
 var good = []string{
 	appv1.ReasonReady, appv1.ReasonScaledToZero, appv1.ReasonSettled, appv1.ReasonSynced, appv1.ReasonPasswordInSecret,
 	appv1.ReasonNoRun, appv1.ReasonSucceeded, appv1.ReasonFollowed, appv1.ReasonNotStalled, appv1.ReasonApplied, appv1.ReasonAccepted, appv1.ReasonAutoscaling,
+	appv1.ReasonRolledOut, appv1.ReasonNextChange, appv1.ReasonWave, appv1.ReasonSkipped,
 }
 
 // adoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
