@@ -188,6 +188,7 @@ func judgeTask(u *unstructured.Unstructured) (field.ErrorList, []client.Object, 
 var stricter = []string{
 	"must not begin or end with white space",                                // An image: a Deployment may have it, no pod can.
 	`"0 sources": must have exactly one source, such as`,                    // A volume: it would be an emptyDir.
+	"image.reference: Required value: must not be empty",                    // A volume: before Kubernetes 1.37 a Deployment takes it, and no pod does.
 	"no container port with protocol",                                       // A target port: the Service would lead nowhere.
 	"is set by the operator", "is set by Kubernetes' Deployment controller", // Labels and annotations: who sets them would undo it.
 	"requires ports, because it leads to the Service",                                 // An Ingress or HTTPRoute: there is no Service.

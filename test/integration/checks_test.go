@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -133,7 +134,7 @@ func checkOtherRequests(t testing.TB, m *harness.Manager, what, than string, wan
 func listsOf(m *harness.Manager, resource string) int {
 	lists := 0
 	for _, q := range m.Requests.All() {
-		if q.Resource == resource && (q.Verb == "list" || q.Streams) {
+		if q.Resource == resource && (q.Verb == "list" || q.Streams && q.Code == http.StatusOK) {
 			lists++
 		}
 	}

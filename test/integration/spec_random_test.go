@@ -48,17 +48,52 @@ func createRandom(t *testing.T, p *harness.Plane, ns string, count int, spec fun
 	}
 	for i := range count {
 		kind := []string{"App", "App", "ModelBox"}[i%3]
-		cr := &unstructured.Unstructured{Object: map[string]any{"spec": specOf(kind, spec(src))}}
-		cr.SetGroupVersionKind(appv1.GroupVersion.WithKind(kind))
-		cr.SetNamespace(ns)
-		cr.SetName(specs.Name(src, i))
-		resources <- cr
+		name := specs.Name(src, i)
+		resources <- knownToServer(t, p, func() *unstructured.Unstructured {
+			cr := &unstructured.Unstructured{Object: map[string]any{"spec": specOf(kind, spec(src))}}
+			cr.SetGroupVersionKind(appv1.GroupVersion.WithKind(kind))
+			cr.SetNamespace(ns)
+			cr.SetName(name)
+			return cr
+		})
 	}
 	close(resources)
 	group.Wait()
 	if t.Failed() {
 		t.FailNow() // Nothing else is worth looking at: a spec was made that the schema refuses.
 	}
+}
+
+// knownToServer returns the first of the random resources whose objects have no field or value that is newer than the API server.
+func knownToServer(t *testing.T, p *harness.Plane, random func() *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	older := refusedBefore(p.Minor(t))
+	for {
+		cr := random()
+		if len(older) == 0 || !refusedAsNewer(t, p, cr, older) {
+			return cr
+		}
+	}
+}
+
+// refusedAsNewer reports whether the API server refuses or drops a part of the objects of a resource that newer API servers take. The words
+// are those of refusals.
+func refusedAsNewer(t *testing.T, p *harness.Plane, cr *unstructured.Unstructured, words []string) bool {
+	t.Helper()
+	if service, _, _ := unstructured.NestedMap(cr.Object, "spec", "service"); service["trafficDistribution"] != nil {
+		return true
+	}
+	i := slices.IndexFunc(ruledKinds, func(k ruled) bool { return k.kind == cr.GetKind() })
+	judged := cr.DeepCopy()
+	judged.SetUID("4ca90da6-4b2b-4b1f-9a3c-0f0f0f0f0f0f")
+	_, objects, err := ruledKinds[i].judge(judged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(objects, func(obj client.Object) bool {
+		err := applyDryRun(t, p, obj)
+		return err != nil && containsAny(err.Error(), words)
+	})
 }
 
 // specOf returns a random spec as one of a kind: the Service of a ModelBox has ports on the nodes unless it states otherwise, and
