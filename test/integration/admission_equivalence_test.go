@@ -226,7 +226,7 @@ var relaxed = []struct {
 	{"a valid environment variable name must consist of", 32},
 	{`].restartPolicy: Unsupported value: "`, 35},
 	{"restartPolicy: Forbidden: may not be set for non-init containers", 35},
-	{"lifecycle.preStop.sleep: Invalid value: 0", 33},
+	{"sleep: Invalid value: 0", 33},
 }
 
 // refusedBefore returns the words of refusals by an API server of a minor version that newer ones do not have.
