@@ -296,6 +296,9 @@ func TestInvalidSpec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if minor := plane.Minor(t); name == "unknown-to-the-cluster" && minor >= 37 {
+				t.Skipf("Kubernetes 1.%d has each field of a pod that the operator has", minor)
+			}
 			app := newApp(ns, name)
 			d, s := createInPlace(t, app)
 			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)

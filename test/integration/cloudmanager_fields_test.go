@@ -146,19 +146,22 @@ func TestCloudManagerRandomSpecs(t *testing.T) {
 	count := specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150)) / 10
 	random := make([]*unstructured.Unstructured, count)
 	for i := range random {
-		db := withoutRole(specs.Accepted(src))
-		for _, field := range notOfDatabases {
-			delete(db, field)
-		}
-		db["storage"] = map[string]any{"size": "1Gi"}
-		random[i] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-			"front":    map[string]any{"deployment": withoutRole(specs.Accepted(src))},
-			"identity": map[string]any{"deployment": withoutRole(specs.Accepted(src))},
-			"db":       map[string]any{"statefulSet": db},
-		}}}
-		random[i].SetGroupVersionKind(appv1.GroupVersion.WithKind("CloudManager"))
-		random[i].SetNamespace(ns)
-		random[i].SetName(fmt.Sprintf("cm-%d", i))
+		random[i] = knownToServer(t, plane, func() *unstructured.Unstructured {
+			db := withoutRole(specs.Accepted(src))
+			for _, field := range notOfDatabases {
+				delete(db, field)
+			}
+			db["storage"] = map[string]any{"size": "1Gi"}
+			cm := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+				"front":    map[string]any{"deployment": withoutRole(specs.Accepted(src))},
+				"identity": map[string]any{"deployment": withoutRole(specs.Accepted(src))},
+				"db":       map[string]any{"statefulSet": db},
+			}}}
+			cm.SetGroupVersionKind(appv1.GroupVersion.WithKind("CloudManager"))
+			cm.SetNamespace(ns)
+			cm.SetName(fmt.Sprintf("cm-%d", i))
+			return cm
+		})
 	}
 	forEachNumber(t, count, func(i int) {
 		plane.Create(t, random[i])

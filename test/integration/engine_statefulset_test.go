@@ -121,7 +121,11 @@ func TestReplace(t *testing.T) {
 	first := live.UID
 
 	grown := apply.Object{Desired: newStatefulSet(d, "30Gi")}
-	d.stalls(t, grown, appv1.ReasonImmutableField, "StatefulSet db", "spec: Forbidden", "Restore the previous value", "--cascade=orphan")
+	refusal := "spec: Forbidden"
+	if plane.Minor(t) >= 37 {
+		refusal = "spec.volumeClaimTemplates: Invalid value: field is immutable" // API servers name the field since Kubernetes 1.37.
+	}
+	d.stalls(t, grown, appv1.ReasonImmutableField, "StatefulSet db", refusal, "Restore the previous value", "--cascade=orphan")
 	grown.Replace = true
 	waits := func(action apply.Action, words string) {
 		t.Helper()

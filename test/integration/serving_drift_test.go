@@ -104,6 +104,9 @@ func TestServingDrift(t *testing.T) {
 			}
 			want := map[string]string{}
 			for what, outcome := range unrepairedAround {
+				if plane.Minor(t) < 34 && strings.Contains(what, "scaleTargetRef.apiVersion") {
+					continue // Older API servers do not validate the version, and the change is repaired.
+				}
 				if strings.HasPrefix(what, kind+" ") {
 					want[what] = outcome
 				}

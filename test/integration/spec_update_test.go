@@ -253,6 +253,9 @@ func TestUpdate(t *testing.T) {
 			t.Run(k.name+"/"+c.field, func(t *testing.T) {
 				t.Parallel()
 				resource, spec := k.make(ns, fmt.Sprintf("%s-%d", strings.ToLower(k.name), i))
+				if c.field == "Service.TrafficDistribution" {
+					plane.Needs(t, 34, "trafficDistribution with all its values")
+				}
 				c := c.at(k.nodePorts)
 				setFields(t, spec, c.extra)
 				plane.Create(t, resource)

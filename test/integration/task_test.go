@@ -138,10 +138,13 @@ func TestRandomTasks(t *testing.T) {
 	createRandom(t, plane, ns, count, specs.Accepted, src)
 	tasks := make([]*appv1.Task, 0, 2*count)
 	for i, cr := range awaitStatuses(t, plane, ns) {
-		own := &unstructured.Unstructured{Object: map[string]any{"spec": specs.Task(src)}}
-		own.SetGroupVersionKind(appv1.GroupVersion.WithKind("Task"))
-		own.SetNamespace(ns)
-		own.SetName(fmt.Sprintf("own-%d", i))
+		own := knownToServer(t, plane, func() *unstructured.Unstructured {
+			random := &unstructured.Unstructured{Object: map[string]any{"spec": specs.Task(src)}}
+			random.SetGroupVersionKind(appv1.GroupVersion.WithKind("Task"))
+			random.SetNamespace(ns)
+			random.SetName(fmt.Sprintf("own-%d", i))
+			return random
+		})
 		if err := plane.Client.Create(t.Context(), own); err != nil {
 			t.Fatalf("%v\n%.2000s", err, marshalJSON(t, own.Object["spec"]))
 		}

@@ -28,6 +28,9 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 			made["values"] = []any{int64(1)}
 		}
 	},
+	reflect.TypeFor[corev1.ImageVolumeSource](): func(g *generator, made map[string]any) {
+		made["reference"] = "registry.example.com/files:1"
+	},
 	reflect.TypeFor[corev1.PodAffinityTerm]():          fixTerm,
 	reflect.TypeFor[corev1.TopologySpreadConstraint](): fixTerm,
 	reflect.TypeFor[corev1.SeccompProfile]():           fixProfile,

@@ -75,6 +75,7 @@ func TestRules(t *testing.T) {
 		volumeOf(`nfs: {server: a, path: b}`):                                                                                              "spec.volumes[0].nfs.path",
 		volumeOf(`csi: {driver: A_b}`):                                                                                                     "spec.volumes[0].csi.driver",
 		volumeOf(`iscsi: {targetPortal: a, iqn: b, lun: 1}`):                                                                               "spec.volumes[0].iscsi.iqn",
+		volumeOf(`image: {pullPolicy: Always}`):                                                                                            "spec.volumes[0].image.reference",
 		volumeOf(`azureDisk: {diskName: a, diskURI: b}`):                                                                                   "spec.volumes[0].azureDisk.diskURI",
 		volumeOf(`ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce]}}}`):                                               "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]",
 		volumeOf(`downwardAPI: {items: [{path: a, fieldRef: {fieldPath: spec.nodeName}}]}`):                                                "spec.volumes[0].downwardAPI.items[0].fieldRef.fieldPath",

@@ -64,7 +64,9 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 	case s.CSI != nil:
 		return csi(s.CSI, at.Child("csi"))
 	case s.Image != nil:
-		return oneOf(at.Child("image", "pullPolicy"), s.Image.PullPolicy, "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		at := at.Child("image")
+		return append(required(at.Child("reference"), s.Image.Reference), // Before Kubernetes 1.37, API servers require it of pods alone.
+			oneOf(at.Child("pullPolicy"), s.Image.PullPolicy, "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
 	case s.NFS != nil:
 		at := at.Child("nfs")
 		errs := required(at.Child("server"), s.NFS.Server)
