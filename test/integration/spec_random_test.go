@@ -308,11 +308,18 @@ func TestRandomUpdatesLeaveNothing(t *testing.T) {
 	createRandom(t, p, ns, count, changeableSpec, src)
 	m.Idle(t)
 	for _, cr := range awaitStatuses(t, p, ns) {
-		spec := changeableSpec(src)
+		kind := "App"
 		if _, box := cr.(*appv1.ModelBox); box {
-			spec = specOf("ModelBox", spec)
+			kind = "ModelBox"
 		}
-		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": spec}})
+		changed := knownToServer(t, p, func() *unstructured.Unstructured {
+			made := &unstructured.Unstructured{Object: map[string]any{"spec": specOf(kind, changeableSpec(src))}}
+			made.SetGroupVersionKind(appv1.GroupVersion.WithKind(kind))
+			made.SetNamespace(ns)
+			made.SetName("changed") // The dry run is of objects that do not live.
+			return made
+		})
+		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": changed.Object["spec"]}})
 		if err != nil {
 			t.Fatal(err)
 		}
