@@ -59,7 +59,7 @@ type AppDefaultsReconciler struct {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults/status,verbs=patch
 // +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,namespace=system,resources=appdefaults/status,verbs=patch
-// +kubebuilder:rbac:groups=events.k8s.io,namespace=system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=system,resources=events,verbs=create
 
 // setupWithManager adds the controller to the manager.
 func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,12 +14,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
+	"huolala.cn/app-operator/test/play"
 )
 
 // newDefaults makes the AppDefaults of a namespace.
@@ -119,30 +122,47 @@ func TestEditedDefaultsWriteNothing(t *testing.T) {
 	checkRequests(t, m, "settled", map[string]int{})
 }
 
-// TestDefaultsOfTheSystemNamespace has AppDefaults where the manager runs by default, with the Role of that namespace alone. It needs a
-// control plane of its own, as these AppDefaults count for all namespaces.
+// TestDefaultsOfTheSystemNamespace has AppDefaults where the manager runs by default, with the Role of that namespace alone, and AppDefaults of
+// another namespace. Both are too long for the budget of the cache, so that they are read from the API server, and roll out in waves. The test
+// needs a control plane of its own, as these AppDefaults count for all namespaces.
 func TestDefaultsOfTheSystemNamespace(t *testing.T) {
 	t.Parallel()
 	p := startOptionalPlane(t)
 	ns := p.Namespace(t)
-	defaults := &appv1.AppDefaults{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: appv1.AppDefaultsName}}
-	setDefaultFields(t, defaults, "podAnnotations: {a: '1'}")
+	long := strings.Repeat("x", 60_000)
+	system, own := &appv1.AppDefaults{}, &appv1.AppDefaults{}
+	for namespace, defaults := range map[string]*appv1.AppDefaults{harness.SystemNamespace: system, ns: own} {
+		defaults.Namespace, defaults.Name = namespace, appv1.AppDefaultsName
+		setDefaultFields(t, defaults, "podAnnotations: {"+namespace+": '1', long: "+long+"}")
+	}
+	system.Spec.Rollout = &appv1.DefaultsRollout{Type: appv1.RolloutWaves, Size: ptr.To(intstr.FromInt32(1)), Soak: "0s"}
 	app := newApp(ns, "web")
-	p.Create(t, defaults, app)
-	p.Start(t, ns)
+	p.Create(t, system, own, app)
+	m := p.Start(t, ns, harness.WithNamespaceCache(1))
 	d := deployment(app)
-	p.Until(t, d, func() error {
-		if got := d.Spec.Template.Annotations["a"]; got != "1" {
-			return fmt.Errorf("the pods have %q", got)
+	has := func(value string) {
+		t.Helper()
+		p.Until(t, d, func() error {
+			if got := d.Spec.Template.Annotations; got[harness.SystemNamespace] != value || got[ns] != "1" {
+				return fmt.Errorf("the pods have %q and %q", got[harness.SystemNamespace], got[ns])
+			}
+			return nil
+		})
+		p.ChangeStatus(t, d, func() { play.SetAvailable(d) })
+		p.Stands(t, app, "Ready=True")
+		p.Until(t, system, func() error { return isRolledOut(system) })
+	}
+	has("1")
+	p.Change(t, system, func() { system.Spec.Defaults.PodAnnotations[harness.SystemNamespace] = "2" })
+	has("2")
+	m.Idle(t)
+	for _, want := range []string{"get appdefaults " + harness.SystemNamespace, "get appdefaults " + ns, "create events " + harness.SystemNamespace} {
+		if !slices.ContainsFunc(m.Requests.All(), func(q harness.Request) bool {
+			return q.Verb+" "+q.Resource+" "+q.Namespace == want && q.Code < http.StatusBadRequest
+		}) {
+			t.Errorf("there was no request to %s", want)
 		}
-		return nil
-	})
-	p.Until(t, defaults, func() error {
-		if s := &defaults.Status; s.Apps != 1 || s.Current != 1 {
-			return fmt.Errorf("the status is %+v", s)
-		}
-		return nil
-	})
+	}
 }
 
 // TestHostileDefaultsStayInTheirNamespace has AppDefaults of a tenant, which state everything, count for nothing elsewhere.
