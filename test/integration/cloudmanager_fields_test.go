@@ -144,17 +144,28 @@ func TestCloudManagerRandomSpecs(t *testing.T) {
 	src := specs.Random(t)
 	m := plane.Start(t, ns)
 	count := specs.Number(t, "FUZZ_APPS", fixture.Of(60, 150)) / 10
+	tier := func() (spec map[string]any) {
+		knownToServer(t, plane, func() *unstructured.Unstructured {
+			spec = withoutRole(specs.Accepted(src))
+			app := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+			app.SetGroupVersionKind(appv1.GroupVersion.WithKind("App"))
+			app.SetNamespace(ns)
+			app.SetName("tier")
+			return app
+		})
+		return spec
+	}
 	random := make([]*unstructured.Unstructured, count)
 	for i := range random {
-		random[i] = knownToServer(t, plane, func() *unstructured.Unstructured {
-			db := withoutRole(specs.Accepted(src))
+		random[i] = knownToServer(t, plane, func() *unstructured.Unstructured { // A tier has a Service even without ports.
+			db := tier()
 			for _, field := range notOfDatabases {
 				delete(db, field)
 			}
 			db["storage"] = map[string]any{"size": "1Gi"}
 			cm := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-				"front":    map[string]any{"deployment": withoutRole(specs.Accepted(src))},
-				"identity": map[string]any{"deployment": withoutRole(specs.Accepted(src))},
+				"front":    map[string]any{"deployment": tier()},
+				"identity": map[string]any{"deployment": tier()},
 				"db":       map[string]any{"statefulSet": db},
 			}}}
 			cm.SetGroupVersionKind(appv1.GroupVersion.WithKind("CloudManager"))

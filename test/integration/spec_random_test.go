@@ -69,12 +69,14 @@ func createRandom(t *testing.T, p *harness.Plane, ns string, count int, spec fun
 func knownToServer(t *testing.T, p *harness.Plane, random func() *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	older := refusedBefore(p.Minor(t))
-	for {
+	for range 1000 {
 		cr := random()
 		if len(older) == 0 || !refusedAsNewer(t, p, cr, older) {
 			return cr
 		}
 	}
+	t.Fatal("each of 1,000 random resources has a field or a value that is newer than the API server")
+	return nil
 }
 
 // refusedAsNewer reports whether the API server refuses or drops a part of the objects of a resource that newer API servers take. The words
