@@ -104,10 +104,8 @@ func (made *rolloutResult) state() (reason, words string) {
 	switch left := made.Rest - made.Skipped; {
 	case len(made.Stalled) > 0:
 		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
-	case len(made.Take) > 0:
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(made.Take), made.Waiting, made.Skipped)
-	case made.Busy > 0:
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, made.Busy, made.Waiting, made.Skipped)
+	case len(made.Take)+made.Busy > 0: // A wave begins only while no resource is busy.
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(made.Take)+made.Busy, made.Waiting, made.Skipped)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, made.Waiting)
 	case made.Rest > 0:

@@ -218,11 +218,12 @@ func (j *judgements) judge(obj stored.Observed, live *appsv1.Deployment, in *nam
 	if live != nil {
 		record = live.Annotations[appv1.AnnotationLastAppliedInputs]
 	}
+	sum := sha256.Sum256([]byte(record))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := j.known[obj.GetUID()]
-	if known == nil || known.generation != obj.GetGeneration() || known.record != sha256.Sum256([]byte(record)) || known.version != in.version {
-		known = newJudgement(obj, record, in)
+	if known == nil || known.generation != obj.GetGeneration() || known.record != sum || known.version != in.version {
+		known = newJudgement(obj, record, sum, in)
 		if j.known == nil {
 			j.known = map[types.UID]*judgement{}
 		}
@@ -238,9 +239,9 @@ func (j *judgements) forget(uid types.UID) {
 	delete(j.known, uid)
 }
 
-// newJudgement judges a resource.
-func newJudgement(obj stored.Observed, record string, in *namespaceSurvey) *judgement {
-	made := &judgement{generation: obj.GetGeneration(), record: sha256.Sum256([]byte(record)), version: in.version, exempt: true}
+// newJudgement judges a resource by the record on its Deployment, whose sum is sum.
+func newJudgement(obj stored.Observed, record string, sum [sha256.Size]byte, in *namespaceSurvey) *judgement {
+	made := &judgement{generation: obj.GetGeneration(), record: sum, version: in.version, exempt: true}
 	spec, typed := decodeServed(obj)
 	if spec == nil {
 		return made

@@ -99,8 +99,11 @@ func (v values) addForms(value string) {
 // addSpec adds the values that are hidden in a spec.
 func (v values) addSpec(spec map[string]any) { differing(spec, hideVariables(RedactSpec(spec)), v) }
 
-// addTemplate adds the values that are hidden in a pod template.
-func (v values) addTemplate(template *corev1.PodTemplateSpec) { v.addSpec(toMap(template)) }
+// addWorkload adds the annotations of an object, and the values that are hidden in its pod template.
+func (v values) addWorkload(obj metav1.Object, template *corev1.PodTemplateSpec) {
+	v.addAnnotations(obj)
+	v.addSpec(toMap(template))
+}
 
 // addAnnotations adds the annotations of an object without the annotations of Kubernetes and of the operator.
 func (v values) addAnnotations(obj metav1.Object) {
@@ -176,25 +179,20 @@ func (s *Snapshot) hiddenValues() values {
 		}
 	}
 	for i := range s.Deployments {
-		found.addAnnotations(&s.Deployments[i])
-		found.addTemplate(&s.Deployments[i].Spec.Template)
+		found.addWorkload(&s.Deployments[i], &s.Deployments[i].Spec.Template)
 	}
 	for i := range s.StatefulSets {
-		found.addAnnotations(&s.StatefulSets[i])
-		found.addTemplate(&s.StatefulSets[i].Spec.Template)
+		found.addWorkload(&s.StatefulSets[i], &s.StatefulSets[i].Spec.Template)
 	}
 	for i := range s.ReplicaSets {
-		found.addAnnotations(&s.ReplicaSets[i])
-		found.addTemplate(&s.ReplicaSets[i].Spec.Template)
+		found.addWorkload(&s.ReplicaSets[i], &s.ReplicaSets[i].Spec.Template)
 	}
 	for i := range s.Jobs {
-		found.addAnnotations(&s.Jobs[i])
-		found.addTemplate(&s.Jobs[i].Spec.Template)
+		found.addWorkload(&s.Jobs[i], &s.Jobs[i].Spec.Template)
 	}
 	for i := range s.CronJobs {
 		found.addAnnotations(&s.CronJobs[i])
-		found.addAnnotations(&s.CronJobs[i].Spec.JobTemplate)
-		found.addTemplate(&s.CronJobs[i].Spec.JobTemplate.Spec.Template)
+		found.addWorkload(&s.CronJobs[i].Spec.JobTemplate, &s.CronJobs[i].Spec.JobTemplate.Spec.Template)
 	}
 	for i := range s.Pods {
 		found.addPod(&s.Pods[i])
