@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/signal"
@@ -32,15 +33,44 @@ const (
 	messageNotKnown    = "may exist; see %s, and delete it: %s"
 )
 
-// untilPipeBreaks is run. Once the reader of the output has ended, as with "| head", it deletes the Job as after Ctrl-C.
+// untilPipeBreaks is run. Once the reader of the output has ended, as with "| head", it deletes the Job as after Ctrl-C. The signal SIGPIPE does
+// not decide: a lost connection with the API server raises it as well.
 func (f *runFollower) untilPipeBreaks(ctx context.Context) error {
-	piped, stop := signal.NotifyContext(ctx, syscall.SIGPIPE)
-	defer stop()
+	signal.Ignore(syscall.SIGPIPE)
+	defer signal.Reset(syscall.SIGPIPE)
+	piped, broken := context.WithCancel(ctx)
+	defer broken()
+	written := *f.root
+	written.Out, written.Err = untilBroken(f.Out, broken), untilBroken(f.Err, broken)
+	f.root = &written
 	err := f.run(piped)
 	if piped.Err() != nil && ctx.Err() == nil {
 		return &exit{code: exitPipe}
 	}
 	return err
+}
+
+// pipeWriter calls broken once nobody reads what it writes.
+type pipeWriter struct {
+	to     io.Writer
+	broken func()
+}
+
+// untilBroken returns a pipeWriter; a terminal, which does not break so, as it is.
+func untilBroken(to io.Writer, broken func()) io.Writer {
+	if isTerminal(to) {
+		return to
+	}
+	return pipeWriter{to, broken}
+}
+
+// Write implements io.Writer.
+func (w pipeWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		w.broken()
+	}
+	return n, err
 }
 
 // create creates the Job. If the answer is lost, create looks for the Job, which has the name that the plug-in chose.

@@ -96,7 +96,7 @@ var advices = map[string]advice{
 	appv1.ReasonRunMissed: {text: "Look at the events of its CronJob: {kubectl describe CRONJOB}. If runs are missed again and again, see " +
 		"spec.startingDeadlineSeconds and spec.concurrency; start a run by hand: {kubectl create job JOB FROM}."},
 	appv1.ReasonWaveStalled:   {text: "Look at the resources in status.failed of the AppDefaults, and correct the AppDefaults or these resources."},
-	appv1.ReasonTooManyRuns:   {text: "Find out which client creates the Jobs: {kubectl happ tree NAME}. A ResourceQuota limits them, count/jobs.batch."},
+	appv1.ReasonTooManyRuns:   {text: "See which client creates the Jobs: {kubectl happ tree NAME}; the limit count/jobs.batch of a ResourceQuota bounds them."},
 	appv1.ReasonRunning:       {text: "Nothing while it runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. Why it has no pod is in the message."},
 	appv1.ReasonSuspended:     {text: "Resume it: {kubectl happ resume NAME}."},
 	appv1.ReasonConfigRollout: {text: "Nothing: the pods are being replaced."},

@@ -95,6 +95,9 @@ func withoutServers(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	annotations := obj.GetAnnotations()
 	for key := range annotations {
+		if key == appv1.AnnotationScheduleSince {
+			annotations[key] = "" // A time.
+		}
 		if strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.Contains(key, "volume.") || strings.HasPrefix(key, "pv.") {
 			delete(annotations, key)
 		}

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -117,6 +119,19 @@ func (s *site) troubled(reason string, mutate func(*appv1.AppSpec)) {
 func (s *site) reports(reason string) {
 	s.Helper()
 	plane.Until(s, s.app, func() error { return standing(s.app, reason) })
+}
+
+// settles waits until the rollout of Deployment web is done. The controller of Deployments, turned back in the middle of a rollout, counts pods by
+// the earlier status of a ReplicaSet, and may delete one too many.
+func (s *site) settles() {
+	s.Helper()
+	d := &appsv1.Deployment{ObjectMeta: fixture.Meta(s.u.namespace, "web")}
+	plane.Until(s, d, func() error {
+		if is, wanted := d.Status, ptr.Deref(d.Spec.Replicas, 1); is.ObservedGeneration < d.Generation || is.UpdatedReplicas != wanted || is.Replicas != wanted || is.AvailableReplicas != wanted {
+			return fmt.Errorf("the rollout goes on: %+v", is)
+		}
+		return nil
+	})
 }
 
 // advises fails the test unless "why" advises a clause about a resource.

@@ -205,6 +205,7 @@ var (
 		s.note()
 		s.u.run("hold", "web", "--to", "1", "--yes")
 		s.reports(appv1.ReasonHeld)
+		s.settles()
 		s.advises("web", clause)
 		if printedCommand.MatchString(clause) {
 			s.follows(clause, "--yes")

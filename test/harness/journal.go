@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -20,19 +23,30 @@ type Journal[T client.Object] struct {
 	err   error
 }
 
-// Follow opens a journal of the objects that list lists. It ends with the test.
+// Follow opens a journal of the objects that list lists, from their present state on. It ends with the test.
 func Follow[T client.Object](t testing.TB, p *Plane, list client.ObjectList, namespace string) *Journal[T] {
 	t.Helper()
 	watcher, err := client.NewWithWatch(p.Config, client.Options{Scheme: Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace))
+	// A watch from no version may begin with a state of the API server's cache that is older than what the test has read.
+	if err := watcher.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	j := &Journal[T]{plane: p}
+	if err := meta.EachListItem(list, func(obj runtime.Object) error {
+		j.seen = append(j.seen, obj.DeepCopyObject().(T))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	events, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace), from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(events.Stop)
-	j := &Journal[T]{plane: p}
 	go func() {
 		for event := range events.ResultChan() {
 			j.mu.Lock()

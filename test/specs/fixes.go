@@ -28,7 +28,7 @@ var fixes = map[reflect.Type]func(*generator, map[string]any){
 			made["values"] = []any{int64(1)}
 		}
 	},
-	reflect.TypeFor[corev1.ImageVolumeSource](): func(g *generator, made map[string]any) {
+	reflect.TypeFor[corev1.ImageVolumeSource](): func(_ *generator, made map[string]any) {
 		made["reference"] = "registry.example.com/files:1"
 	},
 	reflect.TypeFor[corev1.PodAffinityTerm]():          fixTerm,
