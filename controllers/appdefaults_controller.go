@@ -160,6 +160,9 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	}
 	rollout := r.decideRollout(&known, counted)
 	again := ctrl.Result{RequeueAfter: rollout.again}
+	if counted.unjudged {
+		again.RequeueAfter = reconciler.MinRequeue(again.RequeueAfter, countDelay)
+	}
 	typed, _ := found.Decode() // The status has why the spec cannot be decoded.
 	before := typed.DeepCopy()
 	typed.Status = newDefaultsStatus(typed, &known, counted, &rollout)

@@ -3,12 +3,10 @@ package controllers
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,6 +37,9 @@ type survey struct {
 	grants      map[waves.ID]waves.Grant
 	deployments map[types.NamespacedName]*appsv1.Deployment
 	namespaces  map[string]*namespaceSurvey
+	// reads is the number of resources read for a judgement, as the cache has only a part of them. unjudged is set if some are left.
+	reads    int
+	unjudged bool
 }
 
 // namespaceSurvey has what counts for the resources of a namespace.
@@ -47,25 +48,8 @@ type namespaceSurvey struct {
 	// version changes with present, and follows is true if the resources follow the rollout of the AppDefaults.
 	version string
 	follows bool
-}
-
-// judgement is what follows from a spec, a record and the present defaults.
-type judgement struct {
-	// generation and version are those of the judgement, and record is the sum of the record: the record itself is long.
-	generation int64
-	record     [sha256.Size]byte
-	version    string
-	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec
-	// or by its record. wave is the wave of the record.
-	current, exempt bool
-	digest          string
-	wave            resource.Wave
-}
-
-// judgements remembers the judgement on each resource: most have not changed since the last survey. The zero value is ready for use.
-type judgements struct {
-	mu    sync.Mutex
-	known map[types.UID]*judgement
+	// reads is the number of resources of this namespace read for a judgement.
+	reads int
 }
 
 // survey returns the resources that the AppDefaults of a namespace count for.
@@ -112,7 +96,10 @@ func (s *survey) look(ctx context.Context, k *kind, obj stored.Observed) error {
 	if err != nil {
 		return err
 	}
-	member, judged := s.newMember(k, obj, in)
+	member, judged, err := s.newMember(ctx, k, obj, in)
+	if err != nil {
+		return err
+	}
 	s.counted.Apps++
 	switch {
 	case member.Invalid:
@@ -173,15 +160,18 @@ func (s *survey) namespace(ctx context.Context, namespace string) (*namespaceSur
 }
 
 // newMember returns a resource as a rollout has it, with the judgement on it.
-func (s *survey) newMember(k *kind, obj stored.Observed, in *namespaceSurvey) (waves.Member, *judgement) {
+func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in *namespaceSurvey) (waves.Member, *judgement, error) {
 	id := waves.ID{Kind: k.Name, NamespacedName: client.ObjectKeyFromObject(obj)}
-	live := s.deployments[id.NamespacedName]
-	if live != nil && !metav1.IsControlledBy(live, obj) {
-		live = nil
+	live := ownDeployment(s.deployments[id.NamespacedName], obj)
+	judged, err := s.judge(ctx, k, obj, live, in)
+	if err != nil {
+		return waves.Member{}, nil, err
 	}
-	judged := s.memory.judge(obj, live, in)
 	grant, granted := s.grants[id]
-	made := waves.Member{ID: id, Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil}
+	made := waves.Member{
+		ID: id, Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
+		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
+	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt = wave.Number, wave.At.Time
 		if granted && grant.IsUsed(wave.Number, wave.At.Time) {
@@ -206,64 +196,13 @@ func (s *survey) newMember(k *kind, obj stored.Observed, in *namespaceSurvey) (w
 	if state := s.deps.grants.Declined(id); state != "" && state == workload.WaveState(obj, judged.digest) {
 		made.Exempt = true
 	}
-	if live != nil {
-		made.RolledBack, made.RolledBackEarlier = workload.RolledBackFrom(k.Kind, live, judged.digest)
-	}
-	return made, judged
+	return made, judged, nil
 }
 
-// judge returns the judgement on a resource with a Deployment, nil for none.
-func (j *judgements) judge(obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) *judgement {
-	record := ""
-	if live != nil {
-		record = live.Annotations[appv1.AnnotationLastAppliedInputs]
+// ownDeployment returns a Deployment, nil for a Deployment of another controller.
+func ownDeployment(live *appsv1.Deployment, owner client.Object) *appsv1.Deployment {
+	if live == nil || !metav1.IsControlledBy(live, owner) {
+		return nil
 	}
-	sum := sha256.Sum256([]byte(record))
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	known := j.known[obj.GetUID()]
-	if known == nil || known.generation != obj.GetGeneration() || known.record != sum || known.version != in.version {
-		known = newJudgement(obj, record, sum, in)
-		if j.known == nil {
-			j.known = map[types.UID]*judgement{}
-		}
-		j.known[obj.GetUID()] = known
-	}
-	return known
-}
-
-// forget drops the judgement on a resource that is gone.
-func (j *judgements) forget(uid types.UID) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.known, uid)
-}
-
-// newJudgement judges a resource by the record on its Deployment, whose sum is sum.
-func newJudgement(obj stored.Observed, record string, sum [sha256.Size]byte, in *namespaceSurvey) *judgement {
-	made := &judgement{generation: obj.GetGeneration(), record: sum, version: in.version, exempt: true}
-	spec, typed := decodeServed(obj)
-	if spec == nil {
-		return made
-	}
-	today := resource.Inputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
-	made.digest = today.DefaultsDigest()
-	used, err := resource.DecodeInputs(record)
-	if err != nil {
-		return made
-	}
-	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
-	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
-	return made
-}
-
-// isPaused reports whether a resource whose kind takes defaults is paused.
-func isPaused(obj client.Object) bool {
-	switch typed := obj.(type) {
-	case *appv1.App:
-		return typed.Spec.Paused
-	case *appv1.ModelBox:
-		return typed.Spec.Paused
-	}
-	return false
+	return live
 }

@@ -30,12 +30,13 @@ const (
 	maxText       = 64
 )
 
-// reduceStatus returns the parts of a status that metrics read.
+// reduceStatus returns the parts of a status that metrics and the rollouts of AppDefaults read.
 func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
 	kept := appv1.CommonStatus{ObservedGeneration: status.ObservedGeneration}
 	for _, c := range status.Conditions[:min(len(status.Conditions), maxConditions)] {
 		kept.Conditions = append(kept.Conditions, metav1.Condition{
-			Type: shorten(c.Type), Status: shorten(c.Status), Reason: shorten(c.Reason), LastTransitionTime: c.LastTransitionTime,
+			Type: shorten(c.Type), Status: shorten(c.Status), Reason: shorten(c.Reason),
+			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
 		})
 	}
 	return kept

@@ -123,7 +123,8 @@ func TestEditedDefaultsWriteNothing(t *testing.T) {
 }
 
 // TestDefaultsOfTheSystemNamespace has AppDefaults where the manager runs by default, with the Role of that namespace alone, and AppDefaults of
-// another namespace. They roll out in waves. The test needs a control plane of its own, as these AppDefaults count for all namespaces.
+// another namespace. They roll out in waves, although the cache has only a part of each object. The test needs a control plane of its own, as
+// these AppDefaults count for all namespaces.
 func TestDefaultsOfTheSystemNamespace(t *testing.T) {
 	t.Parallel()
 	p := startOptionalPlane(t)
@@ -131,12 +132,12 @@ func TestDefaultsOfTheSystemNamespace(t *testing.T) {
 	system, own := &appv1.AppDefaults{}, &appv1.AppDefaults{}
 	for namespace, defaults := range map[string]*appv1.AppDefaults{harness.SystemNamespace: system, ns: own} {
 		defaults.Namespace, defaults.Name = namespace, appv1.AppDefaultsName
-		setDefaultFields(t, defaults, "podAnnotations: {"+namespace+": '1'}")
+		setDefaultFields(t, defaults, "podAnnotations: {"+namespace+": '1', long: "+strings.Repeat("x", 60_000)+"}")
 	}
 	system.Spec.Rollout = &appv1.DefaultsRollout{Type: appv1.RolloutWaves, Size: ptr.To(intstr.FromInt32(1)), Soak: "0s"}
 	app := newApp(ns, "web")
 	p.Create(t, system, own, app)
-	m := p.Start(t, ns)
+	m := p.Start(t, ns, harness.WithNamespaceCache(1))
 	d := deployment(app)
 	has := func(value string) {
 		t.Helper()

@@ -93,7 +93,6 @@ func run(m *testing.M) (code int) {
 func allUnrequested() map[string]string {
 	all := maps.Clone(unrequested)
 	maps.Copy(all, unrequestedOptional)
-	maps.Copy(all, unrequestedLong)
 	return all
 }
 

@@ -55,13 +55,6 @@ var unrequestedOptional = map[string]string{
 	"create podmonitors.monitoring.coreos.com":    creates,
 }
 
-// unrequestedLong are the rights to read AppDefaults that the cache has in part, as they are longer than its budget. TestDefaultsKeepABudget of
-// package controllers reads such AppDefaults.
-var unrequestedLong = map[string]string{
-	"get appdefaults.app.huolala.cn":                        "the cache has them in part",
-	"get appdefaults.app.huolala.cn in app-operator-system": "the cache has them in part",
-}
-
 // TestUnrequestedRights runs managers that lack one right each. The API server refuses what they do without it.
 func TestUnrequestedRights(t *testing.T) {
 	t.Parallel()

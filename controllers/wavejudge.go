@@ -1,0 +1,176 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/budget"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/workload"
+	"huolala.cn/app-operator/resource"
+)
+
+// The maximum numbers of resources that a survey reads from the API server as the cache has only a part of them: of a namespace, and of all. The
+// next survey reads others: a judgement is remembered until its resource changes.
+const (
+	maxNamespaceReads = 20
+	maxReads          = 200
+)
+
+// judgement is what follows from a spec, the records of a Deployment and the present defaults.
+type judgement struct {
+	// generation and version are those of the judgement, and record is the sum of the records: the records themselves are long.
+	generation int64
+	record     [sha256.Size]byte
+	version    string
+	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec
+	// or by its record. wave is the wave of the record.
+	current, exempt bool
+	digest          string
+	wave            resource.Wave
+	// rolledBack is true after a rollback from the present defaults, and rolledBackEarlier after a rollback from others.
+	rolledBack, rolledBackEarlier bool
+}
+
+// judgements remembers the judgement on each resource: most have not changed since the last survey. The zero value is ready for use.
+type judgements struct {
+	mu    sync.Mutex
+	known map[types.UID]*judgement
+}
+
+// judge returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is exempt until another
+// survey reads it.
+func (s *survey) judge(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
+	sum := sumRecords(live)
+	if known := s.memory.find(obj, sum, in.version); known != nil {
+		return known, nil
+	}
+	spec, of := obj, live
+	if isReduced(obj) || live != nil && children.IsPartial(live) {
+		if in.reads >= maxNamespaceReads || s.reads >= maxReads {
+			s.unjudged = true
+			return &judgement{exempt: true}, nil
+		}
+		in.reads++
+		s.reads++
+		var err error
+		if spec, of, err = s.readWhole(ctx, k, obj); err != nil || spec == nil {
+			return &judgement{exempt: true}, err
+		}
+	}
+	made := newJudgement(k, spec, of, in)
+	made.record = sum
+	s.memory.remember(obj.GetUID(), made)
+	return made, nil
+}
+
+// isReduced reports whether the cache has only a part of a resource.
+func isReduced(obj stored.Observed) bool {
+	of, ok := obj.(budget.Resource)
+	return ok && of.Reduced()
+}
+
+// readWhole reads a resource and its Deployment, nil for a resource that is gone, and for a Deployment that is gone or of another controller.
+func (s *survey) readWhole(ctx context.Context, k *kind, obj stored.Observed) (stored.Observed, *appsv1.Deployment, error) {
+	key := client.ObjectKeyFromObject(obj)
+	whole, ok := k.empty().(stored.Observed)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s has another type", k.Name)
+	}
+	switch err := s.deps.Client.Get(ctx, key, whole); {
+	case apierrors.IsNotFound(err):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read %s %s: %w", k.Name, key, err)
+	}
+	live := &appsv1.Deployment{}
+	switch err := s.deps.Client.Get(ctx, key, live); {
+	case apierrors.IsNotFound(err):
+		return whole, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read Deployment %s: %w", key, err)
+	}
+	return whole, ownDeployment(live, obj), nil
+}
+
+// sumRecords returns a sum that changes with the records of a Deployment. The cache has no records of a Deployment that it keeps in part: its
+// version counts.
+func sumRecords(live *appsv1.Deployment) [sha256.Size]byte {
+	switch {
+	case live == nil:
+		return [sha256.Size]byte{}
+	case children.IsPartial(live):
+		return sha256.Sum256([]byte(live.ResourceVersion))
+	}
+	return sha256.Sum256([]byte(live.Annotations[appv1.AnnotationLastAppliedInputs] + "\n" + live.Annotations[appv1.AnnotationHeld]))
+}
+
+// find returns the judgement that is remembered for a state, nil for none.
+func (j *judgements) find(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	known := j.known[obj.GetUID()]
+	if known == nil || known.generation != obj.GetGeneration() || known.record != record || known.version != version {
+		return nil
+	}
+	return known
+}
+
+// remember keeps the judgement on a resource.
+func (j *judgements) remember(uid types.UID, made *judgement) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.known == nil {
+		j.known = map[types.UID]*judgement{}
+	}
+	j.known[uid] = made
+}
+
+// forget drops the judgement on a resource that is gone.
+func (j *judgements) forget(uid types.UID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.known, uid)
+}
+
+// newJudgement judges a resource by the records on its Deployment, nil for none.
+func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) *judgement {
+	made := &judgement{generation: obj.GetGeneration(), version: in.version, exempt: true}
+	spec, typed := decodeServed(obj)
+	if spec == nil {
+		return made
+	}
+	today := resource.Inputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
+	made.digest = today.DefaultsDigest()
+	if live == nil {
+		return made
+	}
+	made.rolledBack, made.rolledBackEarlier = workload.RolledBackFrom(k.Kind, live, made.digest)
+	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil {
+		return made
+	}
+	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
+	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
+	return made
+}
+
+// isPaused reports whether a resource whose kind takes defaults is paused.
+func isPaused(obj client.Object) bool {
+	switch typed := obj.(type) {
+	case *appv1.App:
+		return typed.Spec.Paused
+	case *appv1.ModelBox:
+		return typed.Spec.Paused
+	}
+	return false
+}
