@@ -28,7 +28,7 @@ const (
 
 // judgement is what follows from a spec, the records of a Deployment and the present defaults.
 type judgement struct {
-	// generation and version are those of the judgement, and record is the sum of the records: the records themselves are long.
+	// generation is the generation of the resource, version the version of the defaults, and record is the sum of the records: the records themselves are long.
 	generation int64
 	record     [sha256.Size]byte
 	version    string

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -29,7 +29,7 @@ type rolloutResult struct {
 	waves.Decision
 	// inWaves is false where changed defaults reach the resources with their next change.
 	inWaves bool
-	// again is when to look again where no event comes, 0 for none.
+	// again is the time until the next look where no event triggers one, 0 for none.
 	again time.Duration
 }
 
@@ -73,7 +73,7 @@ func (r *AppDefaultsReconciler) give(of *stored.AppDefaults, made *rolloutResult
 	if len(made.Take) == 0 {
 		return
 	}
-	r.grants.Give(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, made.Wave, r.Clock.Now(), made.Take)
+	r.grants.Give(waves.Grant{Of: client.ObjectKeyFromObject(of), Wave: made.Wave, Repairs: made.Repairs, At: r.Clock.Now()}, made.Take)
 	r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, appv1.ReasonWave, "Reconcile", messageWaveBegins, made.Wave, len(made.Take), listIDs(made.Take))
 }
 
@@ -84,7 +84,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	for i := range made.Stalled {
 		failed = append(failed, newFailed(&made.Stalled[i], found.messages[made.Stalled[i]]))
 	}
-	// Those that have stopped the rollout come first.
+	// The resources that have stopped the rollout are the first.
 	failed = append(sortFailed(failed), status.Failed...)
 	status.Failed = failed[:min(len(failed), maxFailedDefaults)]
 	if len(status.Failed) == 0 {
@@ -104,8 +104,9 @@ func (made *rolloutResult) state() (reason, words string) {
 	switch left := made.Rest - made.Skipped; {
 	case len(made.Stalled) > 0:
 		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
-	case len(made.Take)+made.Busy > 0: // A wave begins only while no resource is busy.
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(made.Take)+made.Busy, made.Waiting, made.Skipped)
+	case len(made.Take)+len(made.Busy) > 0:
+		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(of), listIDs(of), made.Waiting, made.Skipped)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, made.Waiting)
 	case made.Rest > 0:

@@ -466,7 +466,7 @@ func TestAGrantLapses(t *testing.T) {
 			f.setPods(name, play.SetTimedOut)
 			f.leader.grants.Forget(waves.ID{Kind: "App", NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 			f.app(name) // Its status has that before the grant is acted on.
-			f.leader.grants.Give(types.NamespacedName{Namespace: "platform", Name: "default"}, 1, f.clock.Now(),
+			f.leader.grants.Give(waves.Grant{Of: types.NamespacedName{Namespace: "platform", Name: "default"}, Wave: 1, At: f.clock.Now()},
 				[]waves.ID{{Kind: "App", NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}})
 		},
 		"NextChange": func(f *fleet, _ string) {

@@ -25,9 +25,9 @@ import (
 
 // survey has the resources that AppDefaults count for, by the records on their Deployments and by their statuses.
 type survey struct {
-	// counted has the numbers of all of them, and those that cannot take the defaults.
+	// counted has the numbers of all of them, and the resources that cannot take the defaults.
 	counted appv1.AppDefaultsStatus
-	// members are those that follow the rollout of the AppDefaults, and messages why each of them has stalled.
+	// members are the resources that follow the rollout of the AppDefaults, and messages why some of them are not ready.
 	members  []waves.Member
 	messages map[waves.ID]string
 
@@ -59,7 +59,7 @@ func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*
 		namespaces: map[string]*namespaceSurvey{},
 	}
 	// The order matters. A grant ends once its resource has seen its record in the cache, so the list has the record of each grant that has ended. A
-	// status that is newer than the record counts as one that is not about the record.
+	// status that is newer than the record does not count as a status about the record.
 	made.grants = r.grants.All()
 	var deployments appsv1.DeploymentList
 	scope := r.defaults.scopeOf(namespace)
@@ -114,8 +114,8 @@ func (s *survey) look(ctx context.Context, k *kind, obj stored.Observed) error {
 		return nil
 	}
 	s.members = append(s.members, member)
-	if stalled := obj.Condition(appv1.ConditionStalled); member.Stalled {
-		s.messages[member.ID] = stalled.Message
+	if is := obj.Condition(appv1.ConditionReady); is != nil && !member.Ready {
+		s.messages[member.ID] = is.Message
 	}
 	return nil
 }
@@ -173,12 +173,13 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
 	}
 	if wave := judged.wave; !wave.IsZero() {
-		made.Wave, made.TakenAt = wave.Number, wave.At.Time
+		made.Wave, made.TakenAt, made.Repairs = wave.Number, wave.At.Time, wave.Repairs
 		if granted && grant.IsUsed(wave.Number, wave.At.Time) {
 			s.deps.grants.Forget(id)
 			made.Granted = 0
 		}
 	}
+	made.Repairs = made.Repairs || made.Granted > 0 && grant.Repairs
 	if ready := obj.Condition(appv1.ConditionReady); ready != nil {
 		made.Ready, made.Since = ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == obj.GetGeneration(), ready.LastTransitionTime.Time
 	}

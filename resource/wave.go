@@ -15,10 +15,12 @@ type Wave struct {
 	Number int32 `json:"number"`
 	// At is when the defaults were taken, in seconds.
 	At metav1.Time `json:"at"`
+	// Repairs is true if the resource had stalled before the wave: its failure says nothing of the defaults.
+	Repairs bool `json:"repairs,omitempty"`
 }
 
 // IsZero reports whether there is no wave.
-func (w Wave) IsZero() bool { return w.Number == 0 && w.At.IsZero() }
+func (w Wave) IsZero() bool { return w.Number == 0 && w.At.IsZero() && !w.Repairs }
 
 // check returns an error for a record that no wave makes.
 func (w Wave) check() error {

@@ -27,16 +27,17 @@ type Grants struct {
 
 // Grant is the right of a resource to take the present defaults.
 type Grant struct {
-	// Of is the AppDefaults whose rollout it is, and Wave the number of the wave.
-	Of   types.NamespacedName
-	Wave int32
+	// Of is the AppDefaults whose rollout it is, and Wave the number of the wave. Repairs is true for a resource that has stalled before.
+	Of      types.NamespacedName
+	Wave    int32
+	Repairs bool
 	// At is when it was given.
 	At time.Time
 	// Tried is true once a reconcile of the resource has begun to write, and Refused if the API server has refused the last write.
 	Tried, Refused bool
 }
 
-// IsUsed reports whether a record is that of the grant: a wave of a number, taken at a time, in seconds.
+// IsUsed reports whether a record belongs to the grant: a wave of a number, taken at a time, in seconds.
 func (g *Grant) IsUsed(wave int32, at time.Time) bool {
 	return g.Wave == wave && !at.Before(g.At.Truncate(time.Second))
 }
@@ -60,12 +61,13 @@ func (g *Grants) RegisterLeader(queue Queue) {
 	g.leader = queue
 }
 
-// Give grants resources the present defaults, as a wave of the rollout of AppDefaults, at a time, and requeues the resources.
-func (g *Grants) Give(of types.NamespacedName, wave int32, at time.Time, ids []ID) {
+// Give gives resources a grant, and requeues the resources.
+func (g *Grants) Give(grant Grant, ids []ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, id := range ids {
-		g.granted[id] = &Grant{Of: of, Wave: wave, At: at}
+		own := grant
+		g.granted[id] = &own
 		if queue := g.queues[id.Kind]; queue != nil {
 			queue.Add(reconcile.Request{NamespacedName: id.NamespacedName})
 		}

@@ -22,12 +22,12 @@ func TestGrants(t *testing.T) {
 	g.RegisterLeader(leader)
 	web, box := idOf("web"), ID{Kind: "ModelBox", NamespacedName: idOf("web").NamespacedName}
 	of := types.NamespacedName{Namespace: "platform", Name: "default"}
-	g.Give(of, 3, began.Add(time.Millisecond), []ID{web, box})
+	g.Give(Grant{Of: of, Wave: 3, Repairs: true, At: began.Add(time.Millisecond)}, []ID{web, box})
 	if request, _ := apps.Get(); request.NamespacedName != web.NamespacedName || apps.Len() != 0 {
 		t.Errorf("the App that was woken is %v", request)
 	}
 	grant, ok := g.Of(web)
-	if !ok || grant.Of != of || grant.Wave != 3 || grant.Tried || len(g.All()) != 2 {
+	if !ok || grant.Of != of || grant.Wave != 3 || !grant.Repairs || grant.Tried || len(g.All()) != 2 {
 		t.Errorf("the grant is %+v", grant)
 	}
 	for at, used := range map[time.Time]bool{began: true, began.Add(time.Hour): true, began.Add(-time.Second): false} {
@@ -36,6 +36,9 @@ func TestGrants(t *testing.T) {
 		}
 	}
 	g.Try(web)
+	if grant, _ := g.Of(box); grant.Tried {
+		t.Error("two resources share a grant")
+	}
 	g.Note(web, true)
 	if grant, _ := g.Of(web); !grant.Tried || !grant.Refused {
 		t.Errorf("the grant that was tried is %+v", grant)

@@ -1,5 +1,5 @@
 // Package waves decides which resources take changed defaults next. Decide is pure: it follows from the records on the workloads and from the
-// statuses of the resources alone, so that each leader comes to the same decision. Grants hands the decision to the reconciles of the resources.
+// statuses of the resources alone, so that each leader makes the same decision. Grants hands the decision to the reconciles of the resources.
 package waves
 
 import (
@@ -28,6 +28,8 @@ type Member struct {
 	Wave               int32
 	TakenAt            time.Time
 	Reported, WasReady bool
+	// Repairs is true for a wave, or a grant, of resources that had stalled before: their failure says nothing of the present defaults.
+	Repairs bool
 	// Ready and Stalled are the conditions of the resource, and Since is the time of the last change of the condition Ready.
 	Ready, Stalled bool
 	Since          time.Time
@@ -58,26 +60,31 @@ type Decision struct {
 	// Take are the resources that take the defaults now, as the wave of the number Wave. Without any, Wave is the latest wave.
 	Take []ID
 	Wave int32
-	// Stalled are the resources of waves that have stalled: no wave begins. Busy is the number of resources of the latest wave that
-	// are not ready yet, or have not been ready for the soak.
-	Stalled []ID
-	Busy    int
+	// Repairs is true if the resources of Take have stalled before: they come last, and may stall again.
+	Repairs bool
+	// Stalled are the resources of waves that have stalled: no wave begins. Busy are the resources of the latest wave that are not ready yet, or
+	// have not been ready for the soak.
+	Stalled, Busy []ID
 	// Current and Rest are the numbers of resources with the present defaults and without, and Skipped the number of the latter that are left out for now.
-	// Waiting is the number of those that a later wave has.
+	// Waiting is the number of resources of Rest that a later wave has.
 	Current, Rest, Skipped, Waiting int
-	// Again is when the soak of the latest wave ends if all its resources stay ready, 0 if no time ends anything.
+	// Again is when the soak of the latest wave ends if all its resources stay ready, or a resource has not been ready for too long; 0 if no time
+	// ends anything.
 	Again time.Duration
 }
 
 const (
 	// failTime is for how long after a resource took defaults, and after the soak, the loss of its readiness counts as an effect of these.
 	failTime = 10 * time.Minute
-	// maxSkew is how far in the future a recorded time may be. Beyond, it is not believed.
+	// stuckTime is for how long after a resource took defaults it may be not ready, and not stalled, before it counts as stalled.
+	stuckTime = time.Hour
+	// maxSkew is how far in the future a recorded time may be. Beyond, it does not count.
 	maxSkew = time.Minute
 )
 
 // Decide returns the decision on a rollout: the wave under way, or the next wave once all resources of the latest one have been ready for the
-// soak. Resources that earlier defaults have made not ready come first, and count: with the new ones, at most Size are not ready.
+// soak. Resources that earlier defaults have made not ready come first, and count: with the new ones, at most Size are not ready. Resources that have
+// stalled with a change of their own come last.
 func Decide(r *Rollout) Decision {
 	made := Decision{}
 	for i := range r.Members {
@@ -86,22 +93,24 @@ func Decide(r *Rollout) Decision {
 			made.Wave = max(made.Wave, m.Wave)
 		}
 	}
-	var out, ready []*Member
+	var out, ready, broken []*Member
 	for i := range r.Members {
 		m := &r.Members[i]
-		if m.hasStalled() {
+		if r.hasStalled(m) {
 			made.Stalled = append(made.Stalled, m.ID)
 		}
 		switch {
 		case m.Current:
 			made.Current++
-			if m.Granted > 0 || m.Wave > 0 && m.Wave == made.Wave && !m.isLeftAlone() && !r.hasSoaked(m) {
-				made.Busy++
-				made.Again = max(made.Again, r.soakLeft(m))
+			if r.isBusy(m, made.Wave) {
+				made.Busy = append(made.Busy, m.ID)
+				made.Again = max(made.Again, r.soakLeft(m), r.stuckLeft(m))
 			}
 			continue
 		case m.Granted > 0:
-			made.Busy++
+			if !m.Refused || !m.Repairs {
+				made.Busy = append(made.Busy, m.ID)
+			}
 		case m.Invalid:
 		case m.Exempt:
 			made.Skipped++
@@ -110,31 +119,58 @@ func Decide(r *Rollout) Decision {
 			out = append(out, m)
 		case m.Ready:
 			ready = append(ready, m)
+		case m.Stalled:
+			broken = append(broken, m)
 		default:
 			made.Skipped++
 		}
 		made.Rest++
 	}
-	made.Waiting = len(out) + len(ready)
-	if len(made.Stalled) > 0 || made.Busy > 0 || r.Pending {
+	made.Waiting = len(out) + len(ready) + len(broken)
+	if len(made.Stalled)+len(made.Busy) > 0 || r.Pending {
 		return made
 	}
 	made.Take = append(first(out, r.Size), first(ready, r.Size-len(out))...)
+	if len(made.Take) == 0 && len(broken) > 0 {
+		made.Take, made.Repairs = first(broken, r.Size), true
+	}
 	if made.Waiting -= len(made.Take); len(made.Take) > 0 {
 		made.Wave++
 	}
 	return made
 }
 
-// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall.
-func (m *Member) hasStalled() bool {
+// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall, or keep it from being ready.
+func (r *Rollout) hasStalled(m *Member) bool {
 	switch {
-	case m.isLeftAlone():
+	case m.isLeftAlone() || m.Repairs:
 		return false
-	case m.Granted > 0: // A condition is that of before.
+	case m.Granted > 0: // A condition is about the former defaults.
 		return m.Refused
 	}
-	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
+	return m.RolledBack || m.Current && m.Wave > 0 && (m.Reported && m.Stalled || m.neverReady() && r.stuckLeft(m) <= 0)
+}
+
+// isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
+func (r *Rollout) isBusy(m *Member, latest int32) bool {
+	switch {
+	case m.Granted > 0:
+		return true
+	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || m.Repairs && m.Reported && m.Stalled:
+		return false
+	}
+	return !r.hasSoaked(m)
+}
+
+// neverReady reports whether a resource has not been ready since it took its defaults.
+func (m *Member) neverReady() bool { return !m.Reported || !m.Ready && !m.WasReady }
+
+// stuckLeft returns for how long a resource that has never been ready may go on like that, 0 for a resource that has been.
+func (r *Rollout) stuckLeft(m *Member) time.Duration {
+	if !m.neverReady() || m.TakenAt.After(r.Now.Add(maxSkew)) {
+		return 0
+	}
+	return max(0, m.TakenAt.Add(stuckTime).Sub(r.Now))
 }
 
 // isLeftAlone reports whether a user has taken a resource that has stalled out of the rollout.
@@ -145,7 +181,7 @@ func (r *Rollout) isOut(m *Member) bool {
 	switch {
 	case m.RolledBackEarlier:
 		return true
-	case m.Wave == 0:
+	case m.Wave == 0 || m.Repairs && !m.WasReady:
 		return false
 	case !m.Reported || !m.WasReady:
 		return true

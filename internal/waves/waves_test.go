@@ -45,31 +45,41 @@ func TestDecide(t *testing.T) {
 		again         time.Duration
 		wave          int32
 	}{
-		"ready":                             {Member{Ready: true}, "2 of 3", "", 0, 0, 0, 1},
-		"not ready":                         {Member{}, "[a b]", "", 0, 1, 0, 1},
-		"left out":                          {Member{Ready: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
-		"cannot take them":                  {Member{Ready: true, Invalid: true}, "[a b]", "", 0, 0, 0, 1},
-		"granted":                           {Member{Ready: true, Granted: 1}, "[]", "", 1, 0, 0, 1},
-		"granted, stalled by earlier ones":  {with(earlier, func(m *Member) { m.Stalled, m.Granted = true, 1 }), "[]", "", 1, 0, 0, 1},
-		"granted, and refused":              {Member{Stalled: true, Granted: 1, Refused: true}, "[]", "[x]", 1, 0, 0, 1},
-		"taken, status of before":           {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, 0, 3},
-		"taken, not ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 0, 3},
-		"taken, stalled":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 0, 3},
-		"taken, stalled, paused":            {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
-		"taken, soaks":                      {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
-		"taken, soaks since it was ready":   {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
-		"taken, has soaked":                 {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
-		"taken in a time to come":           {taken(-time.Hour, time.Hour), "[a b]", "", 0, 0, 0, 4},
-		"taken with a change of its own":    {Member{Current: true, Stalled: true}, "[a b]", "", 0, 0, 0, 1},
-		"rolled back":                       {Member{RolledBack: true, Stalled: true}, "[]", "[x]", 0, 0, 0, 0},
-		"rolled back, and held":             {Member{RolledBack: true, Stalled: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
-		"rolled back from earlier ones":     {Member{RolledBackEarlier: true, Stalled: true}, "x and one", "", 0, 0, 0, 1},
-		"stalled by earlier ones":           {with(earlier, func(m *Member) { m.Stalled = true }), "x and one", "", 0, 0, 0, 1},
-		"progresses by earlier ones":        {earlier, "x and one", "", 0, 0, 0, 1},
-		"status of before earlier ones":     {with(earlier, func(m *Member) { m.Ready, m.Reported = true, false }), "x and one", "", 0, 0, 0, 1},
-		"earlier ones, failed much later":   {with(earlier, func(m *Member) { m.TakenAt = began.Add(-time.Hour) }), "[a b]", "", 0, 1, 0, 1},
-		"never ready with earlier ones":     {with(earlier, func(m *Member) { m.TakenAt, m.WasReady = began.Add(-time.Hour), false }), "x and one", "", 0, 0, 0, 1},
-		"stalled by earlier ones, and held": {with(earlier, func(m *Member) { m.Stalled, m.Exempt = true, true }), "[a b]", "", 0, 1, 0, 1},
+		"ready":                               {Member{Ready: true}, "2 of 3", "", 0, 0, 0, 1},
+		"not ready":                           {Member{}, "[a b]", "", 0, 1, 0, 1},
+		"left out":                            {Member{Ready: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
+		"cannot take them":                    {Member{Ready: true, Invalid: true}, "[a b]", "", 0, 0, 0, 1},
+		"granted":                             {Member{Ready: true, Granted: 1}, "[]", "", 1, 0, 0, 1},
+		"granted, stalled by earlier ones":    {with(earlier, func(m *Member) { m.Stalled, m.Granted = true, 1 }), "[]", "", 1, 0, 0, 1},
+		"granted, and refused":                {Member{Stalled: true, Granted: 1, Refused: true}, "[]", "[x]", 1, 0, 0, 1},
+		"taken, status of before":             {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, time.Hour, 3},
+		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 0, 3},
+		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
+		"taken, soaks":                        {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
+		"taken, soaks since it was ready":     {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
+		"taken, has soaked":                   {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
+		"taken in a time to come":             {taken(-time.Hour, time.Hour), "[a b]", "", 0, 0, 0, 4},
+		"taken, never ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "", 1, 0, 59 * time.Minute, 3},
+		"taken, never ready for too long":     {with(taken(stuckTime, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, never reported for too long":  {with(taken(stuckTime, 0), func(m *Member) { m.Reported = false }), "[]", "[x]", 1, 0, 0, 3},
+		"repaired, stalled again":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.Stalled = true, false, true }), "[a b]", "", 0, 0, 0, 4},
+		"repaired, not ready yet":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.WasReady = true, false, false }), "[]", "", 1, 0, 59 * time.Minute, 3},
+		"repaired, soaks":                     {with(taken(4*time.Minute, time.Hour), func(m *Member) { m.Repairs = true }), "[]", "", 1, 0, time.Minute, 3},
+		"repaired by earlier ones, stalled":   {with(earlier, func(m *Member) { m.Repairs, m.WasReady, m.Stalled = true, false, true }), "[a b]", "", 0, 0, 0, 1},
+		"repaired by earlier ones, was ready": {with(earlier, func(m *Member) { m.Repairs, m.Stalled = true, true }), "x and one", "", 0, 0, 0, 1},
+		"to be repaired, and refused":         {Member{Stalled: true, Granted: 1, Repairs: true, Refused: true}, "[a b]", "", 0, 0, 0, 2},
+		"stalled with its own change":         {Member{Stalled: true}, "[a b]", "", 0, 0, 0, 1},
+		"taken with a change of its own":      {Member{Current: true, Stalled: true}, "[a b]", "", 0, 0, 0, 1},
+		"rolled back":                         {Member{RolledBack: true, Stalled: true}, "[]", "[x]", 0, 0, 0, 0},
+		"rolled back, and held":               {Member{RolledBack: true, Stalled: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
+		"rolled back from earlier ones":       {Member{RolledBackEarlier: true, Stalled: true}, "x and one", "", 0, 0, 0, 1},
+		"stalled by earlier ones":             {with(earlier, func(m *Member) { m.Stalled = true }), "x and one", "", 0, 0, 0, 1},
+		"progresses by earlier ones":          {earlier, "x and one", "", 0, 0, 0, 1},
+		"status of before earlier ones":       {with(earlier, func(m *Member) { m.Ready, m.Reported = true, false }), "x and one", "", 0, 0, 0, 1},
+		"earlier ones, failed much later":     {with(earlier, func(m *Member) { m.TakenAt = began.Add(-time.Hour) }), "[a b]", "", 0, 1, 0, 1},
+		"never ready with earlier ones":       {with(earlier, func(m *Member) { m.TakenAt, m.WasReady = began.Add(-time.Hour), false }), "x and one", "", 0, 0, 0, 1},
+		"stalled by earlier ones, and held":   {with(earlier, func(m *Member) { m.Stalled, m.Exempt = true, true }), "[a b]", "", 0, 1, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.member.ID = idOf("x")
@@ -90,7 +100,7 @@ func TestDecide(t *testing.T) {
 					t.Errorf("it takes %s, want %s", names(got.Take), c.take)
 				}
 			}
-			if stalled := names(got.Stalled); stalled != "["+trim(c.stalled)+"]" || got.Busy != c.busy || got.Skipped != c.skipped || got.Again != c.again || got.Wave != c.wave {
+			if stalled := names(got.Stalled); stalled != "["+trim(c.stalled)+"]" || len(got.Busy) != c.busy || got.Skipped != c.skipped || got.Again != c.again || got.Wave != c.wave {
 				t.Errorf("the decision is %+v", got)
 			}
 			rollout.Pending = true
@@ -98,6 +108,34 @@ func TestDecide(t *testing.T) {
 				t.Errorf("a wave begins that may not: %s", names(got.Take))
 			}
 		})
+	}
+}
+
+// TestStalledComeLast has resources that have stalled with changes of their own take the defaults after all others, a wave at a time, and stop nothing if
+// they stall again.
+func TestStalledComeLast(t *testing.T) {
+	members := []Member{{ID: idOf("ready"), Ready: true}, {ID: idOf("a"), Stalled: true}, {ID: idOf("b"), Stalled: true}, {ID: idOf("rolls")}}
+	rollout := Rollout{Members: members, Size: 1, Now: began}
+	if got := Decide(&rollout); names(got.Take) != "[ready]" || got.Repairs || got.Waiting != 2 || got.Skipped != 1 {
+		t.Errorf("at first: %+v", got)
+	}
+	take := func(m *Member, wave int32, repairs bool) {
+		*m = Member{ID: m.ID, Current: true, Wave: wave, TakenAt: began, Reported: true, Repairs: repairs, Stalled: repairs, Ready: !repairs, WasReady: !repairs}
+	}
+	take(&members[0], 1, false)
+	for wave := int32(2); wave <= 3; wave++ {
+		got := Decide(&rollout)
+		if len(got.Take) != 1 || !got.Repairs || got.Wave != wave || len(got.Stalled)+len(got.Busy) > 0 {
+			t.Fatalf("then: %+v", got)
+		}
+		for i := range members {
+			if members[i].ID == got.Take[0] {
+				take(&members[i], wave, true)
+			}
+		}
+	}
+	if got := Decide(&rollout); len(got.Take)+len(got.Stalled)+len(got.Busy) > 0 || got.Rest != 1 || got.Skipped != 1 {
+		t.Errorf("at last: %+v", got)
 	}
 }
 
@@ -112,7 +150,7 @@ func trim(list string) string {
 // TestAFormerWaveDoesNotHoldUpTheNext has a resource of an earlier wave lose its readiness for a while, as each autoscaler makes it.
 func TestAFormerWaveDoesNotHoldUpTheNext(t *testing.T) {
 	members := []Member{
-		{ID: idOf("former"), Current: true, Wave: 1, TakenAt: began.Add(-time.Hour), Reported: true, Since: began},
+		{ID: idOf("former"), Current: true, Wave: 1, TakenAt: began.Add(-time.Hour), Reported: true, WasReady: true, Since: began},
 		{ID: idOf("latest"), Current: true, Wave: 2, TakenAt: began.Add(-time.Hour), Reported: true, WasReady: true, Ready: true, Since: began.Add(-time.Hour)},
 		{ID: idOf("next"), Ready: true},
 	}
@@ -260,7 +298,7 @@ func (s *simulation) settle() Decision {
 		for _, app := range s.apps {
 			s.write(app)
 		}
-		if s.step(); made.Rest == 0 && made.Busy == 0 {
+		if s.step(); made.Rest == 0 && len(made.Busy) == 0 {
 			return made
 		}
 		s.now = s.now.Add(time.Minute)

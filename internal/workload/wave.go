@@ -63,12 +63,12 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 		return &joined, err
 	}
 	today := r.Today.WithPresentDefaults(present, in.Spec, in.Name)
-	if present.Unknown != "" || !in.canTake(live, &today) || !grant.Tried && !in.isFit(live) || len(in.errorsWith(&today, present.Sizes)) > 0 {
+	if present.Unknown != "" || !in.canTake(live, &today) || !grant.Tried && !in.isFit(live, grant.Repairs) || len(in.errorsWith(&today, present.Sizes)) > 0 {
 		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
 		return &joined, nil
 	}
 	r.Waves.Try(id)
-	joined.wave, joined.awaitsWave = newWave(grant.Wave, r.Clock.Now()), false
+	joined.wave, joined.awaitsWave = newWave(&grant, r.Clock.Now()), false
 	return &joined, nil
 }
 
@@ -81,9 +81,9 @@ func (r *Reconciler) noteWave(in *Input, err error) {
 	r.Waves.Note(in.waveID(), errors.As(err, &stalled))
 }
 
-// newWave returns the record of a wave at a time.
-func newWave(number int32, at time.Time) resource.Wave {
-	return resource.Wave{Number: number, At: metav1.NewTime(at.UTC().Truncate(time.Second))}
+// newWave returns the record of the wave of a grant at a time.
+func newWave(grant *waves.Grant, at time.Time) resource.Wave {
+	return resource.Wave{Number: grant.Wave, Repairs: grant.Repairs, At: metav1.NewTime(at.UTC().Truncate(time.Second))}
 }
 
 // canTake reports whether the workload can take today's defaults, which it does not have, without another change.
@@ -111,14 +111,18 @@ func HasOwnRelease(spec resource.Spec) bool {
 	return release != nil && (release.Canary != nil || release.BeforeRollout != nil)
 }
 
-// isFit reports whether the resource is ready, or is not because of the defaults that it took in an earlier wave.
-func (in *Input) isFit(live *appsv1.Deployment) bool {
+// isFit reports whether the resource is ready, or is not because of the defaults that it took in an earlier wave, or has stalled and is repaired.
+func (in *Input) isFit(live *appsv1.Deployment, repairs bool) bool {
 	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err == nil && !recorded.Wave.IsZero() || in.markOf(live).ReplicaSet != "" {
 		return true
 	}
 	owner, ok := in.Owner.(reconciler.Resource)
-	return ok && meta.IsStatusConditionTrue(owner.CommonStatus().Conditions, appv1.ConditionReady)
+	if !ok {
+		return false
+	}
+	is := owner.CommonStatus().Conditions
+	return meta.IsStatusConditionTrue(is, appv1.ConditionReady) || repairs && meta.IsStatusConditionTrue(is, appv1.ConditionStalled)
 }
 
 // errorsWith returns the errors of the spec with today's inputs.

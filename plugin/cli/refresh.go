@@ -128,6 +128,7 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 	value := time.Now().UTC().Format(time.RFC3339)
 	for start := 0; start < len(targets); start += size {
 		wave := targets[start:min(start+size, len(targets))]
+		var versions []string
 		for _, t := range wave {
 			resource, err := c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
 				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationRefresh: value}}}, nil
@@ -135,13 +136,14 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 			if err != nil {
 				return err
 			}
+			versions = append(versions, resource.ObjectMeta.ResourceVersion)
 			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.Object(), r.refreshTakesEffect(resource, t))
 		}
 		if !wait {
 			continue
 		}
-		for _, t := range wave {
-			if err := r.waitRefreshed(ctx, c, t); err != nil {
+		for i, t := range wave {
+			if err := r.waitRefreshed(ctx, c, t, versions[i]); err != nil {
 				return withRest(err, len(targets)-start-len(wave), len(targets))
 			}
 		}
@@ -166,16 +168,20 @@ func withRest(err error, left, all int) error {
 	return &exit{failed.code, fmt.Sprintf("%s; %d of %d were not refreshed", failed.text, left, all)}
 }
 
+// staleFor is for how long a status that has not changed since a refresh may be a status from before.
+const staleFor = 15 * time.Second
+
 // waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
-// so that a status from before looks like one from after.
-func (r *root) waitRefreshed(ctx context.Context, c *clients, t target) error {
+// so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet.
+func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string) error {
 	h, began := c.of(t.kind, t.namespace), time.Now()
 	for {
 		now, err := h.get(ctx, t.name)
 		if err != nil {
 			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
 		}
-		if !now.CanRefresh() || now.State() == view.StateStalled || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
+		stalled, seen := now.State() == view.StateStalled, now.ObjectMeta.ResourceVersion != version || time.Since(began) > staleFor
+		if !now.CanRefresh() && !stalled || stalled && seen || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
 		}
 		if time.Since(began) > defaultWait.timeout {

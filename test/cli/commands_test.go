@@ -276,6 +276,32 @@ func TestRefreshInWaves(t *testing.T) {
 	says(t, said, "2 of 3 were not refreshed")
 }
 
+// TestRefreshOfStalledApps corrects AppDefaults by which Apps have stalled, and refreshes the Apps: the status of before does not count.
+func TestRefreshOfStalledApps(t *testing.T) {
+	t.Parallel()
+	s := emptySite(t, administrator(t))
+	defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(s.u.namespace, appv1.AppDefaultsName)}
+	defaults.Spec.Defaults.NodeSelector = map[string]string{"disk": "none"}
+	plane.Create(t, defaults)
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		app := fixture.NewApp(s.u.namespace, name)
+		plane.Create(t, app)
+		plane.Until(t, app, func() error { return standing(app, appv1.ReasonUnschedulable) })
+	}
+	plane.Change(t, defaults, func() { defaults.Spec.Defaults.NodeSelector = nil })
+	for _, name := range names {
+		app := fixture.NewApp(s.u.namespace, name)
+		plane.Until(t, app, func() error {
+			if is := app.Status.Defaults; is == nil || is.Current {
+				return errNotYet
+			}
+			return nil
+		})
+	}
+	says(t, s.u.run("refresh", "--all", "--wave", "1", "--yes"), "a refreshed", "b refreshed", "c refreshed")
+}
+
 // TestEject prints the children, and deletes the App without touching them.
 func TestEject(t *testing.T) {
 	t.Parallel()
