@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -69,7 +71,7 @@ func adviceOf(kind view.Kind, reason, message string, change func(*view.Snapshot
 	s := &view.Snapshot{Resource: r, Deployments: []appsv1.Deployment{{ObjectMeta: owned("web", "2", owner)}}}
 	for i, name := range []string{"web-new", "web-old"} {
 		rs := appsv1.ReplicaSet{ObjectMeta: owned(name, name, "2")}
-		rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(2 - i), appv1.AnnotationLastAppliedSpec: `{"image":"a"}`}
+		rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(2 - i), appv1.AnnotationLastAppliedSpec: fmt.Sprintf(`{"image":"a:%d"}`, i)}
 		pod := corev1.Pod{ObjectMeta: owned(name+"-1", name+"-1", name)}
 		pod.Spec.Containers = []corev1.Container{{Name: "main"}}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -118,6 +120,7 @@ func allAdvice(t *testing.T) []string {
 					s.Resource.ObjectMeta.Annotations = map[string]string{"meta.helm.sh/release-name": "x"}
 				}))
 				note(adviceOf(kind, reason, message, func(s *view.Snapshot) { s.Pods = nil }))
+				note(adviceOf(kind, reason, message, func(s *view.Snapshot) { s.ReplicaSets[1].Annotations = maps.Clone(s.ReplicaSets[0].Annotations) }))
 			}
 		}
 		note(adviceOf(kind, "", "", func(s *view.Snapshot) { // Not observed for long.

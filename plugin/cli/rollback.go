@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,6 +87,9 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	ops := view.Rollback(now, w.Path, rev)
 	if len(ops) == 0 {
 		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.Object(), rev.Number)
+		if !rev.Current && rev.NoHold == "" {
+			fmt.Fprintf(r.Err, "The pods of revision %d differ by other inputs, such as defaults. To have them back: %s\n", rev.Number, s.Resource.Command("hold", "--to", strconv.FormatInt(rev.Number, 10)))
+		}
 		return nil
 	}
 	fmt.Fprintf(r.Out, "%s, back to revision %d:\n", s.Resource.Object(), rev.Number)

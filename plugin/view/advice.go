@@ -293,9 +293,11 @@ func (s *Snapshot) advise(reason, message string) []string {
 	if tool != "" {
 		lines = append(lines, fmt.Sprintf("Change it in Git: %s applies this %s, and restores what is changed here.", tool, s.Resource.Kind))
 	}
-	if back := s.serving(); back > 0 {
+	if back, sameSpec := s.serving(); back > 0 {
 		to := []string{"--to", strconv.FormatInt(back, 10)}
-		if tool != "" {
+		if kind, _ := KindOf(s.Resource.Kind); sameSpec && kind.Holds {
+			lines = append(lines, "The spec is that of the pods that serve, so changed defaults may be the cause. Keep the pods that serve: "+s.Resource.Command("hold", to...))
+		} else if tool != "" {
 			lines = append(lines, "Once it is suspended there: "+s.Resource.Command("rollback", append(to, "--force")...))
 		} else {
 			lines = append(lines, "Or return to what serves: "+s.Resource.Command("rollback", to...))
@@ -304,17 +306,18 @@ func (s *Snapshot) advise(reason, message string) []string {
 	return lines
 }
 
-// serving returns the earlier revision whose pods serve, 0 if there is none.
-func (s *Snapshot) serving() int64 {
+// serving returns the earlier revision whose pods serve, 0 if there is none, and whether the latest revision has the same spec.
+func (s *Snapshot) serving() (revision int64, sameSpec bool) {
 	for _, d := range s.deployments() {
 		if !controls(s.Resource.ObjectMeta.UID, d) {
 			continue
 		}
-		for i, rs := range s.replicaSets(d.UID) {
-			if i > 0 && countReady(s.podsOf(rs.UID)) > 0 && rs.Annotations[appv1.AnnotationLastAppliedSpec] != "" {
-				return revisionOf(rs)
+		all := s.replicaSets(d.UID)
+		for i, rs := range all {
+			if record := rs.Annotations[appv1.AnnotationLastAppliedSpec]; i > 0 && countReady(s.podsOf(rs.UID)) > 0 && record != "" {
+				return revisionOf(rs), record == all[0].Annotations[appv1.AnnotationLastAppliedSpec]
 			}
 		}
 	}
-	return 0
+	return 0, false
 }

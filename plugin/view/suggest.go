@@ -63,8 +63,8 @@ func (s *Snapshot) suggestion(reason string) *Suggestion {
 	case !kind.Scales || r.Paused || r.HeldAt() != "" || r.GitOps() != "" || !advices[reason].spec:
 		return nil
 	}
-	back := s.serving()
-	if back == 0 {
+	back, sameSpec := s.serving()
+	if back == 0 || sameSpec { // A rollback to the same spec changes nothing.
 		return nil
 	}
 	groups := s.podGroups()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -102,6 +103,10 @@ func adviceOfWhy(t *testing.T) []string {
 						s.Resource.ObjectMeta.Labels = map[string]string{"argocd.argoproj.io/instance": "shop"}
 					},
 					func(s *view.Snapshot) { s.Deployments, s.ReplicaSets, s.Pods = nil, nil, nil },
+					func(s *view.Snapshot) { // The pods differ by their defaults alone.
+						s.ReplicaSets[1].Annotations = maps.Clone(s.ReplicaSets[0].Annotations)
+						s.ReplicaSets[1].Annotations["deployment.kubernetes.io/revision"] = "1"
+					},
 				} {
 					s := snapshotOf(kind, reason, message)
 					change(s)
@@ -174,7 +179,7 @@ func snapshotOf(kind view.Kind, reason, message string) *view.Snapshot {
 	s := &view.Snapshot{Resource: r, Deployments: []appsv1.Deployment{{ObjectMeta: owned("web", "2", "1")}}}
 	for i, name := range []string{"web-new", "web-old"} {
 		rs := appsv1.ReplicaSet{ObjectMeta: owned(name, name, "2")}
-		rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(2 - i), appv1.AnnotationLastAppliedSpec: `{"image":"a"}`}
+		rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(2 - i), appv1.AnnotationLastAppliedSpec: fmt.Sprintf(`{"image":"a:%d"}`, i)}
 		pod := corev1.Pod{ObjectMeta: owned(name+"-1", name+"-1", name)}
 		pod.Spec.Containers = []corev1.Container{{Name: "main"}}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}

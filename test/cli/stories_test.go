@@ -43,6 +43,7 @@ var stories = map[string]func(*testing.T, string){
 	"run fewer or smaller pods": smallerPods,
 	"have the policy changed":   liftPolicy,
 	"Or return to what serves: kubectl happ rollback web --to 1" + inAnyNamespace:           rollBackTo,
+	"Keep the pods that serve: kubectl happ hold web --to 1" + inAnyNamespace:               keepServing,
 	"Once it is suspended there: kubectl happ rollback web --to 1 --force" + inAnyNamespace: rollBackTo,
 
 	// The operator holds the spec back.
@@ -197,6 +198,24 @@ var (
 		}
 		s.follows(clause, "--yes")
 		s.ready()
+		s.keepsPods()
+	})
+	keepServing = story(func(s *site, clause string) {
+		defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(s.u.namespace, appv1.AppDefaultsName)}
+		defaults.Spec.Defaults.NodeSelector = map[string]string{"disk": "none"}
+		plane.Create(s, defaults)
+		plane.Until(s, s.app, func() error {
+			if is := s.app.Status.Defaults; is == nil || is.Current {
+				return errNotYet
+			}
+			return nil
+		})
+		s.annotate(appv1.AnnotationRefresh, "1")
+		s.reports(appv1.ReasonUnschedulable)
+		s.advises("web", clause)
+		s.follows(clause, "--yes")
+		s.reports(appv1.ReasonHeld)
+		s.settles()
 		s.keepsPods()
 	})
 	unhold = story(func(s *site, clause string) {
