@@ -401,7 +401,7 @@ ENABLE_WEBHOOKS ?= false
 
 .PHONY: run
 run: build ## Run the manager here against the current kubeconfig, with ENABLE_WEBHOOKS=false. ARGS= are its flags.
-	ENABLE_WEBHOOKS=$(ENABLE_WEBHOOKS) exec bin/manager $(ARGS)
+	POD_NAMESPACE=$${POD_NAMESPACE:-app-operator-system} ENABLE_WEBHOOKS=$(ENABLE_WEBHOOKS) exec bin/manager $(ARGS)
 
 BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT)
 

@@ -124,7 +124,7 @@ fi
 say "Starting the manager as $account"
 sed "s/^\( *\)user:\$/\1user:\n\1  as: $account/" "$KUBECONFIG" >"$tmp/manager.kubeconfig"
 apart "$tmp/manager.log" "$tmp/manager.log" \
-  env KUBECONFIG="$tmp/manager.kubeconfig" ENABLE_WEBHOOKS=$plans bin/manager \
+  env KUBECONFIG="$tmp/manager.kubeconfig" POD_NAMESPACE=app-operator-system ENABLE_WEBHOOKS=$plans bin/manager \
   --metrics-bind-address=0 --health-probe-bind-address=0 "${webhooks[@]}"
 manager=$!
 

@@ -86,6 +86,16 @@ func Task(task *appv1.Task, base *Base, size ResolvedSize) (*ScheduledJob, field
 	}, errs
 }
 
+// PlannedCronJob returns the CronJob of a Task without a spec, which may depend on the App of the Task.
+func PlannedCronJob(task *appv1.Task) *batchv1.CronJob {
+	return &batchv1.CronJob{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: task.Name, Namespace: task.Namespace, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, appv1.GroupVersion.WithKind(KindTask.Name))},
+		},
+	}
+}
+
 // cronJobSpec returns the spec of the CronJob of a Task.
 func cronJobSpec(spec *appv1.TaskSpec, w *Workload) batchv1.CronJobSpec {
 	seconds := func(n *int32) *int64 {

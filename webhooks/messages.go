@@ -14,6 +14,7 @@ const (
 	messageProfileUndone      = "%s: restricted is undone in the pods of %s: %s. Remove these fields, or state securityProfile only if the exception is meant"
 	messagePlanBusy           = "the operator is busy; run the command again in a second"
 	messagePlanOfDefaults     = ". No App takes them before its next change"
+	messagePlanOfWaves        = ". The Apps take them in waves, the first one at once"
 	messagePlanUnproven       = "none for AppDefaults that do not exist yet, as a plan names other objects. Create them with an empty spec, which changes nothing, then run the change with --dry-run=server"
 	messagePlanUnknown        = "the resource is not known yet, run it again"
 	messagePlanFailed         = "Cannot make a plan"

@@ -177,21 +177,19 @@ func (h *handler[T]) planCreation(ctx context.Context, who *asker, obj T, told d
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
 		Objects: []plan.Object{},
 	}
-	for _, w := range found.workloads {
-		for _, wanted := range w.Objects() {
-			made.Objects = append(made.Objects, plan.Object{
-				Kind: wanted.GetObjectKind().GroupVersionKind().Kind, Name: wanted.GetName(), Action: plan.Created,
-			})
-			if err := h.planner.Obstacle(ctx, wanted); err != nil {
-				last := &made.Objects[len(made.Objects)-1]
-				last.Action, last.Problem = plan.Blocked, problemOf(err)
-				continue
-			}
-			row := children.TypeOf(wanted)
-			made.Objects[len(made.Objects)-1].Unseen = row.Custom || row.Scope != children.ScopeAll // The cache has no foreign object of the type.
-			if !row.Custom {
-				h.planTaken(ctx, obj, wanted, made, told)
-			}
+	for _, wanted := range found.planned() {
+		made.Objects = append(made.Objects, plan.Object{
+			Kind: wanted.GetObjectKind().GroupVersionKind().Kind, Name: wanted.GetName(), Action: plan.Created,
+		})
+		if err := h.planner.Obstacle(ctx, wanted); err != nil {
+			last := &made.Objects[len(made.Objects)-1]
+			last.Action, last.Problem = plan.Blocked, problemOf(err)
+			continue
+		}
+		row := children.TypeOf(wanted)
+		made.Objects[len(made.Objects)-1].Unseen = row.Custom || row.Scope != children.ScopeAll // The cache has no foreign object of the type.
+		if !row.Custom {
+			h.planTaken(ctx, obj, wanted, made, told)
 		}
 	}
 	return made

@@ -23,7 +23,7 @@ func (s *validators) setUpTask(server webhook.Server) {
 		review: func(ctx context.Context, who *asker, task *appv1.Task) review {
 			found := review{
 				errors: slices.Concat(validation.Task(task), validation.DisabledTask(s.disabled)), warnings: validation.TaskWarnings(task),
-				paused: task.Spec.Paused,
+				paused: task.Spec.Paused, objects: []resource.Object{resource.PlannedCronJob(task)},
 			}
 			present, known := s.present(ctx, who, task.Namespace)
 			size := present.Sizes.Resolve(task.Spec.Size)

@@ -41,10 +41,24 @@ type review struct {
 	// workloads are the resource's workloads, children its objects.
 	workloads []*resource.Workload
 	children  []child
+	// objects are the planned objects of a resource that has no workload objects.
+	objects []resource.Object
 	// byDefaults is true if the resource would have no errors without AppDefaults.
 	byDefaults bool
 	// paused is true where nothing is written for now.
 	paused bool
+}
+
+// planned returns the objects that the plan of a creation has.
+func (r *review) planned() []resource.Object {
+	planned := slices.Clone(r.objects)
+	if len(planned) > 0 {
+		return planned
+	}
+	for _, w := range r.workloads {
+		planned = append(planned, w.Objects()...)
+	}
+	return planned
 }
 
 // child is an object of a resource, the field with the object's name, and the object's workload.

@@ -74,8 +74,8 @@ type TaskSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	TimeZone *string `json:"timeZone,omitempty"`
 
-	// concurrency is the rule for a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
-	// Replace ends the earlier one. Defaults to Forbid.
+	// concurrency is the rule for a run that is due while an earlier one runs: Forbid starts it once the earlier one has ended, if
+	// startingDeadlineSeconds allows it, Allow starts it as well, and Replace ends the earlier one. Defaults to Forbid.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Forbid","urn:alm:descriptor:com.tectonic.ui:select:Allow","urn:alm:descriptor:com.tectonic.ui:select:Replace"}
 	Concurrency TaskConcurrency `json:"concurrency,omitempty"`
@@ -133,7 +133,7 @@ type TaskConcurrency string
 
 // The values of TaskConcurrency.
 const (
-	// ConcurrencyForbid leaves out a run that is due while an earlier one runs.
+	// ConcurrencyForbid starts a run that is due while an earlier one runs once that has ended.
 	ConcurrencyForbid TaskConcurrency = "Forbid"
 	// ConcurrencyAllow starts a run whatever else runs.
 	ConcurrencyAllow TaskConcurrency = "Allow"

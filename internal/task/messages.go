@@ -13,7 +13,7 @@ const (
 	messageRunDeleted     = "Job %s was deleted before it ended"
 	messageRunSucceeded   = "the latest run has succeeded"
 	messageRunFailed      = "Job %s failed: %s; kubectl logs -n %s job/%s has its output, if its pod is still there"
-	messageRunDeadline    = "the command had not ended after deadlineSeconds"
+	messageRunDeadline    = "deadlineSeconds had passed before the command ended, or before its pod could start"
 	messageRunCommand     = "the command ended with an error, as often as retries allows"
 	messageRunMissed      = "the run that was due at %s UTC has not started; kubectl describe cronjob -n %s %s names the cause"
 	messageTooManyRuns    = "CronJob %s has more than %d Jobs, so the state of its runs is not known. Delete Jobs that have ended, and see which client creates them"

@@ -37,7 +37,7 @@ const (
 func (r *root) runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use: "run NAME -- COMMAND [ARGUMENT...]", Short: "Run a command in a pod like those that serve", Args: takes(2, -1),
+		Use: "run NAME -- COMMAND [ARGUMENT...]", Short: "Run a command in a pod like the latest pods", Args: takes(2, -1),
 		Long: "Run a command once, in a Job whose pod has the image, the variables, the volumes and the account of the pods that are in force.\n" +
 			"No Service leads to this pod. Print what the command writes, and end with its exit code. Ctrl-C deletes the Job. What this\n" +
 			"program itself has to say goes to the standard error, and its own errors have the exit status 1.",

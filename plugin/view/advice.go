@@ -127,7 +127,7 @@ const (
 )
 
 // adviceNoApp is the advice about a Task whose App has no Deployment.
-const adviceNoApp = "Check the App that spec.app names: {kubectl happ list}. The runs begin once the App has pods in force."
+const adviceNoApp = "Check the App that spec.app names: {kubectl happ list}. The Task takes effect once the App has pods in force; the CronJob, if it exists, runs as before."
 
 // adviceResume is the advice about a paused resource, next to that about anything else.
 const adviceResume = "The %s is paused, and nothing is written until you resume it: %s"

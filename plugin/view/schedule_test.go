@@ -45,7 +45,7 @@ func TestTasks(t *testing.T) {
 		}},
 		"suspended": {StateSuspended, "no run starts until it is resumed", "condition Ready", success, []string{"Resume it: kubectl happ resume task/report -n shop."}},
 		"waiting": {StateWaiting, "App cart has no Deployment", "condition Ready", "", []string{
-			"Check the App that spec.app names: kubectl happ list -n shop. The runs begin once the App has pods in force.",
+			"Check the App that spec.app names: kubectl happ list -n shop. The Task takes effect once the App has pods in force; the CronJob, if it exists, runs as before.",
 		}},
 		"ready": {StateReady, "next run at 2026-03-01 21:00:00 UTC", "Task report", success, nil},
 		"never": {StateReady, "the schedule never comes", "Task report", "", nil},

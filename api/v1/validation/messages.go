@@ -39,6 +39,7 @@ const (
 	messageDNSNoneNeedsNameServer        = "dnsPolicy None requires at least one name server"
 	messageDNSSearchesTooLong            = "must have at most %d characters in total"
 	messageActiveDeadlineOnlyForJobs     = "is valid only for pods that terminate, such as those of a Job"
+	messageActiveDeadlineOfRuns          = "cannot be set in a patch; deadlineSeconds limits each run"
 	messageNoEphemeralContainers         = "cannot be set in a pod template; use kubectl debug on a running pod"
 	messageHostNamespaceNeedsHostUsers   = "must not be true while hostUsers is false"
 	messageSharedProcessesExcludeHostPID = "must not be true if hostPID is true"

@@ -85,7 +85,11 @@ func (p *pod) onlyPatched(restarts corev1.RestartPolicy) field.ErrorList {
 	spec, at := p.spec, p.at.spec
 	errs := oneOf(at.Child("restartPolicy"), spec.RestartPolicy, "", restarts)
 	if spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), messageActiveDeadlineOnlyForJobs))
+		message := messageActiveDeadlineOnlyForJobs
+		if restarts == corev1.RestartPolicyNever {
+			message = messageActiveDeadlineOfRuns
+		}
+		errs = append(errs, field.Forbidden(at.Child("activeDeadlineSeconds"), message))
 	}
 	if len(spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("ephemeralContainers"), messageNoEphemeralContainers))

@@ -38,8 +38,8 @@ type TaskSpecApplyConfiguration struct {
 	Schedule *string `json:"schedule,omitempty"`
 	// timeZone is the time zone of the schedule, a name of the IANA database like "Asia/Shanghai". Defaults to "Etc/UTC".
 	TimeZone *string `json:"timeZone,omitempty"`
-	// concurrency is the rule for a run that is due while an earlier one runs: Forbid leaves it out, Allow starts it as well, and
-	// Replace ends the earlier one. Defaults to Forbid.
+	// concurrency is the rule for a run that is due while an earlier one runs: Forbid starts it once the earlier one has ended, if
+	// startingDeadlineSeconds allows it, Allow starts it as well, and Replace ends the earlier one. Defaults to Forbid.
 	Concurrency *apiv1.TaskConcurrency `json:"concurrency,omitempty"`
 	// deadlineSeconds is the time that a run has, with all retries, before it counts as failed, in seconds, up to a week.
 	// Defaults to none.
