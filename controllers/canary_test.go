@@ -418,3 +418,22 @@ func TestCanaryChangesPorts(t *testing.T) {
 		}
 	})
 }
+
+// TestCanaryScaledByOthers has another client scale a canary: it has its number again, also where that is a share of the pods at its start.
+func TestCanaryScaledByOthers(t *testing.T) {
+	for name, pods := range map[string]string{"a number": `2`, "a share": `"50%"`} {
+		t.Run(name, func(t *testing.T) {
+			w := newCanaryWorld(t, "App", `"pods":`+pods)
+			want := ptr.Deref(w.canary().Spec.Replicas, 1)
+			for _, by := range []int32{7, 1, 0} {
+				d := w.canary()
+				d.Spec.Replicas = ptr.To(by)
+				w.update(d)
+				w.settle("App")
+				if got := ptr.Deref(w.canary().Spec.Replicas, 1); got != want {
+					t.Errorf("scaled to %d, it has %d pods, want %d", by, got, want)
+				}
+			}
+		})
+	}
+}

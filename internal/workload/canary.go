@@ -228,14 +228,20 @@ func (c decider) serves() bool {
 // isStopped reports whether the spec asks for no pods.
 func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 }
 
-// canaryPods returns the number of pods of the canary. A percentage counts when the canary starts.
+// canaryPods returns the number of pods of the canary. A percentage counts when the canary starts; the status has the number from then on, as others can
+// scale the Deployment.
 func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32 {
 	live := c.seen.canary.object
 	if c.isStopped() {
 		return 0
 	}
-	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.hasCanary() && ptr.Deref(live.Spec.Replicas, 1) > 0 {
-		return *live.Spec.Replicas
+	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.hasCanary() {
+		if is := c.in.Before.Release.Canary; is != nil && is.UID == live.UID && is.Pods > 0 {
+			return is.Pods
+		}
+		if pods := ptr.Deref(live.Spec.Replicas, 1); pods > 0 {
+			return pods
+		}
 	}
 	before := ptr.Deref(present.workload.Replicas, ptr.Deref(c.seen.replicas(), 1)) // The workload states none where an autoscaler decides.
 	return resource.CanaryPods(spec, before)
