@@ -60,6 +60,18 @@ func (d *Defaults) rolloutFor(ctx context.Context, namespace string) (of string,
 	return of, rollout, nil
 }
 
+// rolloutWith returns the rollout that the resources of a namespace would follow with another spec of the AppDefaults there, nil for none.
+func (d *Defaults) rolloutWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (*appv1.DefaultsRollout, error) {
+	if spec.Rollout != nil || d.own == "" || d.own == namespace || d.reader == nil {
+		return spec.Rollout, nil
+	}
+	known, err := d.read(ctx, d.own)
+	if err != nil || known.valid == nil {
+		return nil, err
+	}
+	return known.valid.Rollout, nil
+}
+
 // watchGrants adds the source of reconciles for resources of a kind whose wave has come.
 func watchGrants(k *kind, s *Deps, b *builder.Builder) {
 	b.WatchesRawSource(source.Func(func(_ context.Context, queue waves.Queue) error {

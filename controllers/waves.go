@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -79,7 +80,7 @@ func (r *AppDefaultsReconciler) give(of *stored.AppDefaults, made *rolloutResult
 
 // setWaves adds a rollout in waves to the status of valid AppDefaults.
 func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResult, set setCondition) {
-	status.Wave, status.Skipped = made.Wave, int32(made.Skipped) //nolint:gosec // Resources are counted.
+	status.Wave, status.Skipped = made.Wave, int32(len(made.Skipped)) //nolint:gosec // Resources are counted.
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
 		failed = append(failed, newFailed(&made.Stalled[i], found.messages[made.Stalled[i]]))
@@ -101,16 +102,17 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 
 // state returns the reason and the message of the condition RolledOut of a rollout in waves.
 func (made *rolloutResult) state() (reason, words string) {
-	switch left := made.Rest - made.Skipped; {
+	skipped := len(made.Skipped)
+	switch left := made.Rest - skipped; {
 	case len(made.Stalled) > 0:
 		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(of), listIDs(of), made.Waiting, made.Skipped)
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(of), listIDs(of), made.Waiting, skipped)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, made.Waiting)
 	case made.Rest > 0:
-		return appv1.ReasonSkipped, fmt.Sprintf(messageWaveSkipped, made.Skipped, left)
+		return appv1.ReasonSkipped, fmt.Sprintf(messageWaveSkipped, skipped, cmp.Or(listIDs(made.Skipped), "none"), left)
 	}
 	return appv1.ReasonRolledOut, fmt.Sprintf(messageRolledOut, made.Current)
 }

@@ -127,7 +127,7 @@ func (h *defaultsHandler) planLine(ctx context.Context, who *asker, defaults *ap
 		ctrl.LoggerFrom(ctx).V(1).Info(messagePlanFailed, "namespace", defaults.Namespace, "error", err.Error())
 		return "plan: " + messagePlanBusy
 	}
-	if defaults.Spec.Rollout.IsWaves() {
+	if made.InWaves {
 		return "plan: " + made.Line(maxDefaultsLine) + messagePlanOfWaves
 	}
 	return "plan: " + made.Line(maxDefaultsLine) + messagePlanOfDefaults

@@ -19,6 +19,8 @@ type Defaults struct {
 	// Invalid is the number of resources that would be invalid, and Examples names the first of them, each with the reason.
 	Invalid  int
 	Examples []string
+	// InWaves is true if the resources take the AppDefaults in waves, and false if they take them with their next changes.
+	InWaves bool
 }
 
 // MaxExamples is the maximum number of examples in a line.

@@ -65,18 +65,19 @@ type Decision struct {
 	// Stalled are the resources of waves that have stalled: no wave begins. Busy are the resources of the latest wave that are not ready yet, or
 	// have not been ready for the soak.
 	Stalled, Busy []ID
-	// Current and Rest are the numbers of resources with the present defaults and without, and Skipped the number of the latter that are left out for now.
-	// Waiting is the number of resources of Rest that a later wave has.
-	Current, Rest, Skipped, Waiting int
-	// Again is when the soak of the latest wave ends if all its resources stay ready, or a resource has not been ready for too long; 0 if no time
-	// ends anything.
+	// Skipped are the resources without the present defaults that are left out for now.
+	Skipped []ID
+	// Current and Rest are the numbers of resources with the present defaults and without. Waiting is the number of the latter that a later wave has.
+	Current, Rest, Waiting int
+	// Again is when the soak of the latest wave ends if all its resources stay ready, or when a resource has held it up for too long; 0 if no
+	// time ends anything.
 	Again time.Duration
 }
 
 const (
 	// failTime is for how long after a resource took defaults, and after the soak, the loss of its readiness counts as an effect of these.
 	failTime = 10 * time.Minute
-	// stuckTime is for how long after a resource took defaults it may be not ready, and not stalled, before it counts as stalled.
+	// stuckTime is for how long, in addition to the soak, a resource of the latest wave may hold up the next wave before it counts as stalled.
 	stuckTime = time.Hour
 	// maxSkew is how far in the future a recorded time may be. Beyond, it does not count.
 	maxSkew = time.Minute
@@ -96,7 +97,7 @@ func Decide(r *Rollout) Decision {
 	var out, ready, broken []*Member
 	for i := range r.Members {
 		m := &r.Members[i]
-		if r.hasStalled(m) {
+		if r.hasStalled(m, made.Wave) {
 			made.Stalled = append(made.Stalled, m.ID)
 		}
 		switch {
@@ -104,7 +105,7 @@ func Decide(r *Rollout) Decision {
 			made.Current++
 			if r.isBusy(m, made.Wave) {
 				made.Busy = append(made.Busy, m.ID)
-				made.Again = max(made.Again, r.soakLeft(m), r.stuckLeft(m))
+				made.Again = max(made.Again, r.left(m))
 			}
 			continue
 		case m.Granted > 0:
@@ -113,7 +114,7 @@ func Decide(r *Rollout) Decision {
 			}
 		case m.Invalid:
 		case m.Exempt:
-			made.Skipped++
+			made.Skipped = append(made.Skipped, m.ID)
 		case m.RolledBack:
 		case r.isOut(m):
 			out = append(out, m)
@@ -122,7 +123,7 @@ func Decide(r *Rollout) Decision {
 		case m.Stalled:
 			broken = append(broken, m)
 		default:
-			made.Skipped++
+			made.Skipped = append(made.Skipped, m.ID)
 		}
 		made.Rest++
 	}
@@ -140,15 +141,15 @@ func Decide(r *Rollout) Decision {
 	return made
 }
 
-// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall, or keep it from being ready.
-func (r *Rollout) hasStalled(m *Member) bool {
+// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall, or, in the latest wave, keep it from the end of its soak.
+func (r *Rollout) hasStalled(m *Member, latest int32) bool {
 	switch {
 	case m.isLeftAlone() || m.Repairs:
 		return false
 	case m.Granted > 0: // A condition is about the former defaults.
 		return m.Refused
 	}
-	return m.RolledBack || m.Current && m.Wave > 0 && (m.Reported && m.Stalled || m.neverReady() && r.stuckLeft(m) <= 0)
+	return m.RolledBack || m.Current && m.Wave > 0 && (m.Reported && m.Stalled || m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0)
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
@@ -162,15 +163,20 @@ func (r *Rollout) isBusy(m *Member, latest int32) bool {
 	return !r.hasSoaked(m)
 }
 
-// neverReady reports whether a resource has not been ready since it took its defaults.
-func (m *Member) neverReady() bool { return !m.Reported || !m.Ready && !m.WasReady }
-
-// stuckLeft returns for how long a resource that has never been ready may go on like that, 0 for a resource that has been.
-func (r *Rollout) stuckLeft(m *Member) time.Duration {
-	if !m.neverReady() || m.TakenAt.After(r.Now.Add(maxSkew)) {
-		return 0
+// left returns the time until a resource that holds up the next wave may change that: the rest of its soak, or of the time that it has for its soak.
+func (r *Rollout) left(m *Member) time.Duration {
+	if m.Reported && m.Ready {
+		return r.soakLeft(m)
 	}
-	return max(0, m.TakenAt.Add(stuckTime).Sub(r.Now))
+	return r.stuckLeft(m)
+}
+
+// stuckLeft returns the rest of the time that a resource has for the end of its soak. A time in the future does not count.
+func (r *Rollout) stuckLeft(m *Member) time.Duration {
+	if m.TakenAt.After(r.Now.Add(maxSkew)) {
+		return r.Soak + stuckTime
+	}
+	return max(0, m.TakenAt.Add(r.Soak+stuckTime).Sub(r.Now))
 }
 
 // isLeftAlone reports whether a user has taken a resource that has stalled out of the rollout.

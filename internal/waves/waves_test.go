@@ -52,19 +52,20 @@ func TestDecide(t *testing.T) {
 		"granted":                             {Member{Ready: true, Granted: 1}, "[]", "", 1, 0, 0, 1},
 		"granted, stalled by earlier ones":    {with(earlier, func(m *Member) { m.Stalled, m.Granted = true, 1 }), "[]", "", 1, 0, 0, 1},
 		"granted, and refused":                {Member{Stalled: true, Granted: 1, Refused: true}, "[]", "[x]", 1, 0, 0, 1},
-		"taken, status of before":             {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, time.Hour, 3},
-		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 0, 3},
-		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, status of before":             {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, soak + time.Hour, 3},
+		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 64 * time.Minute, 3},
+		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
 		"taken, soaks":                        {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
 		"taken, soaks since it was ready":     {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
 		"taken, has soaked":                   {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
 		"taken in a time to come":             {taken(-time.Hour, time.Hour), "[a b]", "", 0, 0, 0, 4},
-		"taken, never ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "", 1, 0, 59 * time.Minute, 3},
-		"taken, never ready for too long":     {with(taken(stuckTime, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "[x]", 1, 0, 0, 3},
-		"taken, never reported for too long":  {with(taken(stuckTime, 0), func(m *Member) { m.Reported = false }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, never ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "", 1, 0, 64 * time.Minute, 3},
+		"taken, never ready for too long":     {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, ready by turns for too long":  {taken(soak+stuckTime, 0), "[]", "[x]", 1, 0, soak, 3},
+		"taken, never reported for too long":  {with(taken(soak+stuckTime, 0), func(m *Member) { m.Reported = false }), "[]", "[x]", 1, 0, 0, 3},
 		"repaired, stalled again":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.Stalled = true, false, true }), "[a b]", "", 0, 0, 0, 4},
-		"repaired, not ready yet":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.WasReady = true, false, false }), "[]", "", 1, 0, 59 * time.Minute, 3},
+		"repaired, not ready yet":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.WasReady = true, false, false }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"repaired, soaks":                     {with(taken(4*time.Minute, time.Hour), func(m *Member) { m.Repairs = true }), "[]", "", 1, 0, time.Minute, 3},
 		"repaired by earlier ones, stalled":   {with(earlier, func(m *Member) { m.Repairs, m.WasReady, m.Stalled = true, false, true }), "[a b]", "", 0, 0, 0, 1},
 		"repaired by earlier ones, was ready": {with(earlier, func(m *Member) { m.Repairs, m.Stalled = true, true }), "x and one", "", 0, 0, 0, 1},
@@ -100,7 +101,7 @@ func TestDecide(t *testing.T) {
 					t.Errorf("it takes %s, want %s", names(got.Take), c.take)
 				}
 			}
-			if stalled := names(got.Stalled); stalled != "["+trim(c.stalled)+"]" || len(got.Busy) != c.busy || got.Skipped != c.skipped || got.Again != c.again || got.Wave != c.wave {
+			if stalled := names(got.Stalled); stalled != "["+trim(c.stalled)+"]" || len(got.Busy) != c.busy || len(got.Skipped) != c.skipped || got.Again != c.again || got.Wave != c.wave {
 				t.Errorf("the decision is %+v", got)
 			}
 			rollout.Pending = true
@@ -116,7 +117,7 @@ func TestDecide(t *testing.T) {
 func TestStalledComeLast(t *testing.T) {
 	members := []Member{{ID: idOf("ready"), Ready: true}, {ID: idOf("a"), Stalled: true}, {ID: idOf("b"), Stalled: true}, {ID: idOf("rolls")}}
 	rollout := Rollout{Members: members, Size: 1, Now: began}
-	if got := Decide(&rollout); names(got.Take) != "[ready]" || got.Repairs || got.Waiting != 2 || got.Skipped != 1 {
+	if got := Decide(&rollout); names(got.Take) != "[ready]" || got.Repairs || got.Waiting != 2 || len(got.Skipped) != 1 {
 		t.Errorf("at first: %+v", got)
 	}
 	take := func(m *Member, wave int32, repairs bool) {
@@ -134,7 +135,7 @@ func TestStalledComeLast(t *testing.T) {
 			}
 		}
 	}
-	if got := Decide(&rollout); len(got.Take)+len(got.Stalled)+len(got.Busy) > 0 || got.Rest != 1 || got.Skipped != 1 {
+	if got := Decide(&rollout); len(got.Take)+len(got.Stalled)+len(got.Busy) > 0 || got.Rest != 1 || len(got.Skipped) != 1 {
 		t.Errorf("at last: %+v", got)
 	}
 }

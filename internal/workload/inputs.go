@@ -92,6 +92,9 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	chosen.specChanged = history.Ours && history.SpecChanged
 	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
 	inputs, joins := c.takeWave(inputs, chosen.specChanged)
+	if isToday && !joins {
+		inputs.Wave = c.waveToKeep(history, &inputs)
+	}
 	chosen.isToday = isToday || joins
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
 	first := c.rebuild(chosen, inputs)

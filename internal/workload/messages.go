@@ -57,7 +57,7 @@ const (
 	messageJobFailed             = "Job %s failed: %s; kubectl logs -n %s job/%s has its output, if its pod is still there. %sFix the spec, or set the annotation %s to a new value to run the command again"
 	messageBeforeServes          = "The version before serves. "
 	messageJobForeign            = "Job %s, which would run the command before the rollout, exists and is not of this resource. Delete it"
-	messageJobDeadline           = "the command had not ended after beforeRollout.deadlineSeconds"
+	messageJobDeadline           = "beforeRollout.deadlineSeconds had passed before the command ended, or before its pod could start"
 	messageJobCommand            = "the command ended with an error, as often as beforeRollout.retries allows"
 	messagePodsUnreadable        = "Cannot read the pods of an adopted Deployment, so their causes are unknown"
 	messageNotCreatedYet         = "%s %s does not exist yet"

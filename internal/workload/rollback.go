@@ -43,6 +43,8 @@ type failedSpec struct {
 	Config string `json:"config,omitempty"`
 	// Defaults is the digest of the defaults that were rolled back, empty if the spec was.
 	Defaults string `json:"defaults,omitempty"`
+	// Wave is the wave in which the workload had taken its defaults.
+	Wave resource.Wave `json:"wave,omitzero"`
 }
 
 // declinedRollback is a rollout that has stalled and is not undone.
@@ -100,7 +102,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 		record = in.Spec.Identity()
 	}
 	return holdWish{begins: true, mark: &holdMark{ReplicaSet: in.Before.History.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
-		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict),
+		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict), Wave: inputs.Wave,
 	}}}
 }
 

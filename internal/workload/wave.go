@@ -144,6 +144,22 @@ func (c decider) takeWave(chosen resource.Inputs, specChanged bool) (inputs reso
 	return chosen.TakeDefaults(&c.seen.today, c.in.wave), true
 }
 
+// waveToKeep returns the wave of a workload that takes defaults with a change of its own: the former wave if the workload has not been ready since it
+// took the same defaults in that wave. So a change of a resource that has stalled a rollout does not let the rollout go on.
+func (c decider) waveToKeep(history resource.Provenance, taken *resource.Inputs) resource.Wave {
+	if mark := c.in.markOf(c.seen.Object); mark.rolledBack() && mark.Failed.Defaults != "" && mark.Failed.Defaults == taken.DefaultsDigest() {
+		return mark.Failed.Wave
+	}
+	was, err := resource.DecodeInputs(history.Inputs)
+	if err != nil || !history.Ours || was.Wave.IsZero() || !resource.DefaultsCurrent(c.in.Spec.WithDefaults(""), was.Defaults, taken.Defaults) {
+		return resource.Wave{}
+	}
+	if is := c.in.Before.Defaults.Defaults; is != nil && is.Wave.Equal(&was.Wave.At) && is.WasReady {
+		return resource.Wave{}
+	}
+	return was.Wave
+}
+
 // waveOf returns the status about the wave in which the workload took the defaults that it has. ready is true if its pods are ready.
 func waveOf(in *Input, used *resource.Inputs, ready bool) appv1.WaveInUse {
 	if used.Wave.IsZero() {

@@ -211,7 +211,7 @@ func TestPlanAsData(t *testing.T) {
 		"App":              {`{image: "a:1", ports: [{port: 80}]}`, `{image: "a:2", ports: [{port: 80}]}`, "Deployment x-app, Service x-app", "Deployment x-app"},
 		"ModelBox":         {`{image: "a:1"}`, `{image: "a:2"}`, "Deployment x-modelbox", "Deployment x-modelbox"},
 		"UnitedDeployment": {`{deploymentName: ud, replicas: 1, template: {image: "a:1"}}`, `{deploymentName: ud, replicas: 2, template: {image: "a:1"}}`, "Deployment ud", "Deployment ud"},
-		"Task": {`{image: "a:1", command: [a], schedule: "0 0 1 1 *"}`, `{image: "a:2", command: [a], schedule: "0 0 1 1 *"}`, "CronJob x-task", "CronJob x-task"},
+		"Task":             {`{image: "a:1", command: [a], schedule: "0 0 1 1 *"}`, `{image: "a:2", command: [a], schedule: "0 0 1 1 *"}`, "CronJob x-task", "CronJob x-task"},
 		"CloudManager": {
 			cloudManager, strings.Replace(cloudManager, "image: a,", `image: "a:2",`, 1),
 			"StatefulSet x-cloudmanager-db, Service x-cloudmanager-db-headless, Service x-cloudmanager-db, Deployment x-cloudmanager-identity, Service x-cloudmanager-identity, Deployment x-cloudmanager-front, Service x-cloudmanager-front", "",

@@ -1,0 +1,105 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/test/play"
+)
+
+// TestAChangeDoesNotOpenAStop changes an App that has stalled a rollout, as its pipeline does: as long as the App is not ready, no other App takes the
+// defaults. Once it is ready, the rollout goes on.
+func TestAChangeDoesNotOpenAStop(t *testing.T) {
+	const rollback = `{"image":"nginx:1","replicas":1,"rollback":"OnStall"}`
+	changes := map[string]func(*stored.App, string){
+		"another image": func(app *stored.App, spec string) {
+			setStoredSpec(t, app, strings.Replace(spec, "nginx:1", "nginx:2", 1))
+		},
+		"labels": func(app *stored.App, spec string) {
+			setStoredSpec(t, app, strings.Replace(spec, "{", `{"labels":{"a":"b"},`, 1))
+		},
+		"replicas": func(app *stored.App, spec string) {
+			setStoredSpec(t, app, strings.Replace(spec, `"replicas":1`, `"replicas":2`, 1))
+		},
+		"a refresh": func(app *stored.App, _ string) { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} },
+	}
+	for name, change := range changes {
+		for kind, spec := range map[string]string{"plain": plainApp, "rolled back": rollback} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				f := newFleet(t, 3, spec, inWaves("1", "1", "0s"))
+				f.setDefaults("platform", inWaves("2", "1", "0s"))
+				f.look()
+				f.everyApp()
+				taken := f.with("2")
+				if len(taken) != 1 {
+					t.Fatalf("the wave has %q", taken)
+				}
+				stalled := taken[0]
+				f.waveWith(2, stalled)
+				for round := range 2 {
+					app := &stored.App{}
+					app.Name = stalled
+					f.read(app)
+					app.Generation++
+					change(app, spec)
+					f.update(app)
+					f.waveWith(2, stalled)
+					if got := f.rolledOut(); got != "False/"+appv1.ReasonWaveStalled {
+						t.Errorf("after change %d, the rollout is %s", round, got)
+					}
+					for _, other := range f.names {
+						if other != stalled && f.deploymentOf(other).Spec.Template.Annotations["a"] != "1" {
+							t.Errorf("after change %d, %s has the defaults as well", round, other)
+						}
+					}
+				}
+				f.setPods(stalled, play.SetAvailable)
+				f.setDefaults("platform", inWaves("3", "1", "0s"))
+				f.waveWith(8)
+				if got := len(f.with("3")); got != len(f.names) || f.rolledOut() != "True/RolledOut" {
+					t.Errorf("with corrected defaults, %d Apps have them: %s", got, f.rolledOut())
+				}
+			})
+		}
+	}
+}
+
+// setStoredSpec sets the spec of an App.
+func setStoredSpec(t *testing.T, app *stored.App, spec string) {
+	t.Helper()
+	mustUnmarshal(t, &app.Spec, spec)
+}
+
+// TestPlanOfWaves checks that the plan of AppDefaults has the way in which the Apps would take them: by the new spec, or else by the AppDefaults of the
+// operator's namespace.
+func TestPlanOfWaves(t *testing.T) {
+	const waves, nextChange, none = `{"rollout":{"type":"Waves"}}`, `{"rollout":{}}`, `{}`
+	for name, c := range map[string]struct {
+		operators, own, of, spec string
+		want                     bool
+	}{
+		"of the operator":               {none, none, "platform", waves, true},
+		"of the operator, no longer":    {waves, none, "platform", none, false},
+		"of a namespace":                {none, none, namespace, waves, true},
+		"of a namespace, no longer":     {none, waves, namespace, none, false},
+		"of a namespace, by the others": {waves, none, namespace, none, true},
+		"of a namespace, NextChange":    {waves, none, namespace, nextChange, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			t.Cleanup(func() { w.script.text.Reset() }) // A plan writes nothing.
+			w.setDefaults("platform", c.operators)
+			w.setDefaults(namespace, c.own)
+			spec, err := newAppDefaults(t, c.of, c.spec).Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := newPlanner(w.Deps).PlanDefaults(t.Context(), c.of, &spec.Spec)
+			if err != nil || made.InWaves != c.want {
+				t.Errorf("in waves: %t, want %t (%v)", made.InWaves, c.want, err)
+			}
+		})
+	}
+}
