@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -37,7 +38,10 @@ func BenchmarkCanaries(b *testing.B) {
 	w.awaitApps(b, func(s *appv1.AppStatus) bool { return meta.IsStatusConditionTrue(s.Conditions, appv1.ConditionReady) })
 	o.settle(b)
 	asked := w.requests(b)
-	each(b, canaries, w.change)
+	each(b, canaries, func(ctx context.Context, i int) error {
+		app := w.app(i)
+		return w.client.Patch(ctx, app, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"image":"nginx:1.17.0"}}`)))
+	})
 	w.awaitApps(b, func(s *appv1.AppStatus) bool { return s.Canary != nil })
 	each(b, canaries, func(ctx context.Context, i int) error {
 		return w.becomesAvailable(ctx, w.app(i).Name+appv1.CanarySuffix)
