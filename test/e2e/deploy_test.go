@@ -21,14 +21,14 @@ func deploy(t testing.TB, version string) {
 	kubectl(t, "rollout", "status", "-n", system, "deployment/app-operator-controller-manager", "--timeout="+patience.String())
 }
 
-// undeploy removes what deploy made, in any case at the end of the test.
-func undeploy(t testing.TB) {
+// undeploy removes what deploy made, in any case at the end of the test. The variables are those of make, such as COMPONENTS=viewer.
+func undeploy(t testing.TB, variables ...string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
 			diagnose(t, system)
 		}
-		if _, err := execute(context.WithoutCancel(t.Context()), "", "make", "undeploy"); err != nil {
+		if _, err := execute(context.WithoutCancel(t.Context()), "", "make", append([]string{"undeploy"}, variables...)...); err != nil {
 			t.Error(err)
 		}
 	})

@@ -73,9 +73,12 @@ func manager(t testing.TB, version, from string, flags ...string) {
 	command(t, "env", append(goBuild, ".")...)
 	build := append([]string{"build"}, strings.Fields(os.Getenv("BUILD_FLAGS"))...)
 	build = append(build, "-t", image(":"+version), "-f", dir+"/Dockerfile", dir)
-	command(t, cmp.Or(os.Getenv("CONTAINER_TOOL"), "docker"), build...)
+	command(t, containerTool(), build...)
 	command(t, "make", "docker-push", "IMG="+image(":"+version))
 }
+
+// containerTool builds and pushes images.
+func containerTool() string { return cmp.Or(os.Getenv("CONTAINER_TOOL"), "docker") }
 
 // pinned is the manager's image of a version by its digest: by the tag, a node that has run the test before would go on
 // with what it pulled then.

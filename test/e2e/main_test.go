@@ -8,8 +8,9 @@
 //	CONTAINER_TOOL      docker, podman or buildah, with BUILD_FLAGS and PUSH_FLAGS
 //	SCORECARD_FLAGS     further flags for operator-sdk scorecard, such as the images of its own that it is to use
 //
-// kubectl is found by PATH. The parts with OLM need OLM on the cluster (operator-sdk olm install). Each part cleans up
-// behind itself; RUN=Delivery/deploy runs one, with the images that an earlier run pushed.
+// kubectl is found by PATH. The parts with OLM need OLM on the cluster (operator-sdk olm install). The part features builds oauth2-proxy from
+// its Go module, and pushes the image to E2E_REGISTRY. Each part removes what it has installed; RUN=Delivery/deploy runs one part, with the images
+// that an earlier run pushed.
 package e2e
 
 import (
@@ -44,7 +45,7 @@ func TestDelivery(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"images", images}, {"deploy", deployed}, {"chart", charted}, {"removal", removed}, {"failover", failover}, {"validate", validate}, {"bundle", bundled},
+		{"images", images}, {"deploy", deployed}, {"chart", charted}, {"removal", removed}, {"failover", failover}, {"features", features}, {"validate", validate}, {"bundle", bundled},
 		{"modes", modes}, {"subscription", subscribed}, {"scorecard", scorecard},
 	}
 	var times []string
