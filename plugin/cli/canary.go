@@ -107,5 +107,9 @@ func checkCanary(now *view.Resource, t target, step *canaryStep) error {
 		return fmt.Errorf("%d of %d pods of the canary of %s are ready; see \"%s\", or add --force",
 			now.Canary.Ready, now.Canary.Pods, now.Object(), t.command("why"))
 	}
+	if step.needsReady && now.Paused && len(now.Status.Pending) > 0 {
+		return fmt.Errorf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by \"%s\" first, or add --force",
+			now.Object(), now.Status.Pending[0], t.command("resume"))
+	}
 	return nil
 }
