@@ -1,0 +1,97 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
+)
+
+// withPending adds to the steps of a kind what waits for the end of a pause.
+func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps[T]) reconciler.Steps[T] {
+	return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
+		seen := obj.CommonStatus().ObservedGeneration
+		report, err := steps(ctx, obj, undecodable)
+		if undecodable == nil && !errors.Is(err, reconciler.ErrStale) {
+			s.reportPending(ctx, k, obj, seen, &report)
+		}
+		return report, err
+	}
+}
+
+// reportPending states in the status what waits, and computes it again only if that can have changed. seen is the generation that the
+// status spoke of.
+func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
+	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
+	if report.Pause != reconciler.Pending {
+		status.Pending = nil
+		s.Pending.forget(name)
+		return
+	}
+	cause := pendingCause(obj, report)
+	known, ok := s.Pending.get(name)
+	if len(status.Pending) > 0 && (ok && known == cause || !ok && seen == obj.GetGeneration()) {
+		s.Pending.set(name, cause)
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
+	defer cancel()
+	made, err := s.plan(bounded, k, obj)
+	if err != nil || made.Incomplete {
+		status.Pending = nil
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
+		return
+	}
+	made.Paused = false // The status says so.
+	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
+	s.Pending.set(name, cause)
+}
+
+// pendingCause is what a plan of a paused resource depends on: its generation, the annotations that the operator reads, and what is
+// held back.
+func pendingCause(obj client.Object, report *reconciler.Report) string {
+	annotations := obj.GetAnnotations()
+	cause := fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
+		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
+	return cause + annotations[appv1.AnnotationPromote] + annotations[appv1.AnnotationAbort]
+}
+
+// pendingKey is the key of a custom resource by the field manager of its kind.
+type pendingKey struct {
+	manager string
+	owner   types.NamespacedName
+}
+
+// pendingPlans remembers what the plans in the statuses depend on.
+type pendingPlans struct {
+	mu     sync.Mutex
+	causes map[pendingKey]string
+}
+
+func newPendingPlans() *pendingPlans { return &pendingPlans{causes: map[pendingKey]string{}} }
+
+func (p *pendingPlans) get(key pendingKey) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cause, ok := p.causes[key]
+	return cause, ok
+}
+
+func (p *pendingPlans) set(key pendingKey, cause string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.causes[key] = cause
+}
+
+func (p *pendingPlans) forget(key pendingKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.causes, key)
+}
