@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -244,14 +245,18 @@ func TestDefaultsAtAdmission(t *testing.T) {
 	})
 	plane.Change(t, defaults, func() { setDefaultFields(t, defaults, "rollback: OnStall") })
 	awaitDefaults(t, none, "", "false")
-	plane.Read(t, none)
-	scaled := none.DeepCopy()
-	scaled.Spec.Replicas = ptr.To[int32](4)
-	if err := u.Update(t.Context(), scaled, client.DryRunAll); err != nil {
+	update := func(image string) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // The manager writes the status.
+			plane.Read(t, none)
+			scaled := none.DeepCopy()
+			scaled.Spec.Replicas, scaled.Spec.Image = ptr.To[int32](4), image
+			return u.Update(t.Context(), scaled, client.DryRunAll)
+		})
+	}
+	if err := update(none.Spec.Image); err != nil {
 		t.Errorf("an App that takes no defaults is scaled: %v", err)
 	}
-	scaled.Spec.Image = "nginx:1.17"
-	if err := u.Update(t.Context(), scaled, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "withoutDefaults") {
+	if err := update("nginx:1.17"); err == nil || !strings.Contains(err.Error(), "withoutDefaults") {
 		t.Errorf("an App that takes them: %v", err)
 	}
 }
