@@ -11,6 +11,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // Cause is the reason why a pod does not run. The zero Cause means that no problem is known.
@@ -44,6 +45,14 @@ func (c Cause) where() string {
 
 // String returns the cause for a message: the place, then the problem.
 func (c Cause) String() string { return c.where() + ": " + c.Message }
+
+// Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes what it was to run.
+func (c Cause) Redact(of secrecy.Object) Cause {
+	if c.Reason == appv1.ReasonContainerError {
+		c.Message = secrecy.RedactText(c.Message, of)
+	}
+	return c
+}
 
 // Worst returns the gravest cause among the pods of a rollout, the zero Cause if nothing is known to be wrong with any. stalled is
 // true for a rollout that has not finished in time.

@@ -57,7 +57,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	if stalled {
 		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resume(d))
 	}
-	v.explain(pods)
+	v.explain(pods, d)
 	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		reason, words := Rejection(c.Message, d)
@@ -115,9 +115,9 @@ func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured
 	return max(0, changed.Add(time.Duration(progressDeadline(d))*time.Second).Sub(now)), true
 }
 
-// explain puts the gravest cause that a pod shows in the place of the figures, if any shows one.
-func (v *Verdict) explain(pods []corev1.Pod) {
-	if cause := Worst(pods, v.Stalled); cause != (Cause{}) {
+// explain puts the gravest cause that a pod of a workload object shows in the place of the figures, if any shows one.
+func (v *Verdict) explain(pods []corev1.Pod, of secrecy.Object) {
+	if cause := Worst(pods, v.Stalled).Redact(of); cause != (Cause{}) {
 		v.Reason, v.Detail = cause.Reason, cause.String()
 	}
 }

@@ -183,6 +183,21 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
+// TestVerdictHasNoPrivateValues has a container runtime quote values of the pod template: no verdict has them.
+func TestVerdictHasNoPrivateValues(t *testing.T) {
+	d := deployment(2, 2, 1, 1)
+	d.Spec.Template.Annotations = map[string]string{"shop.example/key": "V1annotation"}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{
+		Name: "main", Env: []corev1.EnvVar{{Name: "A", Value: "V1variable"}}, Args: []string{"--key=V1argument"}, Command: []string{"V1command"},
+	}}
+	for _, reason := range []string{"CreateContainerError", "RunContainerError", "PostStartHookError"} {
+		pod := waiting(reason, "cannot start V1command --key=V1argument with V1variable and V1annotation")
+		if got := Deployment(d, []corev1.Pod{pod}, time.Time{}); strings.Contains(got.Message, "V1") || !strings.Contains(got.Message, "cannot start") {
+			t.Errorf("%s: %+v", reason, got)
+		}
+	}
+}
+
 // TestVerdictKnowsNoOrder checks that neither the order of pods nor that of conditions changes a word: both come from
 // lists that promise none, and each difference would be a write.
 func TestVerdictKnowsNoOrder(t *testing.T) {

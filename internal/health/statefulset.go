@@ -35,7 +35,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	if missing := wanted - st.Replicas; missing > 0 {
 		v.Detail += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)
 	}
-	v.explain(pods)
+	v.explain(pods, s)
 	return v.named(object)
 }
 

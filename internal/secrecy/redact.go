@@ -38,7 +38,7 @@ const MaxAnswer = 16 << 10
 const maxPrefix = 1 << 10
 
 // PrivateFields matches the parts of paths below which values are private, as the API server spells them.
-const PrivateFields = `(?:env|args|command|annotations|httpHeaders|data|stringData|podTemplatePatch)`
+const PrivateFields = `(?:env|args|command|\w*[aA]nnotations|httpHeaders|data|stringData|podTemplatePatch)`
 
 var (
 	// quotedValue is how the API server repeats the value of a private field.

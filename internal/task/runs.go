@@ -140,7 +140,7 @@ func noRun(t *timing) string {
 func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
 	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) == nil })
 	job := &seen.jobs[i]
-	if cause := health.Worst(seen.podsOf(job), false); cause != (health.Cause{}) {
+	if cause := health.Worst(seen.podsOf(job), false).Redact(job); cause != (health.Cause{}) {
 		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}
 	}
 	v := health.Verdict{

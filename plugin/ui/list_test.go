@@ -106,6 +106,38 @@ func TestMoreRows(t *testing.T) {
 	}
 }
 
+// TestLongTextsOfRows has messages of quotes in all rows: a page has the beginning of each.
+func TestLongTextsOfRows(t *testing.T) {
+	t.Parallel()
+	const rows = 200
+	long := strings.Repeat(`"`, 4000)
+	var resources []view.Resource
+	for i := range rows {
+		app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("app-%04d", i)}}
+		app.Spec.Image = "registry.example.com/" + strings.Repeat("a/", 400) + "b:1"
+		for _, kind := range []string{appv1.ConditionReady, appv1.ConditionStalled} {
+			status := map[string]metav1.ConditionStatus{appv1.ConditionReady: metav1.ConditionFalse, appv1.ConditionStalled: metav1.ConditionTrue}[kind]
+			app.Status.Conditions = append(app.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: appv1.ReasonInvalid, Message: long})
+		}
+		r, _ := view.Of(app)
+		resources = append(resources, r)
+	}
+	data := map[string]any{}
+	listen(t, newFake()).addList(data, choice{rows: rows}, view.Rows(resources, nil), nil)
+	items, _ := data["Items"].([]item)
+	total := 0
+	for i := range items {
+		text, err := execute("row", &items[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(text)
+	}
+	if most := rows * (3*maxBrief + 1000); len(items) < rows || total > most {
+		t.Errorf("%d rows have %d bytes, want at most %d", len(items), total, most)
+	}
+}
+
 // TestMenus offers the kinds and the namespaces that there are, and says which is chosen.
 func TestMenus(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf, "brief": brief}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -48,6 +48,20 @@ func class(of any) string {
 		return string(mark)
 	}
 	return "none"
+}
+
+// maxBrief is the maximum length of a text in a row of the list, in bytes of HTML. The page of the resource has the whole text.
+const maxBrief = 300
+
+// brief returns the beginning of a text that is too long for a row. The bytes count as a page has them: a quote takes five.
+func brief(text string) string {
+	left := maxBrief
+	for i, char := range text {
+		if left -= len(template.HTMLEscapeString(string(char))); left < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // shape returns the sign of a state or a mark, so that no one needs to tell colors apart.

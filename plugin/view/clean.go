@@ -137,12 +137,7 @@ func clean(text string) string {
 
 // Clean is clean for a text of several lines, such as an error: line breaks and tabs stay.
 func Clean(text string) string {
-	return cleanRunes(text, 4*maxText, func(r rune) rune {
-		if r != '\n' && r != '\t' && unprintable(r) {
-			return -1
-		}
-		return r
-	})
+	return cleanRunes(text, 4*maxText, visible)
 }
 
 // cleanRunes maps the runes of a text, and cuts it.

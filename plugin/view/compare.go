@@ -76,7 +76,7 @@ var (
 )
 
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.
-var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|podAnnotations|annotations)([.\[]|$)`)
+var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|\w*[aA]nnotations)([.\[]|$)`)
 
 // Redact hides the values of changes that may be secret.
 func Redact(changes []Change) []Change {

@@ -37,7 +37,7 @@ func freeTextFields(v reflect.Value, depth int, value string) int {
 			case freeText.MatchString(name) && of.Type() == reflect.TypeFor[[]string]():
 				of.Set(reflect.ValueOf([]string{value}))
 				filled++
-			case freeText.MatchString(name) && of.Type() == reflect.TypeFor[map[string]string]():
+			case strings.HasSuffix(strings.ToLower(name), "annotations") && of.Type() == reflect.TypeFor[map[string]string]():
 				of.Set(reflect.ValueOf(map[string]string{"shop.example/key": value}))
 				filled++
 			case name == "name" && of.Kind() == reflect.String:

@@ -27,6 +27,10 @@ const (
 // urlQuery matches the query of a URL, which may have a token in it.
 var urlQuery = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
 
+// secretPart matches a part of a value that a text may have alone: the value of a flag, of the parameter of a query or of a key of JSON, the password in a URL, and
+// the token after the scheme of an Authorization header.
+var secretPart = regexp.MustCompile(`(?:=|":\s*"|(?i:bearer|basic|token)\s+|://[^/@:\s]*:)([^\s"'@&?]{8,})`)
+
 // variableChange matches the path of a variable or of a part of it, variableList the path of all variables of a container.
 var variableChange, variableList = regexp.MustCompile(`(?:^|\.)envs?\[`), regexp.MustCompile(`(?:^|\.)envs?$`)
 
@@ -84,13 +88,16 @@ func (v values) add(value string) {
 		v.addForms(strings.TrimSpace(line))
 	}
 	v.addForms(value)
+	for _, part := range secretPart.FindAllStringSubmatch(value, -1) {
+		v.addForms(part[1])
+	}
 }
 
 func (v values) addForms(value string) {
 	encoded, _ := json.Marshal(value) // A string always has an encoding.
 	quoted := strconv.Quote(value)
 	for _, form := range []string{value, clean(value), string(encoded[1 : len(encoded)-1]), quoted[1 : len(quoted)-1]} {
-		if len(form) >= leastHidden {
+		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
 			v[form] = true
 		}
 	}
@@ -245,13 +252,21 @@ func (v values) hider(named string) func(text string) string {
 	replacer := strings.NewReplacer(pairs...)
 	return func(text string) string {
 		isCut := len(text) >= mostWhole
-		text = replacer.Replace(text)
+		text = replacer.Replace(strings.Map(visible, text)) // A character that no view shows may be in the middle of a value.
 		if isCut {
 			text = withoutBeginnings(text, longestFirst)
 		}
 		text = urlQuery.ReplaceAllString(text, "${1}?"+hidden)
 		return userPassword.ReplaceAllString(text, "${1}"+hidden+"@")
 	}
+}
+
+// visible returns a rune that a view shows, and -1 for another.
+func visible(r rune) rune {
+	if r != '\n' && r != '\t' && unprintable(r) {
+		return -1
+	}
+	return r
 }
 
 // withoutBeginnings returns a text without the beginning of one of the values at its end, where the text may have been cut.

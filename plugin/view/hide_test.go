@@ -306,6 +306,12 @@ func TestHiddenForms(t *testing.T) {
 		"the second line alone: second-line.":        "first-line\nsecond-line\n",
 		"an escape \x1b[2Jgone":                      "\x1b[2Jgone",
 		strings.Repeat("-", mostWhole) + long[:500]:  long,
+		"in the middle of quo\u200bted\u00ad-value":  "quoted-value",
+		"of a flag: quoted-value":                    "--password=quoted-value",
+		"of a header: quoted-value":                  "Bearer quoted-value",
+		"of a URL: quoted-value":                     "postgres://user:quoted-value@db/shop",
+		"of a query: quoted-value":                   "/ready?token=quoted-value&a=b",
+		"of JSON: quoted-value":                      `{"password":"quoted-value"}`,
 		strings.Repeat("-", mostWhole) + "begin-xx…": long,
 	} {
 		v := values{}
