@@ -46,7 +46,7 @@ func (c Cause) where() string {
 // String returns the cause for a message: the place, then the problem.
 func (c Cause) String() string { return c.where() + ": " + c.Message }
 
-// Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes what it was to run.
+// Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes its command.
 func (c Cause) Redact(of secrecy.Object) Cause {
 	if c.Reason == appv1.ReasonContainerError {
 		c.Message = secrecy.RedactText(c.Message, of)
@@ -211,7 +211,7 @@ func withoutCommand(words string) string {
 	return words
 }
 
-// withoutBrackets hides what is between the first and the last bracket, as a script may have brackets of its own, and all from the first
+// withoutBrackets hides the text between the first and the last bracket, as a script may have brackets of its own, and all from the first
 // bracket on where one is not closed.
 func withoutBrackets(words string) string {
 	before, rest, found := strings.Cut(words, "[")

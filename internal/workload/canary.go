@@ -225,7 +225,7 @@ func (c decider) serves() bool {
 	return c.in.Before.History.LastGood != nil || live.Status.AvailableReplicas > 0
 }
 
-// isStopped reports whether the spec asks for no pods.
+// isStopped reports whether spec.replicas is 0.
 func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 }
 
 // canaryPods returns the number of pods of the canary. A percentage counts when the canary starts; the status has the number from then on, as others can
@@ -247,7 +247,7 @@ func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32
 	return resource.CanaryPods(spec, before)
 }
 
-// canaryHistory returns the history of the canary if its pods are those of the present spec. The change then has the inputs of the canary.
+// canaryHistory returns the history of the canary if the present spec makes its pods. The change then has the inputs of the canary.
 func (c decider) canaryHistory() (resource.Provenance, bool) {
 	live := c.seen.canary.object
 	if c.in.canarySpec() == nil || !c.hasCanary() || !c.in.OwnsRecord(live) {
@@ -356,7 +356,7 @@ func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
 	return &aborted
 }
 
-// splitPods returns the pods of a workload without those of its canary, and those of its canary.
+// splitPods returns the pods of a workload without the pods of its canary, and the pods of its canary.
 func splitPods(pods []corev1.Pod, canary string) (stable, ofCanary []corev1.Pod) {
 	for i := range pods {
 		if ofDeployment(&pods[i], canary) {

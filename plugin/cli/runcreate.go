@@ -50,7 +50,7 @@ func (f *runFollower) untilPipeBreaks(ctx context.Context) error {
 	return err
 }
 
-// pipeWriter calls broken once nobody reads what it writes.
+// pipeWriter calls broken once nobody reads its output.
 type pipeWriter struct {
 	to     io.Writer
 	broken func()

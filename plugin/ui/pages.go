@@ -73,7 +73,7 @@ func shape(of any) string {
 	return mark.Sign()
 }
 
-// piece is a part of a text: a flag of a command, which stays in one line, or what is between two flags.
+// piece is a part of a text: a flag of a command, which stays in one line, or the text between two flags.
 type piece struct {
 	Text string
 	Flag bool

@@ -236,7 +236,7 @@ func (s *Snapshot) named() string {
 // hider returns a function that hides, in a text of others, the queries and passwords of URLs and each of hiddenValues.
 func (s *Snapshot) hider() func(text string) string { return s.hiddenValues().hider(s.named()) }
 
-// hider returns a function that hides the values in a text, but for those that are in the named words, and the queries and passwords of URLs.
+// hider returns a function that hides the values in a text, except values in the named words, and the queries and passwords of URLs.
 func (v values) hider(named string) func(text string) string {
 	var longestFirst []string
 	for value := range v {
