@@ -51,7 +51,7 @@ func class(of any) string {
 }
 
 // maxBrief is the maximum length of a text in a row of the list, in bytes of HTML. The page of the resource has the whole text.
-const maxBrief = 300
+const maxBrief = 200
 
 // brief returns the beginning of a text that is too long for a row. The bytes count as a page has them: a quote takes five.
 func brief(text string) string {

@@ -153,7 +153,9 @@ func cleanRunes(text string, most int, one func(rune) rune) string {
 
 // unprintable reports whether a rune is a control character, has no glyph or changes the direction of text.
 func unprintable(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+	const blankBraille, replacedObject = '\u2800', '\ufffc'
+	return unicode.IsControl(r) || r == blankBraille || r == replacedObject ||
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // CleanWriter returns a writer of whole texts that writes each through Clean.

@@ -26,6 +26,23 @@ import (
 // of the direction, zero-width characters, line separators, a tag beyond the basic plane and bytes that are no UTF-8.
 const hostile = "evil\x1b[2J\x07\u009b31m\u202eabc\u202c\u2066d\u2069\u200b\u200d\ufeff\u2028\u2029\U000e0041\xff\xfe\nnext"
 
+// TestInvisibleCharacters has each kind of character without a glyph between two letters.
+func TestInvisibleCharacters(t *testing.T) {
+	for _, r := range []rune{
+		'\u00ad', '\u200b', '\u2060', '\ufeff', '\u202e', '\u2066', '\u2028', '\u2029', '\u3164', '\u115f', '\u1160', '\uffa0', '\u2800', '\u034f', '\u17b4',
+		'\u180b', '\ufe0f', '\U000e0100', '\U000e0041', '\ufffc', 0x07, 0x1b, 0x7f, 0x9b,
+	} {
+		if text := clean("a" + string(r) + "b"); text != "ab" {
+			t.Errorf("%U stays: %q", r, text)
+		}
+	}
+	for _, text := range []string{"größer", "日本語", "a b", "e\u0301", "→ ✓ …"} {
+		if got := clean(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
 // spot is a text in a value.
 type spot struct {
 	path, was string
