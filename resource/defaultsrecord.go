@@ -43,6 +43,9 @@ type recordedDefaults struct {
 	Without []string `json:"without,omitempty"`
 }
 
+// noDefaults is the content of the empty record, which most resources have.
+var noDefaults recordedDefaults
+
 // recordDefaults returns the record of defaults.
 func recordDefaults(taken recordedDefaults) DefaultsRecord {
 	plain := string(canonical(&taken))
@@ -77,7 +80,7 @@ func Decompress(text string, most int) ([]byte, error) {
 // decode returns the content of a record. The caller must not change it.
 func (r DefaultsRecord) decode() (*recordedDefaults, error) {
 	if r == "" {
-		return &recordedDefaults{}, nil
+		return &noDefaults, nil
 	}
 	if len(r) > MaxDefaultsRecord {
 		return nil, fmt.Errorf("unreadable defaults: more than %d bytes", MaxDefaultsRecord)
