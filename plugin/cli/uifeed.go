@@ -164,8 +164,11 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 	default:
 		f.note(p, func() {
-			if p.away.IsZero() {
-				p.away = time.Now()
+			if !p.away.IsZero() {
+				return
+			}
+			if p.away = time.Now(); !f.silent.IsZero() { // A watch notices the end of its connection later than the pulse.
+				p.away = f.silent
 			}
 		})
 		return errors.New(err.Error())

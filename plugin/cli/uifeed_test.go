@@ -120,6 +120,28 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestAwaySinceTheLastAnswer has a watch end after the pulse has stopped: the page is of the last answer, and stays so while the watch is not back.
+func TestAwaySinceTheLastAnswer(t *testing.T) {
+	last := time.Now().Add(-time.Minute)
+	f, p := &feed{changed: func() {}, silent: last}, &part{listed: true}
+	f.parts = []*part{p}
+	_ = f.noteAnswer(t.Context(), p, true, errors.New("connection refused"))
+	for _, silent := range []time.Time{last, {}} {
+		f.silent = silent
+		if got := f.State().Away; !got.Equal(last) {
+			t.Errorf("away since %s, want %s", got, last)
+		}
+	}
+	_ = f.noteAnswer(t.Context(), p, true, nil)
+	if got := f.State().Away; !got.IsZero() {
+		t.Errorf("it answers, and is away since %s", got)
+	}
+	_ = f.noteAnswer(t.Context(), p, true, errors.New("connection refused"))
+	if got := f.State().Away; time.Since(got) > time.Hour || got.Equal(last) {
+		t.Errorf("away since %s", got)
+	}
+}
+
 // TestPulse follows an API server that answers, hangs, refuses and fails. It is away since its last answer, and the requests of many topics
 // are those of one.
 func TestPulse(t *testing.T) {
