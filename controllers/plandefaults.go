@@ -41,7 +41,7 @@ func (p *Planner) PlanDefaults(ctx context.Context, namespace string, spec *appv
 		Defaults: &plan.Defaults{Added: map[string]int{}, Changed: map[string]int{}, Removed: map[string]int{}}, deps: &p.deps, of: namespace, spec: spec,
 		present: map[string]*resource.PresentDefaults{},
 	}
-	rollout, err := p.deps.defaults.rolloutWith(ctx, namespace, spec)
+	_, rollout, err := p.deps.defaults.rolloutWith(ctx, namespace, spec)
 	if err != nil {
 		return nil, err
 	}

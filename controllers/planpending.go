@@ -54,8 +54,8 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	s.Pending.set(name, cause)
 }
 
-// pendingCause is what a plan of a paused resource depends on: its generation, the annotations that the operator reads, and what is
-// held back.
+// pendingCause returns the sources of a plan of a paused resource as a text: its generation, the annotations that the operator reads, and the changes
+// that are held back.
 func pendingCause(obj client.Object, report *reconciler.Report) string {
 	annotations := obj.GetAnnotations()
 	cause := fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
@@ -69,7 +69,7 @@ type pendingKey struct {
 	owner   types.NamespacedName
 }
 
-// pendingPlans remembers what the plans in the statuses depend on.
+// pendingPlans has the causes of the plans in the statuses.
 type pendingPlans struct {
 	mu     sync.Mutex
 	causes map[pendingKey]string

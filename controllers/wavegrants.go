@@ -45,31 +45,28 @@ func (g *waveGrants) InWaves(ctx context.Context, namespace string) (bool, error
 // rolloutFor returns the rollout that the resources of a namespace follow, and the namespace of the AppDefaults that states it. The rollout is nil if
 // none states one.
 func (d *Defaults) rolloutFor(ctx context.Context, namespace string) (of string, rollout *appv1.DefaultsRollout, err error) {
+	return d.rolloutWith(ctx, namespace, nil)
+}
+
+// rolloutWith is rolloutFor with another spec in place of the AppDefaults of the namespace, nil for none.
+func (d *Defaults) rolloutWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (of string, rollout *appv1.DefaultsRollout, err error) {
 	if d.reader == nil {
 		return "", nil, nil
 	}
 	for _, ns := range d.namespacesFor(namespace) {
-		known, err := d.read(ctx, ns)
-		if err != nil {
-			return "", nil, err
+		valid := spec
+		if spec == nil || ns != namespace {
+			known, err := d.read(ctx, ns)
+			if err != nil {
+				return "", nil, err
+			}
+			valid = known.valid
 		}
-		if known.valid != nil && known.valid.Rollout != nil {
-			of, rollout = ns, known.valid.Rollout
+		if valid != nil && valid.Rollout != nil {
+			of, rollout = ns, valid.Rollout
 		}
 	}
 	return of, rollout, nil
-}
-
-// rolloutWith returns the rollout that the resources of a namespace would follow with another spec of the AppDefaults there, nil for none.
-func (d *Defaults) rolloutWith(ctx context.Context, namespace string, spec *appv1.AppDefaultsSpec) (*appv1.DefaultsRollout, error) {
-	if spec.Rollout != nil || d.own == "" || d.own == namespace || d.reader == nil {
-		return spec.Rollout, nil
-	}
-	known, err := d.read(ctx, d.own)
-	if err != nil || known.valid == nil {
-		return nil, err
-	}
-	return known.valid.Rollout, nil
 }
 
 // watchGrants adds the source of reconciles for resources of a kind whose wave has come.

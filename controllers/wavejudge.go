@@ -7,12 +7,10 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
@@ -55,7 +53,7 @@ func (s *survey) judge(ctx context.Context, k *kind, obj stored.Observed, live *
 		return known, nil
 	}
 	spec, of := obj, live
-	if isReduced(obj) || live != nil && children.IsPartial(live) {
+	if obj.Reduced() || live != nil && children.IsPartial(live) {
 		if in.reads >= maxNamespaceReads || s.reads >= maxReads {
 			s.unjudged = true
 			return &judgement{exempt: true}, nil
@@ -73,31 +71,20 @@ func (s *survey) judge(ctx context.Context, k *kind, obj stored.Observed, live *
 	return made, nil
 }
 
-// isReduced reports whether the cache has only a part of a resource.
-func isReduced(obj stored.Observed) bool {
-	of, ok := obj.(budget.Resource)
-	return ok && of.Reduced()
-}
-
 // readWhole reads a resource and its Deployment, nil for a resource that is gone, and for a Deployment that is gone or of another controller.
 func (s *survey) readWhole(ctx context.Context, k *kind, obj stored.Observed) (stored.Observed, *appsv1.Deployment, error) {
 	key := client.ObjectKeyFromObject(obj)
-	whole, ok := k.empty().(stored.Observed)
+	empty, ok := k.empty().(stored.Observed)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s has another type", k.Name)
 	}
-	switch err := s.deps.Client.Get(ctx, key, whole); {
-	case apierrors.IsNotFound(err):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("read %s %s: %w", k.Name, key, err)
+	whole, err := workload.GetOrNil(ctx, s.deps.Client, key, empty)
+	if err != nil || whole == nil {
+		return nil, nil, err
 	}
-	live := &appsv1.Deployment{}
-	switch err := s.deps.Client.Get(ctx, key, live); {
-	case apierrors.IsNotFound(err):
-		return whole, nil, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("read Deployment %s: %w", key, err)
+	live, err := workload.GetOrNil(ctx, s.deps.Client, key, &appsv1.Deployment{})
+	if err != nil {
+		return nil, nil, err
 	}
 	return whole, ownDeployment(live, obj), nil
 }

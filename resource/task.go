@@ -77,19 +77,18 @@ func Task(task *appv1.Task, base *Base, size ResolvedSize) (*ScheduledJob, field
 	object := w.meta()
 	object.Annotations = merged(object.Annotations, w.Record)
 	return &ScheduledJob{
-		CronJob: &batchv1.CronJob{
-			TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob"},
-			ObjectMeta: object,
-			Spec:       cronJobSpec(&task.Spec, w),
-		},
+		CronJob:  &batchv1.CronJob{TypeMeta: cronJobType, ObjectMeta: object, Spec: cronJobSpec(&task.Spec, w)},
 		Workload: w,
 	}, errs
 }
 
+// cronJobType is the type that a CronJob is applied with.
+var cronJobType = metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob"}
+
 // PlannedCronJob returns the CronJob of a Task without a spec, which may depend on the App of the Task.
 func PlannedCronJob(task *appv1.Task) *batchv1.CronJob {
 	return &batchv1.CronJob{
-		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob"},
+		TypeMeta: cronJobType,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: task.Name, Namespace: task.Namespace, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, appv1.GroupVersion.WithKind(KindTask.Name))},
 		},

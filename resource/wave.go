@@ -15,7 +15,7 @@ type Wave struct {
 	Number int32 `json:"number"`
 	// At is when the defaults were taken, in seconds.
 	At metav1.Time `json:"at"`
-	// Repairs is true if the resource had stalled before the wave: its failure says nothing of the defaults.
+	// Repairs is true if the resource had stalled before the wave: the defaults are not the cause of its failure.
 	Repairs bool `json:"repairs,omitempty"`
 }
 

@@ -51,10 +51,10 @@ type review struct {
 
 // planned returns the objects that the plan of a creation has.
 func (r *review) planned() []resource.Object {
-	planned := slices.Clone(r.objects)
-	if len(planned) > 0 {
-		return planned
+	if r.objects != nil {
+		return r.objects
 	}
+	var planned []resource.Object
 	for _, w := range r.workloads {
 		planned = append(planned, w.Objects()...)
 	}

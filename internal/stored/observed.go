@@ -11,6 +11,8 @@ import (
 // Observed is a stored resource of any kind by its status.
 type Observed interface {
 	client.Object
+	// Reduced reports whether the cache has only a part of the resource.
+	Reduced() bool
 	// Condition returns a condition of the status, nil if there is none.
 	Condition(name string) *metav1.Condition
 	// Outdated reports whether pods have an earlier rendering than this operator knows, or an earlier meaning of their size.

@@ -28,7 +28,7 @@ type Member struct {
 	Wave               int32
 	TakenAt            time.Time
 	Reported, WasReady bool
-	// Repairs is true for a wave, or a grant, of resources that had stalled before: their failure says nothing of the present defaults.
+	// Repairs is true for a wave, or a grant, of resources that had stalled before: the present defaults are not the cause of their failure.
 	Repairs bool
 	// Ready and Stalled are the conditions of the resource, and Since is the time of the last change of the condition Ready.
 	Ready, Stalled bool

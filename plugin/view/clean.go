@@ -125,13 +125,10 @@ func cleanStruct(v reflect.Value, text texts) (cleaned reflect.Value, changed bo
 // are no UTF-8.
 func clean(text string) string {
 	return cleanRunes(text, maxText, func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
+		if r == '\n' || r == '\t' {
 			return ' '
-		case unprintable(r):
-			return -1
 		}
-		return r
+		return visible(r)
 	})
 }
 
@@ -149,6 +146,14 @@ func cleanRunes(text string, most int, one func(rune) rune) string {
 		return text
 	}
 	return strings.Map(one, strings.ToValidUTF8(text, "?"))
+}
+
+// visible returns a rune that a view shows, and -1 for another.
+func visible(r rune) rune {
+	if r != '\n' && r != '\t' && unprintable(r) {
+		return -1
+	}
+	return r
 }
 
 // unprintable reports whether a rune is a control character, has no glyph or changes the direction of text.

@@ -261,14 +261,6 @@ func (v values) hider(named string) func(text string) string {
 	}
 }
 
-// visible returns a rune that a view shows, and -1 for another.
-func visible(r rune) rune {
-	if r != '\n' && r != '\t' && unprintable(r) {
-		return -1
-	}
-	return r
-}
-
 // withoutBeginnings returns a text without the beginning of one of the values at its end, where the text may have been cut.
 func withoutBeginnings(text string, values []string) string {
 	end := strings.TrimRight(text, ".… ")

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/test/harness"
 )
 
 const (
@@ -67,18 +66,7 @@ func (w *world) editDefaults(b *testing.B, o *operator, defaults *appv1.AppDefau
 	if err := w.client.Patch(b.Context(), edited, client.MergeFrom(defaults)); err != nil {
 		b.Fatal(err)
 	}
-	harness.Eventually(b, func() error {
-		var apps appv1.AppList
-		if err := w.client.List(b.Context(), &apps); err != nil {
-			return err
-		}
-		for i := range apps.Items {
-			if used := apps.Items[i].Status.Defaults; used == nil || used.Current {
-				return fmt.Errorf("App %s has the present defaults: %+v", apps.Items[i].Name, used)
-			}
-		}
-		return nil
-	})
+	w.awaitApps(b, func(s *appv1.AppStatus) bool { return s.Defaults != nil && !s.Defaults.Current })
 	took := time.Since(began).Seconds()
 	o.settle(b)
 	cost := w.requests(b).since(asked)

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,16 +87,28 @@ func (w *world) becomesAvailable(ctx context.Context, name string) error {
 // awaitApps waits until the status of each App is as it should be.
 func (w *world) awaitApps(b *testing.B, is func(*appv1.AppStatus) bool) {
 	b.Helper()
+	w.awaitEach(b, &appv1.AppList{}, func(obj runtime.Object) bool {
+		app, ok := obj.(*appv1.App)
+		return ok && is(&app.Status)
+	})
+}
+
+// awaitEach waits until each object of the type of an empty list is as it should be.
+func (w *world) awaitEach(b *testing.B, empty client.ObjectList, is func(runtime.Object) bool) {
+	b.Helper()
 	harness.Eventually(b, func() error {
-		var apps appv1.AppList
-		if err := w.client.List(b.Context(), &apps); err != nil {
+		list, ok := empty.DeepCopyObject().(client.ObjectList)
+		if !ok {
+			return fmt.Errorf("%T is no list", empty)
+		}
+		if err := w.client.List(b.Context(), list); err != nil {
 			return err
 		}
-		for i := range apps.Items {
-			if app := &apps.Items[i]; !is(&app.Status) {
-				return fmt.Errorf("App %s is not there yet: %+v", app.Name, app.Status)
+		return meta.EachListItem(list, func(obj runtime.Object) error {
+			if !is(obj) {
+				return fmt.Errorf("an object is not there yet: %+v", obj)
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/fixture"
-	"huolala.cn/app-operator/test/harness"
 )
 
 // scheduled is how many Tasks are made of one App.
@@ -49,17 +49,9 @@ func BenchmarkTasks(b *testing.B) {
 // awaitTasks waits until each Task is ready.
 func (w *world) awaitTasks(b *testing.B) {
 	b.Helper()
-	harness.Eventually(b, func() error {
-		var tasks appv1.TaskList
-		if err := w.client.List(b.Context(), &tasks); err != nil {
-			return err
-		}
-		for i := range tasks.Items {
-			if !meta.IsStatusConditionTrue(tasks.Items[i].Status.Conditions, appv1.ConditionReady) {
-				return fmt.Errorf("Task %s is not ready", tasks.Items[i].Name)
-			}
-		}
-		return nil
+	w.awaitEach(b, &appv1.TaskList{}, func(obj runtime.Object) bool {
+		task, ok := obj.(*appv1.Task)
+		return ok && meta.IsStatusConditionTrue(task.Status.Conditions, appv1.ConditionReady)
 	})
 }
 

@@ -292,12 +292,7 @@ func TestRefreshOfStalledApps(t *testing.T) {
 	plane.Change(t, defaults, func() { defaults.Spec.Defaults.NodeSelector = nil })
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
-		plane.Until(t, app, func() error {
-			if is := app.Status.Defaults; is == nil || is.Current {
-				return errNotYet
-			}
-			return nil
-		})
+		plane.Until(t, app, func() error { return lacksDefaults(app) })
 	}
 	says(t, s.u.run("refresh", "--all", "--wave", "1", "--yes"), "a refreshed", "b refreshed", "c refreshed")
 }

@@ -204,12 +204,7 @@ var (
 		defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(s.u.namespace, appv1.AppDefaultsName)}
 		defaults.Spec.Defaults.NodeSelector = map[string]string{"disk": "none"}
 		plane.Create(s, defaults)
-		plane.Until(s, s.app, func() error {
-			if is := s.app.Status.Defaults; is == nil || is.Current {
-				return errNotYet
-			}
-			return nil
-		})
+		plane.Until(s, s.app, func() error { return lacksDefaults(s.app) })
 		s.annotate(appv1.AnnotationRefresh, "1")
 		s.reports(appv1.ReasonUnschedulable)
 		s.advises("web", clause)
@@ -282,6 +277,14 @@ var (
 		s.keepsPods()
 	})
 )
+
+// lacksDefaults returns an error until the status of an App has earlier defaults than the present ones.
+func lacksDefaults(app *appv1.App) error {
+	if is := app.Status.Defaults; is == nil || is.Current {
+		return errNotYet
+	}
+	return nil
+}
 
 // lacksQuota returns an error until the status of a quota has its limits: no limit is in force before.
 func lacksQuota(quota *corev1.ResourceQuota) error {

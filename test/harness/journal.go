@@ -30,7 +30,7 @@ func Follow[T client.Object](t testing.TB, p *Plane, list client.ObjectList, nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A watch from no version may begin with a state of the API server's cache that is older than what the test has read.
+	// A watch from no version may begin with a state of the API server's cache that is older than the last state that the test has read.
 	if err := watcher.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
