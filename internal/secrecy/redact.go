@@ -5,12 +5,10 @@ package secrecy
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -102,24 +100,11 @@ func redact(words string, private []string) string {
 	words = message.OmitObjects(words)
 	words = quotedValue.ReplaceAllString(words, "$1")
 	for _, value := range private {
-		for _, spelling := range spellings(value) {
+		for _, spelling := range Spellings(value) {
 			words = hide(words, spelling)
 		}
 	}
 	return words
-}
-
-// spellings returns a value as texts quote it: as it is, and, where that differs, with the escapes of Go's and of JSON's strings.
-func spellings(value string) []string {
-	all := []string{value}
-	start := value[:min(len(value), MaxAnswer)]
-	encoded, _ := json.Marshal(start) // A string always has an encoding.
-	for _, quoted := range []string{strconv.Quote(start), string(encoded)} {
-		if spelling := quoted[1 : len(quoted)-1]; spelling != value {
-			all = append(all, spelling)
-		}
-	}
-	return all
 }
 
 // hide returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
@@ -243,7 +228,7 @@ func secretValues(objects ...Object) []string {
 		}
 		for _, value := range secret.Data {
 			if len(value) > 0 {
-				all = append(append(all, spellings(string(value))...), base64.StdEncoding.EncodeToString(value))
+				all = append(append(all, Spellings(string(value))...), base64.StdEncoding.EncodeToString(value))
 			}
 		}
 	}

@@ -49,8 +49,8 @@ type feed struct {
 
 	mu    sync.Mutex
 	parts []*part
-	// silent is since when the API server gives no sign of life, zero while it does.
-	silent time.Time
+	// heard is the time of the API server's last answer, and silent since when it gives no sign of life, zero while it does.
+	heard, silent time.Time
 	// endChildren ends the watches of the objects below a resource, children identifies these watches.
 	endChildren context.CancelFunc
 	children    children
@@ -150,7 +150,7 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 	case ctx.Err() != nil:
 	case err == nil:
 		f.note(p, func() {
-			p.away, p.missing = time.Time{}, ""
+			f.heard, p.away, p.missing = time.Now(), time.Time{}, ""
 			if watched {
 				p.unwatched = ""
 			}
@@ -180,7 +180,7 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 func (f *feed) State() ui.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := ui.State{Begun: true, Away: f.silent}
+	s := ui.State{Begun: true, Heard: f.heard, Away: f.silent}
 	for _, p := range f.parts {
 		s.Begun = s.Begun && (p.listed || p.missing != "")
 		if !p.away.IsZero() && (s.Away.IsZero() || p.away.Before(s.Away)) {

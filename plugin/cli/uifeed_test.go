@@ -158,8 +158,8 @@ func TestPulse(t *testing.T) {
 		p.asked = time.Time{}
 		p.mu.Unlock()
 		answer = err
-		if got := p.check(t.Context()); got.IsZero() == away || away && !p.answered.IsZero() && !got.Equal(p.answered) {
-			t.Errorf("%s: away since %s, the last answer was at %s", what, got, p.answered)
+		if answered, got := p.check(t.Context()); got.IsZero() == away || away && !answered.IsZero() && !got.Equal(answered) || !away && answered.IsZero() {
+			t.Errorf("%s: away since %s, the last answer was at %s", what, got, answered)
 		}
 	}
 	check("no answer at all", context.DeadlineExceeded, true)

@@ -37,12 +37,13 @@ func newPulse(c *clients) *pulse {
 	}}
 }
 
-// check sends a request, unless the last one is recent, and returns since when the API server does not answer, zero while it answers.
-func (p *pulse) check(ctx context.Context) time.Time {
+// check sends a request, unless the last one is recent, and returns when the API server
+// answered last, and since when it does not answer, zero while it answers.
+func (p *pulse) check(ctx context.Context) (answered, away time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.asked) < pulseShared {
-		return p.away
+		return p.answered, p.away
 	}
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, pulseTimeout)
@@ -59,14 +60,17 @@ func (p *pulse) check(ctx context.Context) time.Time {
 	case p.away.IsZero():
 		p.away = p.answered
 	}
-	return p.away
+	return p.answered, p.away
 }
 
 // feelPulse notes whether the API server answers until the context ends.
 func (f *feed) feelPulse(p *pulse) {
 	for {
-		away := p.check(f.ctx)
+		answered, away := p.check(f.ctx)
 		f.mu.Lock()
+		if answered.After(f.heard) {
+			f.heard = answered
+		}
 		changed := f.silent != away
 		f.silent = away
 		f.mu.Unlock()

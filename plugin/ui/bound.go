@@ -37,33 +37,30 @@ func unanswered(r *http.Request, err error) bool {
 	return errors.Is(err, errAway) || err != nil && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded)
 }
 
-// readList returns all resources. If the API server does not answer, readList returns the resources that another page read last, and a
-// problem with the time of that read.
-func (s *Server) readList(r *http.Request) (list *view.List, problem string, err error) {
-	list, err = s.reader.List(r.Context())
-	if !unanswered(r, err) {
-		return list, "", err
-	}
-	if known := s.hub.known(Topic{}); known.list != nil {
-		return known.list, s.knownSince(known.at), nil
-	}
-	return nil, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
-}
-
-// readSnapshot returns a resource with the objects below it; without an answer, the last known state, as readList does.
-func (s *Server) readSnapshot(r *http.Request, kind view.Kind, namespace, name string) (found *view.Snapshot, problem string, err error) {
-	found, err = s.reader.Snapshot(r.Context(), kind, namespace, name)
+// readPage returns the state of a topic for a page. If the API server does not answer, readPage returns the state that another page read last, and
+// a problem with the time of that read.
+func (s *Server) readPage(r *http.Request, topic Topic) (found content, problem string, err error) {
+	found, err = s.current(r.Context(), topic)
 	if !unanswered(r, err) {
 		return found, "", err
 	}
-	if known := s.hub.known(Topic{Kind: kind.Name, Namespace: namespace, Name: name}); known.snapshot != nil {
-		return known.snapshot, s.knownSince(known.at), nil
+	if known := s.hub.known(topic); known.list != nil || known.snapshot != nil {
+		return known, fmt.Sprintf(messageKnownSince, s.options.Wait, known.at.Format(time.TimeOnly)), nil
 	}
-	return nil, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
+	return content{}, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
 }
 
-func (s *Server) knownSince(at time.Time) string {
-	return fmt.Sprintf(messageKnownSince, s.options.Wait, at.Format(time.TimeOnly))
+// live reads the state of a topic from the cluster.
+func (s *Server) live(ctx context.Context, topic Topic) (content, error) {
+	found := content{at: s.options.Now()}
+	var err error
+	if topic.Name == "" {
+		found.list, err = s.options.Reader.List(ctx)
+	} else {
+		kind, _ := view.KindOf(topic.Kind)
+		found.snapshot, err = s.options.Reader.Snapshot(ctx, kind, topic.Namespace, topic.Name)
+	}
+	return found, err
 }
 
 // known returns the state of a topic that a page shows, or showed a short time ago.

@@ -57,7 +57,7 @@ func TestPagesAnswerWithinABound(t *testing.T) {
 	for topic, known := range map[Topic]content{
 		{}: {list: list, at: read}, {Kind: "App", Namespace: "shop", Name: "cart"}: {snapshot: f.snapshot, at: read},
 	} {
-		s.hub.topics[topic] = &followed{Topic: topic, latest: known}
+		s.hub.topics[topic] = &followed{Topic: topic, latest: known, feed: movingFeed{&moving{state: State{Heard: read}}}}
 	}
 	for _, path := range []string{"", "app/shop/cart"} {
 		page := visit(s, secret, path, nil)

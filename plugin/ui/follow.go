@@ -37,8 +37,9 @@ type Feed interface {
 type State struct {
 	// Begun is true once all that there is was listed, or could not be.
 	Begun bool
-	// Away is since when the cluster does not answer, zero while it does.
-	Away time.Time
+	// Heard is the time of the cluster's last answer, zero before the first one. Away is since when the cluster does not answer, zero while
+	// it does.
+	Heard, Away time.Time
 	// Polled are the kinds that are listed every 10 seconds, each with the reason why it is not watched.
 	Polled []view.Missing
 }
@@ -111,7 +112,8 @@ type content struct {
 	list     *view.List
 	snapshot *view.Snapshot
 	err      error
-	// at is when it was read. stale is true if it has changed since then, and is read again.
+	// at is the time that the state is of: of a resource when it was read, of the list, which is in memory, when the cluster answered last. stale
+	// is true if the resource has changed since then, and is read again.
 	at    time.Time
 	stale bool
 }
@@ -369,5 +371,8 @@ func (f *followed) content() content {
 	defer f.mu.Unlock()
 	latest := f.latest
 	latest.stale = f.missed
+	if heard := f.feed.State().Heard; f.Name == "" && !heard.IsZero() {
+		latest.at = heard
+	}
 	return latest
 }

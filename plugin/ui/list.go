@@ -179,12 +179,10 @@ type option struct {
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 	data, chosen := s.common(r), s.chosen(r)
-	list, problem, err := s.readList(r)
+	found, problem, err := s.readPage(r, Topic{})
 	data["Events"] = s.page("events") + chosen.query()
-	s.addList(data, chosen, list, err)
-	if problem != "" {
-		data["Problem"] = problem
-	}
+	s.addList(data, chosen, found.list, err)
+	addTime(data, &found, problem)
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusBadGateway

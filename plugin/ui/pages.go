@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"regexp"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -125,7 +126,17 @@ func (s *Server) common(r *http.Request) map[string]any {
 	}
 	return map[string]any{
 		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": token, "Context": s.options.Context, "Namespaces": s.options.Namespaces,
-		"Time": s.options.Now().Format("15:04:05"), "Page": "",
+		"Time": s.options.Now().Format(time.TimeOnly), "Page": "",
+	}
+}
+
+// addTime adds the time that a read state is of, and the problem if it is not the present one.
+func addTime(data map[string]any, found *content, problem string) {
+	if !found.at.IsZero() {
+		data["Time"] = found.at.Format(time.TimeOnly)
+	}
+	if problem != "" {
+		data["Problem"] = problem
 	}
 }
 
@@ -148,11 +159,9 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	if secret, ok := s.secret(r); ok {
 		data["Done"] = s.sessions.takeNote(secret, s.address(kind.Name, namespace, name))
 	}
-	found, problem, err := s.readSnapshot(r, kind, namespace, name)
-	s.addResource(r, data, kind, found, err)
-	if problem != "" {
-		data["Problem"] = problem
-	}
+	found, problem, err := s.readPage(r, Topic{kind.Name, namespace, name})
+	s.addResource(r, data, kind, found.snapshot, err)
+	addTime(data, &found, problem)
 	status := http.StatusOK
 	if err != nil {
 		status = statusOf(err)

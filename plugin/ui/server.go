@@ -53,8 +53,8 @@ type Server struct {
 	port     string
 	// id is the folder of all pages, empty in a viewer. It keeps the cookie from servers on other ports, and is no secret.
 	id string
-	// reader reads for the pages. The pages of a viewer share each read.
-	reader   Reader
+	// current returns the state of a topic for a page. The pages of a viewer share each read.
+	current  func(context.Context, Topic) (content, error)
 	sessions *sessions
 	hub      *hub
 	// end ends all that is followed.
@@ -108,12 +108,12 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Viewer != nil {
 		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
-		s.options.Reader, s.reader = publicReader{o.Reader}, sharedReader{s.hub}
+		s.options.Reader, s.current = publicReader{o.Reader}, s.hub.current
 		s.routes = s.pageRoutes()
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))
 		return s, nil
 	}
-	s.id, s.reader = random(16), o.Reader
+	s.id, s.current = random(16), s.live
 	s.routes = append(s.pageRoutes(), s.sessionRoutes()...)
 	mux := s.muxOf("/"+s.id+"/", s.elsewhere)
 	// Outside of the folder, nothing names it before the login.

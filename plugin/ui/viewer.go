@@ -123,22 +123,6 @@ func (s *Server) forViewer(next http.Handler) http.Handler {
 	})
 }
 
-// sharedReader reads what the pages of a viewer show from the topics that these pages share, so that no number of readers sends more requests
-// than one, and shows it to the public.
-type sharedReader struct{ hub *hub }
-
-// List implements Reader.
-func (r sharedReader) List(ctx context.Context) (*view.List, error) {
-	found, err := r.hub.current(ctx, Topic{})
-	return found.list, err
-}
-
-// Snapshot implements Reader.
-func (r sharedReader) Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
-	found, err := r.hub.current(ctx, Topic{Kind: kind.Name, Namespace: namespace, Name: name})
-	return found.snapshot, err
-}
-
 // publicReader reads for the public.
 type publicReader struct{ Reader }
 
@@ -151,7 +135,8 @@ func (r publicReader) Snapshot(ctx context.Context, kind view.Kind, namespace, n
 	return found.Public(), nil
 }
 
-// current returns the state of a topic for a page. It begins to follow the topic if no page does, and waits until its state is known.
+// current returns the state of a topic for a page of a viewer, from what these pages share, so that no number of readers sends more requests than
+// one. It begins to follow the topic if no page does, and waits until its state is known.
 func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
 	asked, woken := h.options.Now(), false
 	taken, err := h.visit(ctx, readerIn(ctx), topic)

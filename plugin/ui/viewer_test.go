@@ -167,6 +167,43 @@ func TestViewerAway(t *testing.T) {
 	})
 }
 
+// TestPagesHaveTheTimeOfTheirState opens pages while the API server has been silent for a while and nothing has noticed it: a page names the time of
+// the state that it shows, and not the present.
+func TestPagesHaveTheTimeOfTheirState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(1)
+		m.over = make(chan struct{}, 10)
+		heard := time.Now().Add(-time.Second)
+		m.state.Heard = heard
+		s := viewerOf(t, m)
+		defer s.end()
+		open := func(path string) string {
+			answer := ask(t, s, http.MethodGet, "apps.example.com", path, nil)
+			if answer.Code != http.StatusOK {
+				t.Fatalf("%s: status %d\n%s", path, answer.Code, answer.Body)
+			}
+			return answer.Body.String()
+		}
+		read := time.Now()
+		for path, of := range map[string]time.Time{"/": heard, "/?view=wall": heard, "/app/shop/cart": read} {
+			if text, want := open(path), "as of "+of.Format(time.TimeOnly)+"<"; !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, text)
+			}
+		}
+		<-time.After(viewerAge - time.Second)
+		for path, of := range map[string]time.Time{"/": heard, "/app/shop/cart": read} {
+			if text, want := open(path), "as of "+of.Format(time.TimeOnly)+"<"; !strings.Contains(text, want) {
+				t.Errorf("%s, later, lacks %q:\n%s", path, want, text)
+			}
+		}
+		m.change(func() { m.state.Away = heard })
+		<-time.After(2 * pauseResource)
+		if text, want := open("/"), "What you see was read at "+heard.Format(time.TimeOnly); !strings.Contains(text, want) {
+			t.Errorf("the list of an API server that is away lacks %q:\n%s", want, text)
+		}
+	})
+}
+
 // TestViewerRate has a reader open thousands of resources, each for a short time: they are read at a limited rate, and the list is answered at once.
 func TestViewerRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

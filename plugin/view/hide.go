@@ -2,17 +2,16 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 const (
@@ -79,7 +78,7 @@ func walkVariables(value any, variables bool) any {
 // values are texts that are hidden wherever they occur.
 type values map[string]bool
 
-// add adds a value, in the forms in which a text of others may have it: its lines, and quoted as by Go or in JSON.
+// add adds a value, in the forms in which a text of others may have it: its lines, its secret parts, and each of these in the spellings of encoders.
 func (v values) add(value string) {
 	if v[value] { // Pods have the same ones.
 		return
@@ -94,9 +93,7 @@ func (v values) add(value string) {
 }
 
 func (v values) addForms(value string) {
-	encoded, _ := json.Marshal(value) // A string always has an encoding.
-	quoted := strconv.Quote(value)
-	for _, form := range []string{value, clean(value), string(encoded[1 : len(encoded)-1]), quoted[1 : len(quoted)-1]} {
+	for _, form := range append(secrecy.Spellings(value), clean(value)) {
 		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
 			v[form] = true
 		}
@@ -265,7 +262,7 @@ func (v values) hider(named string) func(text string) string {
 func withoutBeginnings(text string, values []string) string {
 	end := strings.TrimRight(text, ".… ")
 	for _, value := range values {
-		if at := strings.LastIndex(end, value[:leastHidden]); at >= 0 && strings.HasPrefix(value, end[at:]) {
+		if at := strings.LastIndex(end, value[:min(leastHidden, len(value))]); at >= 0 && strings.HasPrefix(value, end[at:]) {
 			return text[:at] + hidden
 		}
 	}

@@ -312,7 +312,10 @@ func TestHiddenForms(t *testing.T) {
 		"of a URL: quoted-value":                     "postgres://user:quoted-value@db/shop",
 		"of a query: quoted-value":                   "/ready?token=quoted-value&a=b",
 		"of JSON: quoted-value":                      `{"password":"quoted-value"}`,
+		`of JSON in ASCII: quoted-p\u00e4ss`:         "quoted-päss",
+		"of an encoded URL: quoted%2Fp%C3%A4ss+word": "quoted/päss word",
 		strings.Repeat("-", mostWhole) + "begin-xx…": long,
+		strings.Repeat("-", mostWhole) + "gone":      "g\u200bo\u200bne",
 	} {
 		v := values{}
 		v.add(value)
