@@ -52,8 +52,8 @@ func timingOf(seen *observed, live *batchv1.CronJob, last *appv1.TaskRun) timing
 		return t
 	case seen.at.Before(late):
 		t.again = late
-	case forbids && len(live.Status.Active) > 0: // It is left out. A Job by hand is not among the active ones.
-		t.again = t.next.Add(patience)
+	case forbids && len(live.Status.Active) > 0: // It is left out. A Job by hand is not among the active ones. No event reports that the next one is.
+		t.again = t.next
 	default:
 		t.missed, t.again = due, t.next.Add(patience)
 	}
