@@ -105,9 +105,9 @@ func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, e
 // awaitJob returns the decision for a spec that waits for a Job: the last applied spec, or else what the pod of the Job needs.
 func (c decider) awaitJob(want *decision, present *chosenInputs, name string) *decision {
 	waits := *want
-	waits.source, waits.how = sourceBeforeRollout, How{Earlier: true}
+	waits.useEarlier(sourceBeforeRollout)
 	if c.hasCanary() { // Of a spec before the present one.
-		waits.how.canary = canaryDecision{fate: canaryDropped, event: appv1.ReasonCanaryAborted}
+		waits.how.canary.fate, waits.canary.event = canaryDropped, appv1.ReasonCanaryAborted
 	}
 	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true

@@ -54,15 +54,19 @@ const (
 	canaryDropped
 )
 
-// canaryDecision is the part of a decision about a canary.
-type canaryDecision struct {
+// canaryChange is the part of an apply about a canary.
+type canaryChange struct {
 	fate canaryFate
+	// alone is true where the Deployment of the workload cannot be built from its record, and stays as it is.
+	alone bool
+}
+
+// canaryDecision is the part of a decision about a canary that a report needs.
+type canaryDecision struct {
 	// waits is true while a canary waits for its promotion.
 	waits bool
 	// event is the reason of the event once the decision is carried out, empty for none.
 	event string
-	// alone is true where the Deployment of the workload cannot be built from its record, and stays as it is.
-	alone bool
 	// stalled is true if the canary has missed its deadline.
 	stalled bool
 }
@@ -115,11 +119,11 @@ func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision,
 			return c.refuseCanary(want, stable, present, messageAbortNeedsRecord), nil
 		case cause != "":
 			aborted := c.decideAborted(want, c.newAbort(present, cause))
-			aborted.how.canary.event = appv1.ReasonCanaryAborted
+			aborted.canary.event = appv1.ReasonCanaryAborted
 			return aborted, nil
 		case promoted:
 			rollout := *want
-			rollout.how.canary.event = appv1.ReasonCanaryPromoted
+			rollout.canary.event = appv1.ReasonCanaryPromoted
 			return &rollout, nil
 		}
 	}
@@ -132,7 +136,7 @@ func (c decider) endCanary(want *decision, event string) *decision {
 		return want
 	}
 	ended := *want
-	ended.how.canary = canaryDecision{fate: canaryDropped, event: event}
+	ended.how.canary.fate, ended.canary.event = canaryDropped, event
 	return &ended
 }
 
@@ -144,9 +148,9 @@ func (c decider) runCanary(want *decision, stable *resource.Workload, present *c
 		runs.how.canary.fate = canaryReplaced
 	}
 	if !c.hasCanary() {
-		runs.how.canary.event = appv1.ReasonCanaryStarted
+		runs.canary.event = appv1.ReasonCanaryStarted
 	}
-	runs.how.canary.stalled = c.runsInCanary(present) && c.seen.canary.verdict.Stalled
+	runs.canary.stalled = c.runsInCanary(present) && c.seen.canary.verdict.Stalled
 	runs.workload.Canary = &resource.Canary{
 		Workload: present.workload, Pods: c.canaryPods(spec, present), MinReadySeconds: int32(validation.CanaryAfter(spec).Seconds()),
 	}
@@ -161,7 +165,7 @@ func (c decider) refuseCanary(want *decision, stable *resource.Workload, present
 		reason = appv1.ReasonInvalid
 	}
 	refused.refusal = reconciler.Stalled(reason, message, c.seen.canary.name, c.in.Name)
-	refused.how.canary.waits = c.hasCanary()
+	refused.canary.waits = c.hasCanary()
 	if stable == nil {
 		refused.workload = nil
 	}
@@ -171,9 +175,9 @@ func (c decider) refuseCanary(want *decision, stable *resource.Workload, present
 // newCanaryDecision returns a decision in which the Deployment of the workload stays as it was last applied.
 func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, present *chosenInputs) *decision {
 	made := *want
-	made.source, made.how = sourceCanary, How{Earlier: true}
+	made.useEarlier(sourceCanary)
+	made.canary.waits, made.how.canary.alone = true, stable == nil
 	made.remember.record = c.recordToRemember()
-	made.how.canary = canaryDecision{waits: true, alone: stable == nil}
 	if made.workload = stable; stable == nil {
 		copied := *present.workload
 		made.workload = &copied
@@ -346,10 +350,9 @@ func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
 	aborted := *want
 	source := *c.recordInForce()
 	source.mark = *mark
-	aborted.source, aborted.how = sourceHeld, How{Earlier: true}
+	aborted.useEarlier(sourceHeld)
 	aborted.remember.record = c.recordToRemember()
 	aborted.workload, aborted.held = c.buildHeld(&source), &source
-	aborted.how.canary = canaryDecision{}
 	if c.hasCanary() {
 		aborted.how.canary.fate = canaryDropped
 	}

@@ -104,11 +104,11 @@ func canaryLine(want *decision, ask *need, err error) string {
 	if want.how.canary.alone {
 		line += ", alone"
 	}
-	if want.how.canary.stalled {
+	if want.canary.stalled {
 		line += ", stalled"
 	}
-	if want.how.canary.event != "" {
-		line += ", " + want.how.canary.event
+	if want.canary.event != "" {
+		line += ", " + want.canary.event
 	}
 	return line
 }

@@ -35,17 +35,17 @@ func aboutCanary(in *Input, want *decision, done *Outcomes, err error) canaryRep
 	if !in.Kind.Serves {
 		return made
 	}
-	seen, decided := done.Seen, &want.how.canary
+	seen := done.Seen
 	condition := metav1.Condition{Type: appv1.ConditionCanaryReady}
 	promoted := want.source == sourcePresent && !in.Paused
-	if seen.canary.isOwned(in.Owner) && !promoted && decided.fate != canaryDropped {
+	if seen.canary.isOwned(in.Owner) && !promoted && want.how.canary.fate != canaryDropped {
 		made.status = canaryStatus(in, want, seen)
 		condition = canaryCondition(seen.canary.object, &seen.canary.verdict, in.Owner.GetGeneration())
 	}
 	made.conditions = []metav1.Condition{condition}
-	if decided.waits && want.workload != nil {
+	if want.canary.waits && want.workload != nil {
 		made.why = canaryInForce(in, want, seen, made.status)
-		if decided.stalled {
+		if want.canary.stalled {
 			made.stalled = &seen.canary.verdict
 		}
 	}
@@ -88,7 +88,7 @@ func canaryInForce(in *Input, want *decision, seen *Observed, status *appv1.Cana
 
 // canaryEvent returns the reason and the note of the event about a step of a canary, empty if the decision has none.
 func canaryEvent(want *decision, seen *Observed) reconciler.ReasonAndMessage {
-	made := reconciler.ReasonAndMessage{Reason: want.how.canary.event}
+	made := reconciler.ReasonAndMessage{Reason: want.canary.event}
 	if made.Reason == "" {
 		return made
 	}

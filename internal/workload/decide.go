@@ -40,6 +40,8 @@ type decision struct {
 	// workload is the workload to apply, nil for none; how has the options of the apply.
 	workload *resource.Workload
 	how      How
+	// canary is what a report needs about the canary.
+	canary canaryDecision
 	// refusal is the error that keeps the present spec, or a requested hold, out of force.
 	refusal error
 	// invalid is why the present spec is not applied at all, nil if it is valid.
@@ -147,9 +149,15 @@ func (c decider) decide() (*decision, *need, error) {
 	return want, nil, err
 }
 
+// useEarlier changes a new decision to an earlier spec, of a source.
+func (want *decision) useEarlier(source specSource) {
+	want.source, want.how, want.canary = source, How{Earlier: true}, canaryDecision{}
+}
+
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.
 func (c decider) decideInvalid(want *decision, refusal error) *decision {
-	want.source, want.refusal, want.invalid, want.how = sourceLastApplied, refusal, refusal, How{Earlier: true}
+	want.useEarlier(sourceLastApplied)
+	want.refusal, want.invalid = refusal, refusal
 	if !c.in.Paused {
 		c.restore(want, nil)
 	}
@@ -158,7 +166,7 @@ func (c decider) decideInvalid(want *decision, refusal error) *decision {
 
 // decideWaiting decides for a spec that must wait: the last applied spec is repaired.
 func (c decider) decideWaiting(want *decision) *decision {
-	want.source, want.how = sourceWaiting, How{Earlier: true}
+	want.useEarlier(sourceWaiting)
 	if !c.in.Paused {
 		want.workload, want.remember.record, want.refusal = c.lastApplied()
 	}
@@ -174,7 +182,8 @@ func (c decider) afterRefusal(want *decision, done *Outcomes) (next *decision, o
 	}
 	copied := *want
 	next = &copied
-	next.source, next.workload, next.how, next.refusal = sourceLastApplied, nil, How{Earlier: true}, done.Err
+	next.useEarlier(sourceLastApplied)
+	next.workload, next.refusal = nil, done.Err
 	next.remember = remembrance{}
 	switch {
 	case done.Refused != nil:

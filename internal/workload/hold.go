@@ -117,7 +117,7 @@ func (c decider) decideHold(wish holdWish) (*decision, *need) {
 	if want.workload = c.buildHeld(source); want.workload != nil && refusal == nil {
 		want.held = source
 		if c.hasCanary() { // The spec of the canary waits, too.
-			want.how.canary = canaryDecision{fate: canaryDropped, event: appv1.ReasonCanaryAborted}
+			want.how.canary.fate, want.canary.event = canaryDropped, appv1.ReasonCanaryAborted
 		}
 	}
 	return want, nil

@@ -32,8 +32,8 @@ type How struct {
 	Alone bool
 	// Prerequisites is true to apply the prerequisites of the first pod alone.
 	Prerequisites bool
-	// canary is the decision on the canary.
-	canary canaryDecision
+	// canary is the change of the canary.
+	canary canaryChange
 }
 
 // withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.

@@ -146,7 +146,7 @@ func (how *How) limit(req *apply.Request) {
 }
 
 // addCanary adds to a request the change of the canary. A Deployment of others never becomes a canary.
-func addCanary(req *apply.Request, seen *Observed, canary *canaryDecision) {
+func addCanary(req *apply.Request, seen *Observed, canary *canaryChange) {
 	if canary.fate == canaryDropped {
 		req.Prune = append(req.Prune, seen.canary.object)
 	}
