@@ -171,8 +171,8 @@ const (
 type CloudManagerStatus struct {
 	CommonStatus `json:",inline"`
 
-	// phase is Pending, Database, Identity or Front, by the tier that is on its way; Ready once all are up; and Degraded if
-	// one that was up no longer is. A tier is up while more than half of its wanted pods are ready.
+	// phase is Pending, Database, Identity or Front, by the tier that starts; Ready once all tiers are up; and Degraded if
+	// a tier was up and is not any more. A tier is up while more than half of its wanted pods are ready.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	Phase Phase `json:"phase,omitempty"`

@@ -86,8 +86,8 @@ type Defaults struct {
 	// +optional
 	Service ServiceSpec `json:"service,omitzero"`
 
-	// strategy is how pods are replaced: RollingUpdate or Recreate. It and the next three fields count only for an App that states
-	// none of the four.
+	// strategy is how pods are replaced: RollingUpdate or Recreate. strategy and the next three fields count only for an App
+	// that states none of the four.
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	// +optional
 	Strategy appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
@@ -175,8 +175,8 @@ type Defaults struct {
 	// +optional
 	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
 
-	// imagePullSecrets are the Secrets with the credentials for pulling images, in the namespace of the App. Those of the App are
-	// added.
+	// imagePullSecrets are the Secrets with the credentials for pulling images, in the namespace of the App. The Secrets that the
+	// App states are added.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -224,7 +224,8 @@ type Defaults struct {
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
 
-	// dnsPolicy is where the pods' name resolution comes from. It and dnsConfig count only for an App that states neither.
+	// dnsPolicy is where the pods' name resolution comes from. dnsPolicy and dnsConfig count only for an App that states
+	// neither.
 	// +kubebuilder:validation:Enum=ClusterFirst;ClusterFirstWithHostNet;Default;None
 	// +optional
 	DNSPolicy corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
@@ -268,7 +269,7 @@ type Defaults struct {
 	Rollback Rollback `json:"rollback,omitempty"`
 }
 
-// WithoutDefaultsSpec has the defaults that a resource does not take. It is no part of what the pods run, unless it changes them.
+// WithoutDefaultsSpec has the defaults that a resource does not take. A change of the list alone replaces no pods, unless it changes the pod template.
 type WithoutDefaultsSpec struct {
 	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. httpRoute, ingress and
 	// podMonitor are also the blocks of whenStated. To name a

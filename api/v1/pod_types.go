@@ -124,7 +124,7 @@ type PodFields struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
 
-	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to those of the ServiceAccount.
+	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to the Secrets of the ServiceAccount.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -200,8 +200,8 @@ type PodFields struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 
-	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
-	// operator's.
+	// podAnnotations are annotations of the pods. A change rolls the pods over. Keys with the prefix
+	// app.huolala.cn/ are reserved for the operator.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`

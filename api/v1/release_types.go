@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ReleaseSpec is how a change of the pods is released. It is no part of what the pods run: changing it replaces no pods.
+// ReleaseSpec is how a change of the pods is released. A change of these fields alone replaces no pods.
 // +kubebuilder:validation:XValidation:rule="!has(self.canary) || !has(self.strategy) || self.strategy != 'Recreate'",message="needs a rolling update, because old and new pods run side by side; write \"strategy: RollingUpdate\", or remove canary",fieldPath=".canary"
 type ReleaseSpec struct {
 	// canary runs a change of the pods in a few new pods first, next to the pods of before and behind the same Service, in a

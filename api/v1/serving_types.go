@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ServingSpec is what stands around the pods of a workload: how they are reached, scaled, protected and observed. Each block
-// that is stated is one object more; one that is left out makes none, and costs no request.
+// ServingSpec has the objects around the pods of a workload: how the pods are reached, scaled, protected and observed. Each stated block
+// makes an object; a block that is left out makes none, and costs no request.
 // +kubebuilder:validation:XValidation:rule="!has(self.ingress) || (has(self.ports) && size(self.ports) > 0)",message="requires ports, because it leads to the Service; add a port, or remove ingress",fieldPath=".ingress"
 // +kubebuilder:validation:XValidation:rule="!has(self.httpRoute) || (has(self.ports) && size(self.ports) > 0)",message="requires ports, because it leads to the Service; add a port, or remove httpRoute",fieldPath=".httpRoute"
 // +kubebuilder:validation:XValidation:rule="!has(self.serviceAccount) || !has(self.serviceAccountName) || size(self.serviceAccountName) == 0",message="serviceAccount and serviceAccountName are mutually exclusive; remove one",fieldPath=".serviceAccount"
@@ -175,7 +175,7 @@ type HTTPRouteSpec struct {
 	// +optional
 	ParentRefs []ParentRef `json:"parentRefs,omitempty"`
 
-	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to those of the listeners.
+	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to the names of the listeners.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=set
 	// +optional

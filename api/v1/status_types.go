@@ -4,9 +4,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CommonStatus is the part of a status that every kind has.
 type CommonStatus struct {
-	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
-	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
-	// happens until a user acts; its message says what to do. The meaning is that of kstatus.
+	// conditions are the present state. Ready is True when every wanted pod runs the current spec and is available.
+	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when nothing more
+	// happens until a user acts; the message has the remedy. The meaning is that of kstatus.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -81,9 +81,9 @@ type WorkloadStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	Size string `json:"size,omitempty"`
 
-	// latestSize is set, in the same form, while the name stands for something else than what is in use. That is taken
-	// with the next change of the spec, or when the annotation app.huolala.cn/refresh is set to a new value; never by
-	// itself.
+	// latestSize is set, in the same form, while the definition of the name differs from the size in use. The definition is
+	// taken with the next change of the spec, when the annotation app.huolala.cn/refresh gets a new value, or in a wave of
+	// AppDefaults with the rollout Waves.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:text"}
 	LatestSize string `json:"latestSize,omitempty"`

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers) && size(self.dnsConfig.nameservers) > 0)",message="None requires dnsConfig.nameservers; add one, or choose another policy",fieldPath=".dnsPolicy"
 type WorkloadSpec struct {
 	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting anything.
-	// Left out, a new workload gets 1 pod, and one that is there keeps the number that it has, such as what kubectl scale
+	// Left out, a new workload gets 1 pod, and an existing workload keeps its number, such as the one that kubectl scale
 	// or a removed autoscaler left. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this field
 	// is ignored.
 	// +kubebuilder:validation:Minimum=0
@@ -99,7 +99,7 @@ type WorkloadSpec struct {
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// maxUnavailable is how many pods a rolling update may remove from replicas at a time: a number from 0, or a percentage of
-	// replicas from "0%" to "100%", rounded down. It and maxSurge must not both be 0. Defaults to "25%".
+	// replicas from "0%" to "100%", rounded down. maxSurge and maxUnavailable must not both be 0. Defaults to "25%".
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(0|[1-9][0-9]?|100)%$')",message="must be a number of at least 0, or a percentage from 0% to 100%"
@@ -156,8 +156,8 @@ type WorkloadSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are annotations of every object that is made, though not of the pods. Those of app.huolala.cn are the
-	// operator's.
+	// annotations are annotations of every object that is made, though not of the pods. Keys with the prefix
+	// app.huolala.cn/ are reserved for the operator.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -362,13 +362,13 @@ type Port struct {
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 
 	// nodePort is the port on every node that leads to the Service, where the Service's type has one. Defaults to a
-	// free one that the cluster picks from its range.
+	// free port that the cluster picks from its range.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	NodePort int32 `json:"nodePort,omitempty"`
 
-	// appProtocol is a hint for load balancers and meshes on what is spoken over the port: an IANA service name such as
+	// appProtocol is a hint for load balancers and meshes on the protocol of the port: an IANA service name such as
 	// "http", or a name with a prefix such as "kubernetes.io/h2c".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

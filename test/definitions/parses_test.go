@@ -27,8 +27,8 @@ var knownParses = map[string]string{
 	"isPortTaken":  "words of the API server",
 	"podsRejected": "words of the API server",
 	"conflictsOf":  "words of the API server",
-	"isOverridden": "to be a typed field of the status",
-	"adoptable":    "to be a reason",
+	"isOverridden": "the message of an earlier process, compared with the whole message that this one would write; another text costs one write",
+	"adoptable":    "a word of advice; TestAdoptAdvice compares it with all messages that internal/claim and internal/apply have",
 	"sentence":     "a shorter text for a line; nothing is decided by it",
 }
 

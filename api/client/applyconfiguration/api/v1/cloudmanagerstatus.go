@@ -16,8 +16,8 @@ import (
 // CloudManagerStatus is what a CloudManager's tiers are doing.
 type CloudManagerStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
-	// phase is Pending, Database, Identity or Front, by the tier that is on its way; Ready once all are up; and Degraded if
-	// one that was up no longer is. A tier is up while more than half of its wanted pods are ready.
+	// phase is Pending, Database, Identity or Front, by the tier that starts; Ready once all tiers are up; and Degraded if
+	// a tier was up and is not any more. A tier is up while more than half of its wanted pods are ready.
 	Phase *apiv1.Phase `json:"phase,omitempty"`
 	// ready is the number of tiers that are up, like "3/3".
 	Ready *string `json:"ready,omitempty"`

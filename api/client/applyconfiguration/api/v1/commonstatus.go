@@ -14,9 +14,9 @@ import (
 //
 // CommonStatus is the part of a status that every kind has.
 type CommonStatusApplyConfiguration struct {
-	// conditions say what is so now. Ready is True when every wanted pod runs the current spec and is available.
-	// Reconciling is True while the operator or the cluster works towards that. Stalled is True when nothing more
-	// happens until a user acts; its message says what to do. The meaning is that of kstatus.
+	// conditions are the present state. Ready is True when every wanted pod runs the current spec and is available.
+	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when nothing more
+	// happens until a user acts; the message has the remedy. The meaning is that of kstatus.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
 	// of an earlier spec.

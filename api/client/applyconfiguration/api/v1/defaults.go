@@ -46,8 +46,8 @@ type DefaultsApplyConfiguration struct {
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 	// service describes how the Service offers the ports. Its name must be left out.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
-	// strategy is how pods are replaced: RollingUpdate or Recreate. It and the next three fields count only for an App that states
-	// none of the four.
+	// strategy is how pods are replaced: RollingUpdate or Recreate. strategy and the next three fields count only for an App
+	// that states none of the four.
 	Strategy *appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
 	// rollingUpdate is how many pods a rolling update may add, and how many it may remove, at a time.
 	RollingUpdate *intstr.IntOrString `json:"rollingUpdate,omitempty"`
@@ -81,8 +81,8 @@ type DefaultsApplyConfiguration struct {
 	Containers []corev1.Container `json:"containers,omitempty"`
 	// automountServiceAccountToken is whether the pods see a token for the Kubernetes API.
 	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
-	// imagePullSecrets are the Secrets with the credentials for pulling images, in the namespace of the App. Those of the App are
-	// added.
+	// imagePullSecrets are the Secrets with the credentials for pulling images, in the namespace of the App. The Secrets that the
+	// App states are added.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// podSecurityContext are the privileges of all containers of a pod.
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
@@ -100,7 +100,8 @@ type DefaultsApplyConfiguration struct {
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// runtimeClassName is the RuntimeClass that runs the pods. It must exist.
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// dnsPolicy is where the pods' name resolution comes from. It and dnsConfig count only for an App that states neither.
+	// dnsPolicy is where the pods' name resolution comes from. dnsPolicy and dnsConfig count only for an App that states
+	// neither.
 	DNSPolicy *corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
 	// dnsConfig adds name servers, search domains and options.
 	DNSConfig *corev1.PodDNSConfig `json:"dnsConfig,omitempty"`

@@ -18,7 +18,7 @@ type HTTPRouteSpecApplyConfiguration struct {
 	// parentRefs are the Gateways or ListenerSets that the route is attached to. The owner of a Gateway decides which
 	// namespaces it accepts routes from. Required, unless the AppDefaults that count have them.
 	ParentRefs []ParentRefApplyConfiguration `json:"parentRefs,omitempty"`
-	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to those of the listeners.
+	// hostnames are the DNS names, like shop.example.com or *.example.com. Defaults to the names of the listeners.
 	Hostnames []apiv1.Hostname `json:"hostnames,omitempty"`
 	// paths are the paths that lead to the Service. Each must begin with "/". Defaults to "/".
 	Paths []apiv1.HTTPPath `json:"paths,omitempty"`

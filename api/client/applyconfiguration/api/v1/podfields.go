@@ -64,7 +64,7 @@ type PodFieldsApplyConfiguration struct {
 	// automountServiceAccountToken says whether the pods see a token for the Kubernetes API. Defaults to what the
 	// ServiceAccount says.
 	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
-	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to those of the ServiceAccount.
+	// imagePullSecrets are the Secrets with the credentials for pulling images. Defaults to the Secrets of the ServiceAccount.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// podSecurityContext are the privileges of all containers of a pod, such as user, group and seccomp profile, and the
 	// owner of its volumes. Defaults to the cluster's.
@@ -92,8 +92,8 @@ type PodFieldsApplyConfiguration struct {
 	// podLabels are further labels of the pods. A change rolls the pods over. app.kubernetes.io/name, instance and component take
 	// the place of the operator's. Its others are refused: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
-	// podAnnotations are annotations of the pods. A change rolls the pods over. Those of app.huolala.cn are the
-	// operator's.
+	// podAnnotations are annotations of the pods. A change rolls the pods over. Keys with the prefix
+	// app.huolala.cn/ are reserved for the operator.
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 	// podTemplatePatch is a strategic merge patch
 	// (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) for the pod template,

@@ -27,9 +27,9 @@ type PortApplyConfiguration struct {
 	// at most 15 characters. Defaults to port.
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 	// nodePort is the port on every node that leads to the Service, where the Service's type has one. Defaults to a
-	// free one that the cluster picks from its range.
+	// free port that the cluster picks from its range.
 	NodePort *int32 `json:"nodePort,omitempty"`
-	// appProtocol is a hint for load balancers and meshes on what is spoken over the port: an IANA service name such as
+	// appProtocol is a hint for load balancers and meshes on the protocol of the port: an IANA service name such as
 	// "http", or a name with a prefix such as "kubernetes.io/h2c".
 	AppProtocol *string `json:"appProtocol,omitempty"`
 }

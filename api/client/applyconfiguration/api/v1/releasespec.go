@@ -8,7 +8,7 @@ package v1
 // ReleaseSpecApplyConfiguration represents a declarative configuration of the ReleaseSpec type for use
 // with apply.
 //
-// ReleaseSpec is how a change of the pods is released. It is no part of what the pods run: changing it replaces no pods.
+// ReleaseSpec is how a change of the pods is released. A change of these fields alone replaces no pods.
 type ReleaseSpecApplyConfiguration struct {
 	// canary runs a change of the pods in a few new pods first, next to the pods of before and behind the same Service, in a
 	// second Deployment with the name of the resource and "-canary". Promotion rolls the change out to all pods; until then no

@@ -12,8 +12,8 @@ import (
 // ServingSpecApplyConfiguration represents a declarative configuration of the ServingSpec type for use
 // with apply.
 //
-// ServingSpec is what stands around the pods of a workload: how they are reached, scaled, protected and observed. Each block
-// that is stated is one object more; one that is left out makes none, and costs no request.
+// ServingSpec has the objects around the pods of a workload: how the pods are reached, scaled, protected and observed. Each stated block
+// makes an object; a block that is left out makes none, and costs no request.
 type ServingSpecApplyConfiguration struct {
 	// serviceAccount makes a ServiceAccount with the name of the resource for the pods to run as, in place of
 	// serviceAccountName. {} is enough. To add or remove it rolls the pods over.

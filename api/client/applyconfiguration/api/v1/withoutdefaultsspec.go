@@ -8,7 +8,7 @@ package v1
 // WithoutDefaultsSpecApplyConfiguration represents a declarative configuration of the WithoutDefaultsSpec type for use
 // with apply.
 //
-// WithoutDefaultsSpec has the defaults that a resource does not take. It is no part of what the pods run, unless it changes them.
+// WithoutDefaultsSpec has the defaults that a resource does not take. A change of the list alone replaces no pods, unless it changes the pod template.
 type WithoutDefaultsSpecApplyConfiguration struct {
 	// withoutDefaults are the fields of AppDefaults that do not count for this resource, such as disruptionBudget. httpRoute, ingress and
 	// podMonitor are also the blocks of whenStated. To name a

@@ -19,7 +19,7 @@ import (
 // WorkloadSpec is what every workload of this API shares: the pods to run and the ports to offer.
 type WorkloadSpecApplyConfiguration struct {
 	// replicas is the number of pods that should run. 0 is allowed and stops the application without deleting anything.
-	// Left out, a new workload gets 1 pod, and one that is there keeps the number that it has, such as what kubectl scale
+	// Left out, a new workload gets 1 pod, and an existing workload keeps its number, such as the one that kubectl scale
 	// or a removed autoscaler left. While a HorizontalPodAutoscaler targets the Deployment, its count is used and this field
 	// is ignored.
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -51,7 +51,7 @@ type WorkloadSpecApplyConfiguration struct {
 	// from "0%" to "999%", rounded up. Defaults to "25%".
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// maxUnavailable is how many pods a rolling update may remove from replicas at a time: a number from 0, or a percentage of
-	// replicas from "0%" to "100%", rounded down. It and maxSurge must not both be 0. Defaults to "25%".
+	// replicas from "0%" to "100%", rounded down. maxSurge and maxUnavailable must not both be 0. Defaults to "25%".
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// minReadySeconds is how long, in seconds, a new pod must be ready before it counts as available. Defaults to 0; for
 	// a ModelBox, to 3.
@@ -75,8 +75,8 @@ type WorkloadSpecApplyConfiguration struct {
 	// component take the place of the operator's; the component of a CloudManager's tier is refused. The operator's others are
 	// refused, too: app.kubernetes.io/managed-by, and all of app.huolala.cn.
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are annotations of every object that is made, though not of the pods. Those of app.huolala.cn are the
-	// operator's.
+	// annotations are annotations of every object that is made, though not of the pods. Keys with the prefix
+	// app.huolala.cn/ are reserved for the operator.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// workloadLabels are further labels of the Deployment alone, or of a database's StatefulSet. They take precedence over labels,
 	// and the same are refused.

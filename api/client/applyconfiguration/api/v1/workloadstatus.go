@@ -37,9 +37,9 @@ type WorkloadStatusApplyConfiguration struct {
 	// size is the named size in use, each resource as request/limit, like "small (cpu 100m/500m, memory 128Mi/256Mi)";
 	// empty without one.
 	Size *string `json:"size,omitempty"`
-	// latestSize is set, in the same form, while the name stands for something else than what is in use. That is taken
-	// with the next change of the spec, or when the annotation app.huolala.cn/refresh is set to a new value; never by
-	// itself.
+	// latestSize is set, in the same form, while the definition of the name differs from the size in use. The definition is
+	// taken with the next change of the spec, when the annotation app.huolala.cn/refresh gets a new value, or in a wave of
+	// AppDefaults with the rollout Waves.
 	LatestSize *string `json:"latestSize,omitempty"`
 	// rendering is the number of the pod template's rendering in use: the way in which this operator turns a spec into
 	// a pod template.
