@@ -40,8 +40,6 @@ var commands = map[string][]string{
 // is needed is named, and for another one there is less to see, which is said.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	plane.Define(t, harness.HTTPRouteDefinition(t))
-	plane.Define(t, harness.PodMonitorDefinition())
 	for _, n := range plugin.Needs() {
 		if slices.Contains([]string{"ui", "run -i", "suspend"}, n.Command) {
 			continue // See TestUIRights, TestRunInput and TestRightsToTasks.
@@ -121,6 +119,8 @@ func prepare(t *testing.T, app *appv1.App, command string) {
 	app.Spec.HTTPRoute = &appv1.HTTPRouteSpec{ParentRefs: []appv1.ParentRef{{Name: "public"}}}
 	app.Spec.PodMonitor = &appv1.PodMonitorSpec{}
 	app.Spec.Ports[0].Name = "http"
+	plane.Define(t, harness.HTTPRouteDefinition(t))
+	plane.Define(t, harness.PodMonitorDefinition())
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=True", "Applied=True")
 	migrate := &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}
