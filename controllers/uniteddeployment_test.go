@@ -65,7 +65,7 @@ func TestScaleConflict(t *testing.T) {
 		"an earlier one's of the name":        {seen: workload.Observed{Object: owned("UnitedDeployment", "web", "7")}, waits: true, reason: appv1.ReasonProgressing, says: "garbage collector"},
 		"an older one names it":               {seen: workload.Observed{Object: owned("", "", "")}, elder: "older", reason: appv1.ReasonScaleConflict, says: "older"},
 		"an older one names it, and is alone": {elder: "older", reason: appv1.ReasonScaleConflict, says: "older"},
-		"an autoscaler targets it":            {seen: workload.Observed{Object: owned("", "", ""), Autoscaler: "scaler"}, reason: appv1.ReasonScaleConflict, says: "scaler"},
+		"an autoscaler targets it":            {seen: workload.Observed{Object: owned("", "", ""), Autoscalers: workload.Autoscalers{Autoscaler: "scaler"}}, reason: appv1.ReasonScaleConflict, says: "scaler"},
 	} {
 		ud := newHolder("held", 2)
 		if c.template {

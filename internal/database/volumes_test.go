@@ -42,7 +42,7 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 
 // liveDatabase returns the state of a database whose objects are as a workload means them.
 func liveDatabase(cm *appv1.CloudManager, w *resource.Workload) view {
-	s := viewOf(&workload.Observed{ServiceName: w.ServiceName, Data: &volumes{cm: cm, name: w.Name}})
+	s := viewOf(&workload.Observed{Services: workload.Services{ServiceName: w.ServiceName}, Data: &volumes{cm: cm, name: w.Name}})
 	for _, obj := range w.Objects() {
 		switch obj := obj.(type) {
 		case *appsv1.StatefulSet:

@@ -85,7 +85,7 @@ func TestAutoscaling(t *testing.T) {
 		want *health.Standing
 	}{
 		"not asked for":     {&appv1.ServingSpec{}, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, nil},
-		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscaler: "keda", Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
+		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscalers: Autoscalers{Autoscaler: "keda"}, Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
 		"it decides":        {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
 		"not there yet":     {asked, &Outcomes{Seen: &Observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
 		"its controller is": {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
@@ -194,7 +194,7 @@ func TestAwaitEndpoints(t *testing.T) {
 		"the new one is being deleted":  {to: "shop", slices: []client.Object{slice("shop", true)}, change: func(_ *Input, seen *Observed) { seen.Service = going }, waits: true},
 		"only an Ingress has the name.": {to: "shop", change: func(_ *Input, seen *Observed) { seen.former, seen.Owned = nil, children.Inventory{ingress("web")} }},
 	} {
-		d, seen := newAppInput(app), &Observed{former: former, Object: newPlainDeployment("web", 2)}
+		d, seen := newAppInput(app), &Observed{Services: Services{former: former}, Object: newPlainDeployment("web", 2)}
 		d.Paused, seen.Deployment().Status.ReadyReplicas = false, 2
 		if c.change != nil {
 			c.change(d, seen)

@@ -62,7 +62,7 @@ func appliedDeployment(t *testing.T, app *appv1.App, in resource.Inputs) *appsv1
 func newSituation(t *testing.T) *situation {
 	t.Helper()
 	app, inputs := newWebApp(), resource.Inputs{Rendering: resource.RenderingLatest}
-	s := &situation{app: app, compare: true, seen: &Observed{Object: appliedDeployment(t, app, inputs), today: inputs}}
+	s := &situation{app: app, compare: true, seen: &Observed{Object: appliedDeployment(t, app, inputs), platform: platform{today: inputs}}}
 	s.in = newAppInput(app)
 	return s
 }

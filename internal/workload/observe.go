@@ -58,13 +58,8 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 			return nil, err
 		}
 	}
-	if seen.Autoscaler, seen.Scaled, err = observeAutoscalers(ctx, r.Client, in, key); err != nil {
+	if seen.Autoscalers, err = observeAutoscalers(ctx, r.Client, in, key); err != nil {
 		return nil, err
-	}
-	if in.Kind.Serves {
-		if seen.ownerAutoscaler, err = FindAutoscaler(ctx, r.Client, in.Kind.Name, client.ObjectKeyFromObject(in.Owner)); err != nil {
-			return nil, err
-		}
 	}
 	if in.Kind.Serves {
 		if seen.canary, err = observeCanary(ctx, r.Client, in, seen.Owned); err != nil {
@@ -109,10 +104,10 @@ func observeCanary(ctx context.Context, c client.Client, in *Input, owned childr
 // Service of that name.
 func ObserveService(ctx context.Context, c client.Client, in *Input, seen *Observed, name string) (*Observed, error) {
 	after := *seen
-	after.ServiceName, after.former = name, nil
 	key := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: name}
-	var err error
-	if after.Service, err = GetOrNil(ctx, c, key, &corev1.Service{}); err != nil || name == in.Name || in.Tier != "" {
+	live, err := GetOrNil(ctx, c, key, &corev1.Service{})
+	after.Services = Services{ServiceName: name, Service: live}
+	if err != nil || name == in.Name || in.Tier != "" {
 		return &after, err
 	}
 	key.Name = in.Name
@@ -120,29 +115,32 @@ func ObserveService(ctx context.Context, c client.Client, in *Input, seen *Obser
 	return &after, err
 }
 
-// observeAutoscalers returns the name of an autoscaler of others that targets the Deployment, and whether an autoscaler targets the
-// Deployment that the spec does not ask for.
-func observeAutoscalers(ctx context.Context, c client.Client, in *Input, key client.ObjectKey) (other string, scaled bool, err error) {
+// observeAutoscalers returns the autoscalers that target the Deployment or its owner.
+func observeAutoscalers(ctx context.Context, c client.Client, in *Input, key client.ObjectKey) (seen Autoscalers, err error) {
 	// The list does not wait for what this process has written, which is the autoscaler of the owner's name alone.
 	own := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}
 	if _, err := GetOrNil(ctx, c, own, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
-		return "", false, err
+		return seen, err
 	}
 	scalers, err := listAutoscalers(ctx, c, "Deployment", key)
 	if err != nil {
-		return "", false, err
+		return seen, err
 	}
 	for i := range scalers {
 		scaler := &scalers[i]
 		switch {
 		case metav1.IsControlledBy(scaler, in.Owner):
-			scaled = scaled || !in.wantsAutoscaler()
+			seen.Scaled = seen.Scaled || !in.wantsAutoscaler()
 		case in.wantsAutoscaler() && scaler.Name == in.Name && in.mayOwn(scaler):
-		case other == "" || scaler.Name < other:
-			other = scaler.Name
+		case seen.Autoscaler == "" || scaler.Name < seen.Autoscaler:
+			seen.Autoscaler = scaler.Name
 		}
 	}
-	return other, scaled || other != "", nil
+	seen.Scaled = seen.Scaled || seen.Autoscaler != ""
+	if in.Kind.Serves {
+		seen.ownerAutoscaler, err = FindAutoscaler(ctx, c, in.Kind.Name, client.ObjectKeyFromObject(in.Owner))
+	}
+	return seen, err
 }
 
 // FindAutoscaler returns the name of an autoscaler that targets a workload object, empty if there is none.
@@ -187,8 +185,7 @@ func (r *Reconciler) observeInputs(ctx context.Context, in *Input, seen *Observe
 	if err != nil {
 		return nil, err
 	}
-	after.today, after.sizes, after.defaulted = r.Today, present.Sizes, present.Fields != nil || present.Unknown != ""
-	after.unknown = present.Unknown
+	after.platform = platform{today: r.Today, sizes: present.Sizes, defaulted: present.Fields != nil || present.Unknown != "", unknown: present.Unknown}
 	with := in
 	if in.Kind.Serves && in.Undecodable == nil {
 		after.today.Defaults = resource.TakeDefaults(&present, in.Spec.WithDefaults(""))

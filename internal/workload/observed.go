@@ -29,27 +29,13 @@ type Observed struct {
 	// Pods are the pods of the workload object that the cache has. unlabelled are further pods, for their causes alone.
 	Pods       []corev1.Pod
 	unlabelled unlabelledPods
-	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
-	// Service with the workload's own name where ServiceName is another one.
-	ServiceName     string
-	Service, former *corev1.Service
+	Services
 	// Owned is all that the operator has applied for the owner.
 	Owned children.Inventory
-	// Autoscaler is the name of an autoscaler that targets the workload object and is not the owner's, ownerAutoscaler the name of
-	// an autoscaler that targets the custom resource; empty if there is none.
-	Autoscaler, ownerAutoscaler string
-	// Scaled is true where an autoscaler targets the workload object that the spec does not ask for: another one, or a former one
-	// of the owner's.
-	Scaled bool
+	Autoscalers
 	// Remembered is what the operator remembers of the workload from earlier reconciles.
 	Remembered Memory
-	// today are the inputs of a new workload; see observeInputs.
-	today resource.Inputs
-	// sizes are the sizes that exist, and defaulted is true if an AppDefaults counts for the owner.
-	sizes     resource.Sizes
-	defaulted bool
-	// unknown is the namespace of AppDefaults that count and are not known, empty if all are known.
-	unknown string
+	platform
 	// replicaSet and content are the answers to a need of decide, nil before it has asked.
 	replicaSet *replicaSetRead
 	content    *contentRead
@@ -60,6 +46,35 @@ type Observed struct {
 
 	// Data is the observation of the volumes of a database, nil for other workloads.
 	Data Data
+}
+
+// Services are the Services of a workload.
+type Services struct {
+	// ServiceName is the name of the Service that was looked for, and Service the Service, nil if there is none. former is the
+	// Service with the workload's own name where ServiceName is another one.
+	ServiceName     string
+	Service, former *corev1.Service
+}
+
+// Autoscalers are the autoscalers that target a workload object or its owner.
+type Autoscalers struct {
+	// Autoscaler is the name of an autoscaler that targets the workload object and is not the owner's, ownerAutoscaler the name of
+	// an autoscaler that targets the custom resource; empty if there is none.
+	Autoscaler, ownerAutoscaler string
+	// Scaled is true where an autoscaler targets the workload object that the spec does not ask for: another autoscaler, or a former
+	// one of the owner's.
+	Scaled bool
+}
+
+// platform has the inputs that do not depend on the spec alone: the inputs of the manager and of AppDefaults.
+type platform struct {
+	// today are the inputs of a new workload; see observeInputs.
+	today resource.Inputs
+	// sizes are the sizes that exist, and defaulted is true if an AppDefaults counts for the owner.
+	sizes     resource.Sizes
+	defaulted bool
+	// unknown is the namespace of AppDefaults that count and are not known, empty if all are known.
+	unknown string
 }
 
 // Data is the observation of a database apart from its workload object: its volumes and its headless Service. An apply makes a new

@@ -48,7 +48,7 @@ func TestReportStatus(t *testing.T) {
 	}{
 		"nothing lives":         {Observed{}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
 		"ours":                  {Observed{Object: live}, nil, full, appv1.ReasonProgressing},
-		"ours, with a Service":  {Observed{Object: live, Service: service}, nil, withEndpoint, appv1.ReasonProgressing},
+		"ours, with a Service":  {Observed{Object: live, Services: Services{Service: service}}, nil, withEndpoint, appv1.ReasonProgressing},
 		"another's":             {Observed{Object: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
 		"another's, to report":  {Observed{Object: another}, func(how *rules) { how.foreign = true }, full, appv1.ReasonProgressing},
 		"gone, and was there":   {Observed{}, func(how *rules) { how.lost = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
@@ -182,7 +182,7 @@ func TestReportUnstatedReplicas(t *testing.T) {
 		{"the autoscaler is gone", "", nil, false},
 	} {
 		d.Spec.Workload().Replicas = c.replicas
-		report := reconciler.Report{Conditions: []metav1.Condition{unstatedReplicas(d, &Observed{ownerAutoscaler: c.autoscaler})}}
+		report := reconciler.Report{Conditions: []metav1.Condition{unstatedReplicas(d, &Observed{Autoscalers: Autoscalers{ownerAutoscaler: c.autoscaler}})}}
 		report.SetConditions(&app.Status.Conditions)
 		found := slices.ContainsFunc(app.Status.Conditions, func(condition metav1.Condition) bool {
 			return condition.Type == appv1.ConditionReplicasUnstated && condition.Status == metav1.ConditionTrue &&

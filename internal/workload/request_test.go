@@ -40,10 +40,10 @@ func TestNewApplyRequest(t *testing.T) {
 		prune []string
 	}{
 		"nothing lives":              {Observed{}, true, []string{"", ""}, nil},
-		"all lives":                  {Observed{Object: ready, Service: service, Owned: children.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
-		"no ports any more":          {Observed{Object: pending, Service: service, Owned: children.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"a Service without a mark":   {Observed{Object: ready, Service: service}, false, []string{"web"}, []string{"*v1.Service web"}},
-		"an earlier name":            {Observed{Object: ready, Service: service, Owned: children.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
+		"all lives":                  {Observed{Object: ready, Services: Services{Service: service}, Owned: children.Inventory{ready, service}}, true, []string{"web", "web"}, nil},
+		"no ports any more":          {Observed{Object: pending, Services: Services{Service: service}, Owned: children.Inventory{pending, service}}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"a Service without a mark":   {Observed{Object: ready, Services: Services{Service: service}}, false, []string{"web"}, []string{"*v1.Service web"}},
+		"an earlier name":            {Observed{Object: ready, Services: Services{Service: service}, Owned: children.Inventory{ready, service, formerService}}, true, []string{"web", "web"}, []string{"*v1.Service former"}},
 		"an earlier name, not yet":   {Observed{Object: ready, Owned: children.Inventory{ready, formerService}}, true, []string{"web", ""}, nil},
 		"an earlier name, not ready": {Observed{Object: pending, Owned: children.Inventory{pending, formerService}}, true, []string{"web", ""}, nil},
 		"an earlier name, another's": {Observed{Object: foreign, Owned: children.Inventory{formerService}}, true, []string{"web", ""}, nil},

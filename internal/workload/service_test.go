@@ -109,7 +109,7 @@ func TestRemainingGrace(t *testing.T) {
 		"no Service is wanted":         {former, &resource.Workload{}, DefaultServiceGrace, nil, nil, 0},
 		"no Service":                   {&networkingv1.Ingress{}, w, DefaultServiceGrace, []client.Object{route("", 0)}, old, 0},
 	} {
-		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes, Service: c.next}); got != c.want {
+		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes, Services: Services{Service: c.next}}); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}
