@@ -54,9 +54,8 @@ type decision struct {
 	notRolledBack string
 	// retryAfter is the requeue interval where no watch reports a change, 0 for none.
 	retryAfter time.Duration
-	// today are the inputs of a new workload, and specChanged is true if the spec differs from the record on the live object.
-	today       resource.Inputs
-	specChanged bool
+	// today are the inputs of a new workload.
+	today resource.Inputs
 	// defaultsInvalid is why the spec cannot have today's defaults, nil if it can.
 	defaultsInvalid error
 	// unrecorded is true if the record of the present spec is a hash.
@@ -123,11 +122,11 @@ func (c decider) decide() (*decision, *need, error) {
 		return c.decideInvalid(want, InvalidResource(c.in.Undecodable)), nil, nil //nolint:nilerr // The decision has the error.
 	}
 	want.today = c.seen.today
-	present, ask, err := c.buildPresent(want)
+	present, ask, err := c.buildPresent()
 	if err != nil || ask != nil {
 		return nil, ask, err
 	}
-	want.defaultsInvalid = c.refuseDefaults(present)
+	want.content, want.defaultsInvalid = present.content, c.refuseDefaults(present)
 	if len(present.errs) > 0 {
 		return c.decideInvalid(want, InvalidSpec(present.errs)), nil, nil
 	}
@@ -141,7 +140,7 @@ func (c decider) decide() (*decision, *need, error) {
 	}
 	present, want.job = released.present, released.job
 	want.workload = present.workload
-	want.how.Whole = c.isChanged(want.specChanged) || c.growsVolume(present.workload)
+	want.how.Whole = c.isChanged(present.liveChanged) || c.growsVolume(present.workload)
 	if !c.in.Kind.Serves {
 		return want, nil, nil
 	}
@@ -235,13 +234,12 @@ func (c decider) isChanged(changed bool) bool {
 	return changed || differs(recordOf(c.seen.Object), resource.ScopeVolumes)
 }
 
-// buildPresent builds the workload of the present spec with the inputs that count, and returns the errors of the spec.
-func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
+// buildPresent builds the workload of the present spec with the inputs that count, and decides on the content that its pods use.
+func (c decider) buildPresent() (*chosenInputs, *need, error) {
 	chosen, err := c.chooseInputs()
 	if err != nil {
 		return nil, nil, err
 	}
-	want.specChanged = chosen.liveChanged
 	if !c.in.Kind.Serves || len(chosen.errs) > 0 || chosen.workload.TemplateKept { // Content is followed once the template is the resource's.
 		return chosen, nil, nil
 	}
@@ -249,13 +247,14 @@ func (c decider) buildPresent(want *decision) (*chosenInputs, *need, error) {
 	if ask != nil {
 		return nil, ask, nil
 	}
-	want.content = content
+	with := *chosen
+	with.content = content
 	if content.next.Equal(chosen.inputs.Config) {
-		return chosen, nil, nil
+		return &with, nil, nil
 	}
 	followed := chosen.inputs
 	followed.Config = content.next
-	return c.rebuild(chosen, followed), nil, nil
+	return c.rebuild(&with, followed), nil, nil
 }
 
 // growsVolume reports whether a workload has larger volumes than the database.

@@ -67,9 +67,10 @@ func (in *Input) withDefaults(record resource.DefaultsRecord) *Input {
 	if record == in.Defaults || !in.Kind.Serves || in.Undecodable != nil {
 		return in
 	}
-	with := NewServedInput(in.Kind, in.Owner, in.Spec.WithDefaults(record), in.Paused, nil, in.disabled, in.Before)
-	with.Defaults, with.wave, with.awaitsWave = record, in.wave, in.awaitsWave
-	return with
+	made := NewServedInput(in.Kind, in.Owner, in.Spec.WithDefaults(record), in.Paused, nil, in.disabled, in.Before)
+	with := *in
+	with.Spec, with.Errs, with.Around, with.Defaults = made.Spec, made.Errs, made.Around, record
+	return &with
 }
 
 // manager returns the field manager of the workload's objects.

@@ -28,6 +28,8 @@ type chosenInputs struct {
 	liveChanged, specChanged, inCanary bool
 	// isToday is true if the inputs are the inputs of a new workload.
 	isToday bool
+	// content is the decision on the content that the pods use, the zero value where it is not followed.
+	content contentDecision
 }
 
 // optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
@@ -73,7 +75,7 @@ func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenIn
 
 // chooseInputs chooses the inputs by the history of the live workload object.
 func (c decider) chooseInputs() (*chosenInputs, error) {
-	history, refresh := c.historyOf(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
+	history, refresh := c.provenance(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	if kept, isKept := c.recoverKept(history, refresh); isKept {
 		history = kept
 	} else {
@@ -106,8 +108,8 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	return c.rebuild(chosen, inputs), nil
 }
 
-// historyOf returns the provenance of the live workload object: who applied it, from which inputs and which spec.
-func (c decider) historyOf() resource.Provenance {
+// provenance returns the provenance of the live workload object: who applied it, from which inputs and which spec.
+func (c decider) provenance() resource.Provenance {
 	in, live := c.in, c.seen.Object
 	if live == nil {
 		lost := c.seen.lostInputs()

@@ -28,7 +28,7 @@ type How struct {
 	Whole bool
 	// Earlier is true for an earlier spec, by which nothing is pruned.
 	Earlier bool
-	// Alone is true to apply the workload object and its prerequisites alone.
+	// Alone is true to leave out the independent objects, which have the present spec already.
 	Alone bool
 	// Prerequisites is true to apply the prerequisites of the first pod alone.
 	Prerequisites bool
