@@ -419,6 +419,29 @@ func TestCanaryChangesPorts(t *testing.T) {
 	})
 }
 
+// TestExposureOfAChangeThatWaits adds an Ingress that leads to a port which only the waiting change has. The condition names what the Ingress waits for.
+func TestExposureOfAChangeThatWaits(t *testing.T) {
+	for name, c := range map[string]struct{ field, reason string }{
+		"canary":  {`"canary":{}`, appv1.ReasonCanary},
+		"command": {`"beforeRollout":{"command":["/app/migrate"]}`, appv1.ReasonBeforeRollout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const kindName = "App"
+			w := newWorld(t, newStored(t, kindNamed(t, kindName), flowSpec(kindName, "nginx:1", onePort)))
+			w.settle(kindName)
+			w.run(kindName, w.replicaSet("web-1"))
+			w.settle(kindName)
+			w.setSpec(kindName, strings.Replace(flowSpec(kindName, "nginx:2", `[{"port":80,"name":"http"},{"port":81,"name":"admin"}]`), "{",
+				`{"ingress":{"port":"admin","rules":[{"host":"shop.example.com"}]},`+c.field+`,`, 1))
+			w.settle(kindName)
+			w.stands("the change waits", kindName, "Exposed=False/"+c.reason)
+			if said := w.message(kindName, "Exposed"); !strings.Contains(said, "once the change") || strings.Contains(said, "Correct the spec") {
+				t.Errorf("Exposed: %s", said)
+			}
+		})
+	}
+}
+
 // TestCanaryScaledByOthers has another client scale a canary: it has its number again, also where that is a share of the pods at its start.
 func TestCanaryScaledByOthers(t *testing.T) {
 	for name, pods := range map[string]string{"a number": `2`, "a share": `"50%"`} {

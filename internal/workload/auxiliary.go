@@ -116,9 +116,11 @@ func exposureIn[T interface {
 	if earlier == "" || in.Paused || applied || !done.auxiliaryKnown {
 		return standingIn(in, done, invalid, kind, judge)
 	}
-	return &health.Standing{
-		Status: metav1.ConditionFalse, Reason: earlier, Message: fmt.Sprintf(messagePortMissing, kind, in.Name, field),
+	message := messagePortMissing
+	if earlier == appv1.ReasonCanary || earlier == appv1.ReasonBeforeRollout {
+		message = messagePortWaits
 	}
+	return &health.Standing{Status: metav1.ConditionFalse, Reason: earlier, Message: fmt.Sprintf(message, kind, in.Name, field)}
 }
 
 // standingIn returns the obstacle to the owner's object of type T, or else its absence, or else the result of judge.

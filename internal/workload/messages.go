@@ -62,6 +62,7 @@ const (
 	messagePodsUnreadable        = "Cannot read the pods of an adopted Deployment, so their causes are unknown"
 	messageNotCreatedYet         = "%s %s does not exist yet"
 	messagePortMissing           = "%s %s has no backend: an earlier spec is in force, and its Service does not have the port of spec.%s. Requests from outside the cluster fail. Correct the spec, or hold a revision that has this port"
+	messagePortWaits             = "%s %s has no backend yet: the Service of the earlier spec does not have the port of spec.%s. Requests from outside the cluster reach the pods once the change of the pods is rolled out"
 	messageTemplateKeptDefaults  = "Deployment %s keeps the pod template that it has: it was adopted, or the record of the defaults that its pods have was lost. The next change of the spec, or of the annotation app.huolala.cn/refresh, replaces its pods"
 	messageTemplateKept          = "Deployment %s keeps the pod template that it had before the adoption. The next change of the spec, or of the annotation app.huolala.cn/refresh, replaces its pods"
 	messagePodsKept              = "; the pods are those of before the adoption"

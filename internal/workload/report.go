@@ -32,7 +32,7 @@ func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
 	if !in.isDatabase() {
 		about = aboutDeployment
 	}
-	live := about(in, want, done, why.Reason)
+	live := about(in, want, done, want.whyEarlier(why.Reason))
 	pods, canary := live.pods, aboutCanary(in, want, done, err)
 	live.conditions, live.status.Release.Canary = append(live.conditions, canary.conditions...), canary.status
 	if canary.why.Reason != "" {
@@ -97,6 +97,17 @@ func (want *decision) specInForce() (reconciler.InForce, reconciler.ReasonAndMes
 		}
 	}
 	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
+}
+
+// whyEarlier returns the reason why the objects are those of an earlier valid spec, empty if they are not. held is the reason of a hold.
+func (want *decision) whyEarlier(held string) string {
+	switch want.source {
+	case sourceCanary:
+		return appv1.ReasonCanary
+	case sourceBeforeRollout:
+		return appv1.ReasonBeforeRollout
+	}
+	return held
 }
 
 // pauseOf returns the effect of spec.paused.
